@@ -139,6 +139,15 @@ def test_languages_are_those_that_are_asked_for_or_that_the_file_says(tmp_path, 
         assert languages_of_file(path, Languages(*asked)) == Languages(*found)
 
 
+def test_a_file_whose_units_are_pairs_of_different_languages_is_refused(tmp_path):
+    mixed = tmx_of(unit(("en", "a"), ("fr", "b")), unit(("en-GB", "c"), ("de", "d")))
+    path = written(tmp_path / "a.tmx", mixed)
+    for asked in (Languages(), Languages("en")):
+        with pytest.raises(DragomanError, match="in the languages 'en', 'fr', 'en-gb', 'de'. Name"):
+            languages_of_file(path, asked)
+    assert languages_of_file(path, EN_DE) == EN_DE
+
+
 @pytest.mark.parametrize(
     ("name", "found"), [("x.en-de.tsv.gz", EN_DE), ("en-de.tsv", EN_DE), ("my.tsv", Languages())]
 )

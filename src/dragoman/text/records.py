@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 SIDES = "source", "target"
+SEARCHED = 10_000  # first records of a file that say its languages
 
 
 @dataclass(frozen=True)
@@ -81,25 +83,40 @@ def choose_languages(records: Iterable[Record], name: str, asked: Languages) -> 
     language. `en-US` is taken for `en`, except where both sides are varieties of one language. Records named
     source and target say nothing. Raises `DragomanError` with `name` if several languages are possible.
     """
-    asks_source, asks_target = asked.source != UNKNOWN_LANGUAGE, asked.target != UNKNOWN_LANGUAGE
-    for record in records:
-        if record.has_sides or (asks_source and asks_target):
-            return asked
+    chosen: Languages | None = None
+    for record in islice(records, SEARCHED):
+        if record.has_sides or UNKNOWN_LANGUAGE not in (asked.source, asked.target):
+            return chosen or asked
         codes = in_order(normal(code) for code, _ in record.texts)
         if len(codes) < 2:
             continue
-        known = asked.source if asks_source else asked.target if asks_target else record.source_language
-        own = [code for code in codes if matches(known, code) or matches(code, known)]
-        others = [code for code in codes if code not in own]
-        if len(own) != 1 or len(others) != 1:
-            raise DragomanError(
-                f"{name} has texts in the languages {', '.join(map(shown, codes))}. Name those of the pairs: "
-                "--source-language CODE --target-language CODE."
-            )
-        found = own + others
-        if primary(own[0]) != primary(others[0]):
-            found = [primary(code) for code in found]
-        if asks_source or asks_target:
-            return replace(asked, **{"target" if asks_source else "source": found[1]})
-        return Languages(*found)
-    return asked
+        if chosen is None:
+            chosen = languages_of_record(record, codes, name, asked)
+        for side in (chosen.source, chosen.target):
+            if not any(matches(side, code) or matches(code, side) for code in codes):
+                raise several_languages(name, in_order([chosen.source, chosen.target, *codes]))
+    return chosen or asked
+
+
+def languages_of_record(record: Record, codes: list[str], name: str, asked: Languages) -> Languages:
+    """The languages of the pair in a record with these codes. Raises as `choose_languages`."""
+    asks_source, asks_target = asked.source != UNKNOWN_LANGUAGE, asked.target != UNKNOWN_LANGUAGE
+    known = asked.source if asks_source else asked.target if asks_target else record.source_language
+    own = [code for code in codes if matches(known, code) or matches(code, known)]
+    others = [code for code in codes if code not in own]
+    if len(own) != 1 or len(others) != 1:
+        raise several_languages(name, codes)
+    found = own + others
+    if primary(own[0]) != primary(others[0]):
+        found = [primary(code) for code in found]
+    if asks_source or asks_target:
+        return replace(asked, **{"target" if asks_source else "source": found[1]})
+    return Languages(*found)
+
+
+def several_languages(name: str, codes: Iterable[str]) -> DragomanError:
+    """The error of a file whose pairs may be in several languages."""
+    return DragomanError(
+        f"{name} has texts in the languages {', '.join(map(shown, codes))}. Name those of the pairs: "
+        "--source-language CODE --target-language CODE."
+    )
