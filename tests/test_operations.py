@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 from dragoman.native.build import DECODER, load_library
+from dragoman.native.settings import EngineSettings
 from dragoman.serving import connections
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
+from dragoman.serving.loading import load_models
 from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
@@ -32,6 +34,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import interruption
 from tests.conftest import MOST_SECONDS
 from tests.servers import serving
+from tests.test_served_adapters import answers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInput"),
@@ -431,6 +434,17 @@ def test_too_much_preparation_is_refused():
     release.set()
     assert first.result()
     assert preparation.submit(lambda: 3, MOST_CHARACTERS).result() == 3
+
+
+def test_long_constraints_are_tokenized_in_the_thread_of_long_texts(trained):
+    service = Service(load_models([trained / "run"], EngineSettings()), ServerSettings(), Metrics())
+    app, release = make_app(service, None), Event()
+    occupied = service._preparation.submit(release.wait, MOST_CHARACTERS)
+    short, long = ({"text": "amber", "prefix": "AMBER " * count} for count in (1, 500))
+    found = answers(app, (V1, short), (V1, long), (f"{V1}/stream", long))
+    release.set()
+    assert occupied.result()
+    assert [each.status_code for each in found] == [200, 429, 429]
 
 
 def test_sentences_with_addresses_keep_them_and_others_are_split(server):

@@ -33,6 +33,7 @@ pytestmark = [
 
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 V1 = "/v1/translate"
+LONG = "AMBER BIRCH BIRCHES " * 20_000  # 400,000 characters
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +215,16 @@ def test_alignment_attention_alternatives_and_scores_are_the_translators(client,
         (V1, {"text": "amber", "beam_size": 400}, 400, "beam_size is 400; this server allows 16"),
         (V1, {"text": "amber", "beam_size": 2, "n_best": 3}, 400, "n_best is 3"),
         (V1, {"text": "amber", "top_k": 3}, 400, "top_k and top_p are for sampling"),
+        (V1, {"text": "amber", "temperature": 1e300}, 400, "temperature is 1e+300; it must be at most 1e+06"),
+        (V1, {"text": "amber", "coverage_penalty": 1e300}, 400, "coverage_penalty is 1e+300; it must be at"),
+        (
+            V1,
+            {"text": "amber", "prefix": LONG},
+            413,
+            "prefix, force_words and ban_words have 400,000 charact",
+        ),
+        ("/v1/inspect", {"text": "amber", "ban_words": [LONG]}, 413, "and 320,000 are allowed; send fewer."),
+        ("/v1/translate/stream", {"text": "amber", "force_words": [LONG]}, 413, "and ban_words have 400,000"),
         (V1, {"text": "amber", "model": "other"}, 404, "There is no model 'other'"),
         (V1, {"text": ["amber"] * 200}, 400, "The request has 200 texts; this server allows 128"),
         (V1, {"text": "amber " * 30_000}, 413, "tokens, and 20,000 are allowed"),

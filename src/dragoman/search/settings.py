@@ -102,10 +102,9 @@ class SearchSettings:
         for name, value in vars(self).items():
             if isinstance(value, int | float) and name != "top_p":
                 at_least.setdefault(name, 0)
-        at_most: dict[str, float] = dict.fromkeys(
-            ("max_extra_tokens", "min_length", "no_repeat_ngram", "beam_size"), 10_000
-        )
-        at_most |= {"length_penalty": 8, "length_power": 8, "diversity": 1e6, "n_best": 100_000}
+        at_most = dict.fromkeys(("max_extra_tokens", "min_length", "no_repeat_ngram", "beam_size"), 10_000.0)
+        at_most |= dict.fromkeys(("diversity", "temperature", "coverage_penalty"), 1e6)
+        at_most |= {"length_penalty": 8, "length_power": 8, "n_best": 100_000}
         check_bounds(self, at_least=at_least, at_most=at_most)
         self.refuse_contradictions()
 

@@ -194,7 +194,7 @@ class Service:
         """
         self.refuse_too_much(search)
         segments: list[Segment] = []
-        characters = 0
+        characters = constraint_characters(search)
         for document in documents:
             segments += document.segments
             characters += len(document.text)
@@ -242,7 +242,7 @@ class Service:
                 model.translator.prepare([segment.sentence], with_tags(search, segment))
                 for segment in document.segments
             ],
-            len(document.text),
+            len(document.text) + constraint_characters(search),
             scope,
         )
         tokens = sum(each.tokens for each in prepared)
@@ -352,13 +352,25 @@ class Service:
             scope["dragoman.texts"] = list(texts)
 
     def refuse_too_much(self, search: SearchSettings) -> None:
-        """Raise `ApiError` 400 for a search beyond the server's limits."""
+        """Raise `ApiError` for a search beyond the server's limits: 400, or 413 for too long constraints."""
         for name, most in (
             ("beam_size", self.settings.max_beam_size),
             ("n_best", self.settings.max_n_best),
         ):
             if (value := getattr(search, name)) > most:
                 raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
+        characters, longest = constraint_characters(search), CHARACTERS_PER_TOKEN * self.settings.max_tokens
+        if characters > longest:
+            raise ApiError(
+                413,
+                f"prefix, force_words and ban_words have {characters:,} characters, and {longest:,} are "
+                "allowed; send fewer.",
+            )
+
+
+def constraint_characters(search: SearchSettings) -> int:
+    """The number of characters of the texts that constrain a search; they are tokenized for it."""
+    return len(search.prefix) + sum(map(len, (*search.force_words, *search.ban_words)))
 
 
 async def growing(future: Future[T], text: Callable[[], str]) -> AsyncIterator[str]:
