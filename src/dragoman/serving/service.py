@@ -34,6 +34,7 @@ RATE_SECONDS = 10.0  # over which the speed is averaged
 MIN_QUEUE = 2_000  # tokens that are admitted at any speed
 CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
 FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
+MOST_FORCED = 500  # characters of forced words; memory and time grow with their tokens
 MOST_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
 
 
@@ -359,6 +360,12 @@ class Service:
         ):
             if (value := getattr(search, name)) > most:
                 raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
+        if (forced := sum(map(len, search.force_words))) > MOST_FORCED:
+            raise ApiError(
+                413,
+                f"force_words have {forced:,} characters, and {MOST_FORCED} are allowed: the search keeps a "
+                "beam for each of their tokens.",
+            )
         characters, longest = constraint_characters(search), CHARACTERS_PER_TOKEN * self.settings.max_tokens
         if characters > longest:
             raise ApiError(
