@@ -235,6 +235,14 @@ def test_what_makes_no_sense_gets_a_sentence(inspect, tmp_path, monkeypatch, opt
     assert message in " ".join(err.split())
 
 
+def test_a_layer_that_is_not_there_is_refused_before_an_attribution(inspect, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "dragoman.inspection.attribution.attribute", lambda *_, **__: pytest.fail("it is computed")
+    )
+    status, _, err = inspect("--show", "attribution", "--layer", "9", "--out", tmp_path / "x.html")
+    assert (status, "There is no layer 9; this model has 1" in err) == (2, True), err
+
+
 def test_a_blank_sentence_gets_a_sentence(inspect, tmp_path):
     status, _, err = inspect("--out", tmp_path / "x.html", sentence=" ")
     assert status == 2

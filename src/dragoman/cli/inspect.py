@@ -106,6 +106,10 @@ def inspect(given: Given) -> None:
         say(long_message(count, translator.longest_trained, "inspected whole; translate splits it"))
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
     inspection = replace(inspection, training=training_of(asked.run))
+    if asked.out.suffix.lower() == ".html":
+        from dragoman.inspection.room import contents
+
+        contents(inspection, None, asked.layer, asked.head)  # raises before minutes of other computations
     inspection = with_cases(translator, inspection, cases)
     if asked.show == "heads":
         from dragoman.inspection.ablation import head_effects
