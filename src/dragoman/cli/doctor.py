@@ -1,5 +1,6 @@
 """`dragoman doctor`: what may be wrong with a parallel corpus."""
 
+import shlex
 import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -50,7 +51,7 @@ def doctor(given: Given) -> None:
         corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
         say(f"To write a corpus without such pairs: dragoman clean {corpus} --out DIR")
         sys.exit(1)
-    corpus = str(files[0]) if data.corpus else corpus_words(data)
+    corpus = shlex.quote(str(files[0])) if data.corpus else corpus_words(data)
     say(f"Train with: dragoman train {corpus} --out runs/NAME")
 
 
@@ -59,7 +60,7 @@ def corpus_words(data: DataSettings) -> str:
     words = [str(data.files[side]) for side in ("source", "target") if side in data.files]
     for side, code in (("source", data.source_language), ("target", data.target_language)):
         words += [f"--{side}-language", code] if code else []
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def print_findings(data: DataSettings) -> bool:
