@@ -34,7 +34,7 @@ def test_each_table_is_made_or_says_that_it_is_typed(path):
 @pytest.mark.parametrize(
     ("comment", "words"),
     [
-        ("sizes results/none.json", "names results/none.json, which is not"),
+        ("sizes results/none.json", "made of results/none.json, which is not"),
         ("none", "There is no table 'none'"),
     ],
 )

@@ -118,35 +118,45 @@ def distance_exponents(row: LayerType, distances: Sequence[Distance]) -> dict[st
     }
 
 
+def written_measurements(content: Mapping[str, Any]) -> Measurements:
+    """The measurements of a table.json."""
+    costs = [Cost(**each) for each in content["costs"]]
+    return Measurements(costs, [Distance(**each) for each in content["distances"]])
+
+
 def markdown(measured: Measurements) -> str:
+    """The page."""
+    links = "\n\n".join(f"![{title}]({name}.svg)" for name, title in PICTURES.items())
+    return f"# Table 1: layer types\n\n{table(measured)}\n\n{METHOD}\n{links}\n"
+
+
+def table(measured: Measurements) -> str:
     """The table with the paper's columns beside what was measured."""
+    shortest, *_, longest = dict.fromkeys(each.positions for each in measured.distances)
+    at = f"at n = {shortest} and {longest}"
     head = (
         "layer type",
         "complexity (paper)",
         "operations, counted",
         "time, measured",
         "memory kept for the backward pass",
-        "sequential operations (paper)",
-        "maximum path length (paper)",
+        f"sequential operations {at} (paper)",
+        f"maximum path length {at} (paper)",
     )
     rows = [head, ("---",) * len(head), *(cells(row, measured) for row in ROWS)]
-    table = "\n".join(f"| {' | '.join(each)} |" for each in rows)
-    links = "\n\n".join(f"![{title}]({name}.svg)" for name, title in PICTURES.items())
-    return f"# Table 1: layer types\n\n{table}\n\n{METHOD}\n{links}\n"
+    return "\n".join(f"| {' | '.join(each)} |" for each in rows)
 
 
 def cells(row: LayerType, measured: Measurements) -> tuple[str, ...]:
     """A row's cells."""
     fits = exponents(row, measured.costs)
-    last = [each for each in measured.distances if each.layer == row.name]
-    sequential = ", ".join(f"{each.sequential} at n = {each.positions}" for each in (last[0], last[-1]))
-    path = ", ".join(f"{each.path} at n = {each.positions}" for each in (last[0], last[-1]))
+    shortest, *_, longest = (each for each in measured.distances if each.layer == row.name)
     return (
         row.name,
         row.complexity,
         *(growth(*fits[name].values()) for name in QUANTITIES),
-        f"{sequential} ({row.sequential_text})",
-        f"{path} ({row.path_text})",
+        f"{shortest.sequential}, {longest.sequential} ({row.sequential_text})",
+        f"{shortest.path}, {longest.path} ({row.path_text})",
     )
 
 
