@@ -39,8 +39,7 @@ from dragoman.pipeline.reproduce.table1 import (
     exponents,
     growth,
     markdown,
-    table,
-    written_measurements,
+    written_table,
 )
 
 BY_NAME = {row.name: row for row in ROWS}
@@ -170,7 +169,7 @@ def test_the_command_writes_page_and_numbers(tmp_path, monkeypatch, capsys):
     for name in PICTURES:
         assert f"]({name}.svg)" in (folder / "table.md").read_text()
         ElementTree.parse(folder / f"{name}.svg")
-    assert table(written_measurements(written)) in (folder / "table.md").read_text()
+    assert written_table(written) in (folder / "table.md").read_text()
     assert len(written["costs"]) == 4 * len(ROWS)
     assert written["passport"]["command"] == f"dragoman reproduce table1 --quick --out {tmp_path}"
     assert capsys.readouterr().out.startswith("# Table 1: layer types")

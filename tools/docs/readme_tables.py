@@ -43,11 +43,6 @@ def learning_curves(*found: dict[str, Any]) -> str:
     return curves_page.scores(curves_page.written_points(found))
 
 
-def layer_types(found: dict[str, Any]) -> str:
-    """Table 1."""
-    return table1.table(table1.written_measurements(found))
-
-
 def variations(found: dict[str, Any]) -> str:
     """Table 3."""
     return page.quality(page.written_lines(found))
@@ -60,7 +55,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "baseline_trials": baseline_trials,
     "beside_ctranslate2": tables.beside_ctranslate2,
     "decode": tables.decode,
-    "layer_types": layer_types,
+    "layer_types": table1.written_table,
     "learning_curves": learning_curves,
     "serve": tables.serve,
     "sizes": tables.sizes,

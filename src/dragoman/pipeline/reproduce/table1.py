@@ -118,21 +118,21 @@ def distance_exponents(row: LayerType, distances: Sequence[Distance]) -> dict[st
     }
 
 
-def written_measurements(content: Mapping[str, Any]) -> Measurements:
-    """The measurements of a table.json."""
-    costs = [Cost(**each) for each in content["costs"]]
-    return Measurements(costs, [Distance(**each) for each in content["distances"]])
-
-
 def markdown(measured: Measurements) -> str:
     """The page."""
     links = "\n\n".join(f"![{title}]({name}.svg)" for name, title in PICTURES.items())
-    return f"# Table 1: layer types\n\n{table(measured)}\n\n{METHOD}\n{links}\n"
+    fits = {row.name: exponents(row, measured.costs) for row in ROWS}
+    return f"# Table 1: layer types\n\n{table(fits, measured.distances)}\n\n{METHOD}\n{links}\n"
 
 
-def table(measured: Measurements) -> str:
-    """The table with the paper's columns beside what was measured."""
-    shortest, *_, longest = dict.fromkeys(each.positions for each in measured.distances)
+def written_table(content: Mapping[str, Any]) -> str:
+    """The table of a table.json."""
+    return table(content["exponents"], [Distance(**each) for each in content["distances"]])
+
+
+def table(fits: Mapping[str, Mapping[str, Any]], distances: Sequence[Distance]) -> str:
+    """The table with the paper's columns beside what was measured; the exponents are by layer type."""
+    shortest, *_, longest = dict.fromkeys(each.positions for each in distances)
     at = f"at n = {shortest} and {longest}"
     head = (
         "layer type",
@@ -143,14 +143,13 @@ def table(measured: Measurements) -> str:
         f"sequential operations {at} (paper)",
         f"maximum path length {at} (paper)",
     )
-    rows = [head, ("---",) * len(head), *(cells(row, measured) for row in ROWS)]
+    rows = [head, ("---",) * len(head), *(cells(row, fits[row.name], distances) for row in ROWS)]
     return "\n".join(f"| {' | '.join(each)} |" for each in rows)
 
 
-def cells(row: LayerType, measured: Measurements) -> tuple[str, ...]:
+def cells(row: LayerType, fits: Mapping[str, Any], distances: Sequence[Distance]) -> tuple[str, ...]:
     """A row's cells."""
-    fits = exponents(row, measured.costs)
-    shortest, *_, longest = (each for each in measured.distances if each.layer == row.name)
+    shortest, *_, longest = (each for each in distances if each.layer == row.name)
     return (
         row.name,
         row.complexity,
