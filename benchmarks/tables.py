@@ -99,17 +99,32 @@ def decode(found: Row) -> str:
 
 
 def beside_ctranslate2(*results: Row) -> str:
-    """A row for each machine and model: how many times as fast as CTranslate2 in the same precision."""
+    """A row for each machine and model: how many times as fast as CTranslate2 in the same precision.
+
+    The ratios are those of the numbers of `decode`.
+    """
     rows = []
     for found in results:
-        theirs = {row["precision"] for row in found["rows"] if row["system"] == "ctranslate2"}
-        own = [row for row in found["rows"] if row["system"] == "dragoman" and row["precision"] in theirs]
-        ratios = [[row["times_ctranslate2"] for row in own if row["one_by_one"] == alone] for alone in (0, 1)]
         preset = option(found, "--preset")
         model = f"`{preset}`, random weights" if preset else "`small`"
+        ratios = [times_ctranslate2(found["rows"], one_by_one) for one_by_one in (False, True)]
         ranges = (f"{min(each):.2f} to {max(each):.2f}" for each in ratios)
         rows.append((found["machine"], found["commit"], found["date"], model, *ranges))
     return table(["machine", "commit", "date", "model", "in batches", "one by one"], rows)
+
+
+def times_ctranslate2(rows: Sequence[Row], one_by_one: bool) -> list[float]:
+    """How many times as fast ours is, in each precision and with each beam that both have."""
+    chosen = [row for row in rows if row["one_by_one"] == one_by_one]
+    found = {(row["system"], row["precision"], row["beam"]): row for row in chosen}
+    pairs = [
+        (row, found["ctranslate2", precision, beam])
+        for (system, precision, beam), row in found.items()
+        if system == "dragoman" and ("ctranslate2", precision, beam) in found
+    ]
+    if one_by_one:
+        return [theirs["milliseconds"] / ours["milliseconds"] for ours, theirs in pairs]
+    return [ours["sentences_per_second"] / theirs["sentences_per_second"] for ours, theirs in pairs]
 
 
 # ---- sizes.py
