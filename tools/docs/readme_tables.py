@@ -43,7 +43,7 @@ def learning_curves(*found: dict[str, Any]) -> str:
     return curves_page.scores(curves_page.written_points(found))
 
 
-def variations(found: dict[str, Any]) -> str:
+def table3(found: dict[str, Any]) -> str:
     """Table 3."""
     return page.quality(page.written_lines(found))
 
@@ -55,14 +55,14 @@ MAKERS: dict[str, Callable[..., str]] = {
     "baseline_trials": baseline_trials,
     "beside_ctranslate2": tables.beside_ctranslate2,
     "decode": tables.decode,
-    "layer_types": table1.written_table,
     "learning_curves": learning_curves,
     "serve": tables.serve,
     "sizes": tables.sizes,
     "stop_rules": tables.stop_rules,
     "students": tables.students,
+    "table1": table1.written_table,
+    "table3": table3,
     "train": tables.train,
-    "variations": variations,
 }
 """Functions from the contents of files of results to a table."""
 
