@@ -105,10 +105,18 @@ def test_an_answer_has_the_value_zeroing_that_is_asked_for(server, translator):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        ({"attribution": True, "changes": ["beam_size=1"]}, 400, "leave changes out, or attribution."),
-        ({"value_zeroing": True, "changes": ["beam_size=1"]}, 400, "leave changes out, or value_zeroing."),
-        ({"contrast": True}, 400, "contrast is of an attribution; send attribution, too, or leave contrast"),
-        ({"target_tokens": True}, 400, "target_tokens is of an attribution; send attribution, too"),
+        (
+            {"attribution": True, "changes": ["beam_size=1"]},
+            400,
+            "leave changes out, or leave attribution out.",
+        ),
+        (
+            {"value_zeroing": True, "changes": ["beam_size=1"]},
+            400,
+            "leave changes out, or leave value_zeroing out.",
+        ),
+        ({"contrast": True}, 400, "contrast needs attribution; send attribution too, or leave contrast"),
+        ({"target_tokens": True}, 400, "target_tokens needs attribution; send attribution too"),
         ({"attribution": True, "text": "amber " * 50}, 413, "more than 40 tokens, which is too long for an"),
         ({"value_zeroing": True, "text": "amber " * 70}, 413, "than 60 tokens, which is too long for value"),
         (

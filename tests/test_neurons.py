@@ -1,4 +1,4 @@
-"""Neurons: the activations shown are the numbers that the second linear map was multiplied with."""
+"""Neurons: the activations shown are the numbers that the second linear map was multiplied by."""
 
 import re
 from dataclasses import replace
