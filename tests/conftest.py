@@ -160,10 +160,12 @@ VARIANTS = {
     ),
 }
 """Models for the laws that every model keeps; tests of search and of all else have those above."""
+KINDS = [pytest.param(name, marks=pytest.mark.long if name == "gru" else ()) for name in MODELS]
+"""For tests of search and attribution. A GRU differs from an LSTM in its cell alone; the laws hold for it."""
 VOCABULARY = 11
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=KINDS)
 def model(request: pytest.FixtureRequest) -> Model:
     """A random model of each kind, in float64 and evaluation mode, with weights large enough to make its
     choices differ.

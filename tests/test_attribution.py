@@ -21,14 +21,14 @@ from dragoman.native.packed_linear import pack
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
 from tests.browser import browser  # noqa: F401
-from tests.conftest import MODELS
+from tests.conftest import KINDS, MODELS
 from tests.test_inspection import LINES, translator_of
 from tests.test_report import assert_accessible, fake_inspection, open_report, tab  # noqa: F401
 
 SHORT = "dogs", "two dogs"
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=KINDS)
 def translator(request):
     return translator_of(MODELS[request.param])
 
