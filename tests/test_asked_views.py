@@ -35,7 +35,10 @@ def translator(trained):
     return Translator.load(trained / "run", native=False)
 
 
-@pytest.fixture(params=[("light", 1280), ("dark", 360)], ids=["light 1280", "dark 360"])
+@pytest.fixture(
+    params=[pytest.param(("light", 1280), marks=pytest.mark.long), ("dark", 360)],
+    ids=["light 1280", "dark 360"],
+)
 def live(browser, server, request):  # noqa: F811
     """The page of the server, which inspects TEXT, and the bodies of its requests. It has no network."""
     theme, width = request.param
@@ -170,6 +173,7 @@ def test_a_button_computes_contributions_and_another_press_a_contrast(live, tran
     assert len(asked) == 3
 
 
+@pytest.mark.short_form
 def test_a_button_computes_value_zeroing(live, translator):
     page, asked = live
     tab(page, "Value zeroing")

@@ -31,11 +31,11 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import ACTIVATIONS, FeedForward
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
-from tests.conftest import MODELS
+from tests.conftest import KINDS, MODELS
 from tests.test_inspection import LINES, translator_of
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=KINDS)
 def of(request):
     """The log-probabilities of a translation as a function of the embeddings of both sides."""
     translator = translator_of(MODELS[request.param])

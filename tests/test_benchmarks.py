@@ -64,6 +64,7 @@ def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
     assert "--source and --target belong together" in err
 
 
+@pytest.mark.long
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     source, target = write_copies(tmp_path, "train", 40)
     command = ["--source", str(source), "--target", str(target), "--preset", "tiny"]

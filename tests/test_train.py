@@ -425,7 +425,7 @@ def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_pa
     "kind",
     [
         {},
-        {"architecture": "conv"},
+        pytest.param({"architecture": "conv"}, marks=pytest.mark.long),
         pytest.param({"architecture": "gru"}, marks=pytest.mark.long),
         pytest.param({"attention_score": "general", "norm": "batch"}, marks=pytest.mark.long),
     ],
