@@ -234,6 +234,12 @@ def test_a_method_alone_gives_what_it_gives_among_others():
         np.testing.assert_array_equal(alone.of(method), together.of(method))
 
 
+def test_reagent_has_no_contrast():
+    translator = translator_of(MODELS["transformer"])
+    with pytest.raises(DragomanError, match="ReAGent measures how far the probability of a target token fal"):
+        attribute(translator, LINES[1], LINES[3], methods=["reagent"], contrast=True)
+
+
 @pytest.mark.parametrize("method", sorted(OF_TOKENS))
 def test_a_method_of_tokens_has_no_layer(method):
     translator = translator_of(MODELS["transformer"])
