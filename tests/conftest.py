@@ -37,15 +37,15 @@ autoconfigure.TIMED_UPDATES, autoconfigure.LEAST_SECONDS = 1, 0.0
 
 
 LONG_FILES = {
-    "test_benchmarks",
     "test_distributed",
     "test_operations",
     "test_safety",
     "test_search",
     "test_search_tree",
+    "test_serving",
+    "test_trace",
     "test_train",
     "test_translator",
-    "test_what_if_page",
 }
 """Files that take longest, and long ones late in the alphabet."""
 

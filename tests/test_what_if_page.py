@@ -158,7 +158,8 @@ def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
             assert message in body["error"]["message"]
         both = {"text": "amber birch", "changes": ["beam_size=1"], "heads": True}
         assert (
-            "leave changes out, or heads" in client.post("/v1/inspect", json=both).json()["error"]["message"]
+            "leave changes out, or leave heads out"
+            in client.post("/v1/inspect", json=both).json()["error"]["message"]
         )
         long = client.post("/v1/inspect", json={"text": "amber " * 70, "heads": True})
         assert (long.status_code, "too long for the effects of all heads" in long.text) == (413, True)
