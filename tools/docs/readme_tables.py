@@ -55,6 +55,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "baseline_trials": baseline_trials,
     "beside_ctranslate2": tables.beside_ctranslate2,
     "decode": tables.decode,
+    "guided_alignment": tables.guided_alignment,
     "learning_curves": learning_curves,
     "serve": tables.serve,
     "sizes": tables.sizes,
