@@ -63,8 +63,8 @@ def reproduce(given: Given) -> None:
         return
     if asked.table == "table4":
         raise DragomanError(
-            "Table 4 is trained by a recipe: dragoman train experiments/table4/wsj.toml --folder FOLDER, then "
-            "dragoman parse-f1. docs/parsing.md says which files it needs."
+            "Table 4 is trained by a recipe: dragoman train experiments/table4/wsj.toml --folder FOLDER. "
+            "docs/parsing.md says which files it needs, and how trees are scored."
         )
     if asked.table not in TABLES:
         what = "Name a table" if asked.table is None else f"There is no table {asked.table!r}"
