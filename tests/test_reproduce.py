@@ -288,6 +288,7 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
             ["table9"],
             "There is no table 'table9'; there are: table1, table2, table3, baselines, learning-curves.",
         ),
+        (["table4"], "Table 4 is trained by a recipe: dragoman train experiments/table4/wsj.toml --folder"),
         (["table3", "--scale", "huge"], "no scale 'huge' of table3; there are: multi30k, tatoeba, paper."),
         (["table3", "--rows", "A,Z"], "table3 has no row 'Z'; it has the rows base, A1, A2"),
         (

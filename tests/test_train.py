@@ -70,9 +70,13 @@ def stop_at(step: int, recipe: Recipe, data: PreparedData) -> None:
 
 
 VARIANT = {"norm": "batch", "attention_score": "additive", "concatenate_positions": True}
+RESTRICTED = {"neighbourhood": 2, "norm": "none", "residual": False}
 
 
-@pytest.mark.parametrize(("stop", "variant"), [(5, {}), (8, {}), (21, {}), (8, VARIANT)])
+@pytest.mark.parametrize(
+    ("stop", "variant"),
+    [(5, {}), (8, {}), (21, {}), (8, VARIANT), pytest.param(8, RESTRICTED, marks=pytest.mark.long)],
+)
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, stop, variant):
     write_copies(tmp_path, "train", 200)
     ends = []
