@@ -217,6 +217,26 @@ def adaptation(found: Row) -> str:
     return table(["model", f"{old} (old)", "mean", "change", f"{new} (new)", "mean", "change"], lines)
 
 
+# ---- restricted_attention.py
+
+
+def restricted_attention(*results: Row) -> str:
+    """A row for each measurement: milliseconds of full and of restricted attention."""
+    heads = ["machine, date", "mask", "n", "r", "full, ms", "restricted, ms", "times as fast"]
+    lines = [
+        (
+            f"{found['machine']}, {found['date']}",
+            "causal" if row["causal"] else "none",
+            shown(row["positions"]),
+            shown(row["neighbourhood"]),
+            *(shown(row[name], 1) for name in ("full_ms", "restricted_ms", "ratio")),
+        )
+        for found in results
+        for row in found["rows"]
+    ]
+    return table(heads, lines)
+
+
 # ---- guided_alignment.py
 
 MEASURES = {

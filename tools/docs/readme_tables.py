@@ -57,6 +57,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "decode": tables.decode,
     "guided_alignment": tables.guided_alignment,
     "learning_curves": learning_curves,
+    "restricted_attention": tables.restricted_attention,
     "serve": tables.serve,
     "sizes": tables.sizes,
     "stop_rules": tables.stop_rules,
