@@ -46,9 +46,16 @@ def main() -> None:
     for causal in (False, True):
         turns = [[seconds(each, heads, causal) for each in (full, restricted)] for _ in range(given.repeats)]
         one, other = (1000 * min(own) for own in zip(*turns, strict=True))
-        milliseconds = {"full_ms": round(one, 2), "restricted_ms": round(other, 2)}
-        sizes_read = {"positions": given.positions, "neighbourhood": given.neighbourhood}
-        rows.append({"causal": causal, **sizes_read, **milliseconds, "ratio": round(one / other, 2)})
+        rows.append(
+            {
+                "causal": causal,
+                "positions": given.positions,
+                "neighbourhood": given.neighbourhood,
+                "full_ms": round(one, 2),
+                "restricted_ms": round(other, 2),
+                "ratio": round(one / other, 2),
+            }
+        )
     found = passport(asked("restricted_attention.py", given)) | {"rows": rows}
     print(keep(found, given.results, "restricted-attention"))
 
