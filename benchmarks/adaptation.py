@@ -21,12 +21,12 @@ has read. It needs a folder of its own for its runs. A model of Marian's kind, w
 
 import argparse
 import json
-import statistics
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from passport import asked, keep, passport
+from tables import adaptation
 
 from dragoman.evaluation.metrics import bleu
 from dragoman.pipeline.recipe import complete_recipe
@@ -38,7 +38,6 @@ from dragoman.translation.translator import Translator
 OLD, NEW = "Multi30k", "Tatoeba"
 FOLDERS = {OLD: "multi30k", NEW: "tatoeba-en-de"}
 TESTS = {OLD: "test2016", NEW: "test"}
-MODELS = ("initial", "adapted", "adapted with replay")
 Scores = dict[str, dict[str, float]]  # BLEU by model and test set
 
 
@@ -97,23 +96,6 @@ def score(out: Path, data: Path, test: str) -> float:
     return bleu(Translator.load(out).translate(source), target).value
 
 
-def markdown(scores: dict[str, Scores]) -> str:
-    """A row a model: BLEU of each seed, the mean, and the mean change from the initial model."""
-    lines = [f"| model | {OLD} (old) | mean | change | {NEW} (new) | mean | change |", f"|{' --- |' * 7}"]
-    for model in MODELS:
-        cells = [model]
-        for test in (OLD, NEW):
-            values, before = ([each[name][test] for each in scores.values()] for name in (model, MODELS[0]))
-            mean = statistics.mean(values)
-            cells += [
-                ", ".join(f"{value:.2f}" for value in values),
-                f"{mean:.2f}",
-                "" if model == MODELS[0] else f"{mean - statistics.mean(before):+.2f}",
-            ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure every seed; write the scores with their passport, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -131,7 +113,7 @@ def main() -> None:
     given = parser.parse_args()
     scores = {str(seed): measured(seed, given) for seed in given.seeds}
     found = passport(asked("adaptation.py", given, "data")) | {"bleu": scores}
-    print(f"{keep(found, given.results, 'adaptation')}\n\n{markdown(scores)}")
+    print(f"{keep(found, given.results, 'adaptation')}\n\n{adaptation(found)}")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
     python benchmarks/restricted_attention.py --positions 4096 --neighbourhood 64
 
-Full attention is PyTorch's fused kernel, as in the model. Prints the fastest of several passes in turn.
+Full attention is PyTorch's fused kernel, as in the model. Writes the fastest of several passes in turn, as
+JSON to benchmarks/results, and prints the file's name.
 """
 
 import argparse
 import time
+from pathlib import Path
 
 import torch
+from passport import asked, keep, passport
 from torch import Tensor, nn
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention
@@ -26,23 +29,35 @@ def seconds(attention: MultiHeadAttention, heads: Tensor, causal: bool) -> float
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--positions", type=int, default=4096)
     parser.add_argument("--neighbourhood", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=7)
-    asked = parser.parse_args()
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    given = parser.parse_args()
     sizes = HEADS * WIDTH, HEADS, WIDTH, WIDTH
     full, restricted = MultiHeadAttention(*sizes), RestrictedAttention(*sizes)
-    restricted.radius = asked.neighbourhood // 2
+    restricted.radius = given.neighbourhood // 2
     for attention in (full, restricted):
         attention.output = nn.Identity()
-    heads = torch.randn(1, HEADS, asked.positions, WIDTH)
+    heads = torch.randn(1, HEADS, given.positions, WIDTH)
+    rows = []
     for causal in (False, True):
-        turns = [[seconds(each, heads, causal) for each in (full, restricted)] for _ in range(asked.repeats)]
+        turns = [[seconds(each, heads, causal) for each in (full, restricted)] for _ in range(given.repeats)]
         one, other = (1000 * min(own) for own in zip(*turns, strict=True))
-        kind = "causal" if causal else "all"
-        print(f"{kind}: full {one:.1f} ms, restricted {other:.1f} ms, {one / other:.1f} times")
+        rows.append(
+            {
+                "causal": causal,
+                "positions": given.positions,
+                "neighbourhood": given.neighbourhood,
+                "full_ms": round(one, 2),
+                "restricted_ms": round(other, 2),
+                "ratio": round(one / other, 2),
+            }
+        )
+    found = passport(asked("restricted_attention.py", given)) | {"rows": rows}
+    print(keep(found, given.results, "restricted-attention"))
 
 
 if __name__ == "__main__":

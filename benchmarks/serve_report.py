@@ -1,14 +1,12 @@
 """What serve.py has measured, as tables of medians."""
 
-import statistics
-from collections import defaultdict
 from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
 from serve_systems import Row
+from tables import HOW, medians
 
-HOW = {"connections": "connections", "texts": "sentences a request", "rate": "rate"}
 FIGURES = {
     "sentences_per_second": "sentences/s",
     "share_of_offline": "of offline",
@@ -27,35 +25,6 @@ FIGURES = {
     "parts_p95_ms": "beside one in parts",
     "parts_ratio": "times",
 }
-
-
-def medians(rows: list[Row]) -> list[Row]:
-    """The medians over the rounds, with the share of the offline translator in the same round."""
-    speeds = defaultdict(list)
-    for row in rows:
-        if row["measured"] == "offline":
-            speeds[row["round"]].append(row["sentences_per_second"])
-    kinds = defaultdict(list)
-    for row in rows:
-        share = {}
-        if row["measured"] == "saturation" and row["round"] in speeds:
-            share = {"share_of_offline": row["sentences_per_second"] / statistics.mean(speeds[row["round"]])}
-        kind = (row["measured"], *(row.get(name) for name in (*HOW, "system")))
-        if "round" in row:
-            kinds[kind].append(row | share)
-    order = {
-        name: number
-        for number, name in enumerate(("offline", "saturation", "open loop", "overhead", "beside"))
-    }
-    return [median(same) for kind, same in sorted(kinds.items(), key=lambda each: order[each[0][0]])]
-
-
-def median(same: list[Row]) -> Row:
-    """The medians of several measurements of the same, and their sums of errors."""
-    names = [name for name, value in same[0].items() if isinstance(value, float)]
-    found = same[0] | {name: statistics.median(row[name] for row in same) for name in names}
-    sums = {name: sum(row[name] for row in same) for name in ("errors", "unanswered") if name in found}
-    return {name: value for name, value in (found | sums).items() if name not in ("round", "when")}
 
 
 def report(rows: list[Row], stamp: Row) -> None:

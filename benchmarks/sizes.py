@@ -29,7 +29,9 @@ import torch
 from decode import LENGTH, Ids, random_run, sentences, share_alike
 from passport import asked, keep, passport
 from sizes_engines import MARIAN_FILES
-from students import say, sizes, table_row
+from students import say
+from students import sizes as sizes_of
+from tables import sizes
 
 from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.interop import ctranslate2, huggingface
@@ -40,7 +42,6 @@ from dragoman.translation.model_folder import WEIGHTS, StoredModel, model_folder
 Row = dict[str, Any]
 Kind = tuple[str, str, int]  # system, precision, beam
 ENGINES = Path(__file__).parent / "sizes_engines.py"
-NAMES = {"dragoman": "**Dragoman**", "marian": "Marian", "openvino": "OpenVINO"}
 TWIN = "twin"  # Dragoman with Marian's positions: its translations should be Marian's
 
 
@@ -258,7 +259,7 @@ def measure(arguments: argparse.Namespace) -> list[Row]:
             found, speed = qualities(model, arguments, workers), speeds(model, arguments, workers)
             for (system, precision, beam), quality in found.items():
                 row: Row = {"model": model.name, "system": system, "precision": precision, "beam": beam}
-                row["parameters"] = sizes(model.run)["parameters"]
+                row["parameters"] = sizes_of(model.run)["parameters"]
                 size = sum(path.stat().st_size for path in model.files(system, precision))
                 row["file_megabytes"] = size / 1e6
                 if (system, precision) == ("dragoman", "int8"):
@@ -267,35 +268,6 @@ def measure(arguments: argparse.Namespace) -> list[Row]:
     finally:
         workers.close()
     return rows
-
-
-# ---- the report
-
-
-def page(rows: Sequence[Row], beams: Sequence[int]) -> str:
-    """A table in Markdown, with a line for each model, system and precision."""
-    columns = [("bleu", "BLEU", 2), ("sentences_per_second", "sentences/s", 0), ("milliseconds", "ms", 1)]
-    heads = [f"{title}, beam {beam}" for _, title, _ in columns for beam in beams]
-    titles = ["model", "parameters, millions", "system", "precision", "MB", *heads, "as ours in float32"]
-    lines = [table_row(*titles), table_row(*["---"] * len(titles))]
-    for row in [row for row in rows if row["beam"] == beams[0]]:
-        same = [[row[name] for name in ("model", "system", "precision")] + [beam] for beam in beams]
-        own = [next(one for one in rows if [one[name] for name in KIND] == kind) for kind in same]
-        cells = [shown(one.get(name), digits) for name, _, digits in columns for one in own]
-        parameters, size = f"{row['parameters'] / 1e6:.2f}", f"{row['file_megabytes']:.1f}"
-        if "packed_megabytes" in row:
-            size += f" ({row['packed_megabytes']:.1f})"
-        start = [row["model"], parameters, NAMES[row["system"]], row["precision"], size]
-        lines.append(table_row(*start, *cells, "" if row["alike"] is None else f"{row['alike']:.1%}"))
-    return "\n".join(lines) + "\n"
-
-
-KIND = ("model", "system", "precision", "beam")
-
-
-def shown(value: float | None, digits: int) -> str:
-    """A number of the table."""
-    return "" if value is None else f"{value:,.{digits}f}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -326,7 +298,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         system: str(venv.absolute() / "bin" / "python") for system, venv in peers.items() if venv
     }
     rows = measure(arguments)
-    text = page(rows, arguments.beams)
+    text = sizes({"rows": rows})
     print(text)
     if not arguments.rounds:
         return

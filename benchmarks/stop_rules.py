@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from passport import asked, keep, passport
+from tables import BASELINE, stop_rules
 from torch import Tensor
 
 from dragoman.evaluation.compare import bleu_p_value
@@ -90,7 +91,7 @@ class Rule:
     """A hypothesis finishes if it is among this many times W candidates."""
 
 
-BASELINE, OURS = "W have finished", "W have finished, none is better now than the best"
+OURS = "W have finished, none is better now than the best"
 RULES = {
     # fairseq, CTranslate2, Hugging Face with early_stopping=True.
     BASELINE: Rule(lambda seen: len(seen.scores) >= seen.width),
@@ -250,26 +251,14 @@ def measured(run: Path, width: int, source: list[str], reference: list[str]) -> 
             yield {name: round(it, 4) if isinstance(it, float) else it for name, it in row.items()}
 
 
-def page(rows: Sequence[Row]) -> str:
-    """A table for each beam and length penalty: BLEU of the first rule, and differences from it."""
-    models, lines = list(dict.fromkeys(row["model"] for row in rows)), []
-    found = {(row["model"], row["beam"], row["penalty"], row["rule"]): row for row in rows}
-    for beam in dict.fromkeys(row["beam"] for row in rows):
-        with_beam = [model for model in models if (model, beam, "α = 0", BASELINE) in found]
-        for penalty in PENALTIES:
-            lines += ["", f"Beam {beam}, {penalty}:", ""]
-            lines += [f"| a search ends when | {' | '.join(with_beam)} | steps | changed |"]
-            lines += ["| --- |" + " --- |" * (len(with_beam) + 2)]
-            for rule in RULES:
-                cells, steps, changed = [rule], [], []
-                for model in with_beam:
-                    row, first = found[model, beam, penalty, rule], found[model, beam, penalty, BASELINE]
-                    gain, p = row["BLEU"] - first["BLEU"], row["p"]
-                    cells.append(f"{row['BLEU']:.2f}" if row is first else f"{gain:+.2f} (p = {p:.3f})")
-                    steps.append(row["steps"] / first["steps"])
-                    changed.append(row["changed"])
-                lines.append(f"| {' | '.join(cells)} | × {mean(steps):.3f} | {mean(changed):.1%} |")
-    return "\n".join(lines[1:]) + "\n"
+def page(found: Row) -> str:
+    """A table for each beam and length penalty."""
+    beams = dict.fromkeys(row["beam"] for row in found["rows"])
+    return "\n".join(
+        f"Beam {beam}, {penalty}:\n\n{stop_rules(found, beam, penalty)}"
+        for beam in beams
+        for penalty in PENALTIES
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -282,15 +271,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args(argv)
     arguments.command = asked("stop_rules.py", arguments)
-    found, rows = passport(arguments.command), []
+    rows: list[Row] = []
+    found: Row = passport(arguments.command) | {"rows": rows}
     source, reference = map(list, map(read_lines, arguments.valid))
     for run in arguments.models:
         for width in arguments.beams:
             for row in measured(run, width, source, reference):
                 rows.append(row)
                 print(json.dumps(row, ensure_ascii=False), flush=True)
-    out = keep(found | {"rows": rows}, arguments.results, f"stop-rules-{arguments.name}")
-    out.with_suffix(".md").write_text(f"`{arguments.command}`\n\n{page(rows)}")
+    out = keep(found, arguments.results, f"stop-rules-{arguments.name}")
+    out.with_suffix(".md").write_text(f"`{arguments.command}`\n\n{page(found)}")
     print(out, file=sys.stderr)
 
 

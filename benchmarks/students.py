@@ -23,6 +23,7 @@ from typing import Any
 
 from decode import measured_apart
 from passport import asked, keep, passport
+from tables import TEACHER, student_differences, students
 
 from dragoman.evaluation.compare import paired_bootstrap
 from dragoman.evaluation.metrics import bleu, bleu_metric, suitable_tokenization
@@ -37,7 +38,6 @@ from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import WEIGHTS, StoredModel, model_folder
 from dragoman.translation.translator import Translator
 
-TEACHER = "teacher"
 Row = dict[str, Any]
 
 
@@ -178,55 +178,6 @@ def measure(arguments: argparse.Namespace) -> tuple[list[Row], list[Row]]:
     return list(rows.values()), comparisons
 
 
-# ---- the report
-
-
-def page(rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
-    """Both tables in Markdown, with means over the seeds."""
-    lines = [
-        "| model | precision | beam | parameters, millions | BLEU | sentences/s, batches | ms, one by one |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        speed = [f"{row[name]:,.{digits}f}" if name in row else "" for name, digits in COLUMNS]
-        found = [row["model"], row["precision"], row["beam"], f"{row['parameters'] / 1e6:.2f}"]
-        lines.append(table_row(*found, mean_and_spread(row["bleu"]), *speed))
-    base = {(row["precision"], row["beam"]): row for row in rows if row["model"] == TEACHER}
-    lines += [
-        "",
-        "| student | precision | beam | beside | BLEU, difference | p | × in batches | × one by one |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        own = [each for each in comparisons if all(each[name] == row[name] for name in KIND)]
-        for other in dict.fromkeys(each["beside"] for each in own):
-            same = [each for each in own if each["beside"] == other]
-            teacher = base[row["precision"], row["beam"]]
-            times = ["", ""]
-            if other == TEACHER and "milliseconds" in row:
-                batches = row["sentences_per_second"] / teacher["sentences_per_second"]
-                times = [f"{batches:.2f}", f"{teacher['milliseconds'] / row['milliseconds']:.2f}"]
-            differences = mean_and_spread([each["difference"] for each in same], sign="+")
-            chances = " ".join(f"{each['p']:.3f}" for each in same)
-            lines.append(table_row(*(row[name] for name in KIND), other, differences, chances, *times))
-    return "\n".join(lines) + "\n"
-
-
-KIND = ("model", "precision", "beam")
-COLUMNS = (("sentences_per_second", 0), ("milliseconds", 2))
-
-
-def table_row(*cells: object) -> str:
-    """A row in Markdown."""
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def mean_and_spread(values: Sequence[float], sign: str = "") -> str:
-    """The mean, and the standard deviation of several."""
-    mean = f"{statistics.mean(values):{sign}.2f}"
-    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.2f}"
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Train, measure, report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -250,9 +201,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     arguments.command = asked("students.py", arguments, "folder")
     rows, comparisons = measure(arguments)
-    found = passport(arguments.command) | {"rows": rows, "comparisons": comparisons}
+    found: Row = passport(arguments.command) | {"rows": rows, "comparisons": comparisons}
     out = keep(found, arguments.results, f"students-{arguments.name}")
-    text = page(rows, comparisons)
+    text = f"{students(found)}\n{student_differences(found)}"
     out.with_suffix(".md").write_text(f"`{arguments.command}`\n\n{text}")
     print(text)
     print(json.dumps(str(out)))

@@ -67,6 +67,6 @@ def run(quick: bool) -> Result:
     because = (
         f"Both have n² · d_k multiplications a head. At {last['tokens']} tokens additive scores take "
         f"{last['times as slow']:.0f} times as long, projections included, and {d_k} times the memory: tanh "
-        "is computed of n² · d_k sums, which is not a matrix product."
+        "is computed for n² · d_k sums, which is not a matrix product."
     )
     return Result({"Time and memory": rows}, picture, verdict_of(last["times as slow"] > 2), because)

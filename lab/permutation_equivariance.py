@@ -62,6 +62,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(invariant < 1e-9),
         f"An encoder without positions is equivariant: its outputs follow the tokens to {equivariant:.0e}, "
-        f"and differ by {invariant:.1f} from those of the first order. With positions it is neither. A "
+        f"and differ by {invariant:.1f} from those in the first order. With positions it is neither. A "
         "decoder is neither even without them, because its causal mask depends on the order.",
     )

@@ -52,6 +52,7 @@ def run(quick: bool) -> Result:
         {f"d_model = {d_model}": rows},
         picture,
         verdict_of(worst < BOUND),
-        f"T_k is a rotation of each pair of features that does not depend on pos; with d_model = {d_model} "
-        f"its largest error over all positions and {len(offsets)} offsets is {worst:.1e} in float64.",
+        "The matrix of an offset k is a rotation of each pair of features, and does not depend on pos; with "
+        f"d_model = {d_model} its largest error over all positions and {len(offsets)} offsets is {worst:.1e} "
+        "in float64.",
     )

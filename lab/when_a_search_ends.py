@@ -1,5 +1,7 @@
 """Trains small Transformers to reverse texts of 4 to 8 letters, from whole targets and from targets of which
-three in ten are cut short. Four programs' rules then end the searches for whole texts (W = 4, α = 0.6).
+three in ten are cut short. Other texts are then reversed by beam searches (beam size W = 4, α = 0.6) that end
+by four rules: that of fairseq and CTranslate2, Dragoman's, Hugging Face's and Tensor2Tensor's. “None” is no
+unfinished hypothesis, and “now” is with its present length.
 """
 
 from statistics import mean
@@ -14,7 +16,7 @@ from lab.parts.training import TINY, Pair, Task, examples, reversing, short, spr
 CLAIM = Claim(
     title="When a beam search ends",
     section="6.1",
-    claim="By which rule a beam search ends makes no difference to its translations.",
+    claim="The rule by which a beam search ends makes no difference to its translations.",
     claimed_by="folklore (papers give the beam size and the length penalty, but not the rule)",
 )
 REVERSING, FIRST = reversing(4, 8), next(iter(RULES))
@@ -64,13 +66,13 @@ def run(quick: bool) -> Result:
     shown = "; ".join(
         f"{rule}: {spread(of('cut targets', rule, 'exact'))}, {steps[rule]:.2f} steps" for rule in RULES
     )
-    condition = "short ones are improbable" if any(other["cut targets"]) else ""
+    condition = "short translations are improbable" if any(other["cut targets"]) else ""
     return Result(
         {"Four rules": rows},
         picture,
         verdict_of(not any(other["whole targets"]), condition),
         f"Share of texts without an error, trained on cut targets: {shown}. By the first rule, W short "
-        "hypotheses can end a search while a far more probable one is live. Trained on whole targets, it is "
-        f"{spread(of('whole targets', FIRST, 'exact'))}, and another rule changes at most "
-        f"{100 * max(other['whole targets']):.0f} of 100 translations.",
+        "hypotheses can end a search while a far more probable one is unfinished. Trained on whole targets, "
+        f"the share by the first rule is {spread(of('whole targets', FIRST, 'exact'))}, and another rule "
+        f"changes at most {100 * max(other['whole targets']):.0f} of 100 translations.",
     )

@@ -37,15 +37,15 @@ autoconfigure.TIMED_UPDATES, autoconfigure.LEAST_SECONDS = 1, 0.0
 
 
 LONG_FILES = {
-    "test_benchmarks",
     "test_distributed",
     "test_operations",
     "test_safety",
     "test_search",
     "test_search_tree",
+    "test_serving",
+    "test_trace",
     "test_train",
     "test_translator",
-    "test_what_if_page",
 }
 """Files that take longest, and long ones late in the alphabet."""
 
@@ -78,8 +78,15 @@ CHECKED_FILES = {
 """Files whose tests check the shapes of every call: those of `model`, `search` and `text/batches.py`."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long files: a worker that runs one when all else is done has the machine for itself."""
+    """Mark the tests with Chromium as long, except the short form of each page's.
+
+    Begin with the long files: a worker that runs one when all else is done has the machine for itself.
+    """
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("short_form"):
+            item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: item.path.stem not in LONG_FILES)
 
 
@@ -153,10 +160,12 @@ VARIANTS = {
     ),
 }
 """Models for the laws that every model keeps; tests of search and of all else have those above."""
+KINDS = [pytest.param(name, marks=pytest.mark.long if name == "gru" else ()) for name in MODELS]
+"""For tests of search and attribution. A GRU differs from an LSTM in its cell alone; the laws hold for it."""
 VOCABULARY = 11
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=KINDS)
 def model(request: pytest.FixtureRequest) -> Model:
     """A random model of each kind, in float64 and evaluation mode, with weights large enough to make its
     choices differ.

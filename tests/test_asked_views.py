@@ -35,7 +35,10 @@ def translator(trained):
     return Translator.load(trained / "run", native=False)
 
 
-@pytest.fixture(params=[("light", 1280), ("dark", 360)], ids=["light 1280", "dark 360"])
+@pytest.fixture(
+    params=[pytest.param(("light", 1280), marks=pytest.mark.long), ("dark", 360)],
+    ids=["light 1280", "dark 360"],
+)
 def live(browser, server, request):  # noqa: F811
     """The page of the server, which inspects TEXT, and the bodies of its requests. It has no network."""
     theme, width = request.param
@@ -105,15 +108,23 @@ def test_an_answer_has_the_value_zeroing_that_is_asked_for(server, translator):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        ({"attribution": True, "changes": ["beam_size=1"]}, 400, "leave changes out, or attribution."),
-        ({"value_zeroing": True, "changes": ["beam_size=1"]}, 400, "leave changes out, or value_zeroing."),
         (
             {"attribution": True, "truncate": 2},
             400,
             "attribution is of the whole sentence, and with truncate 2",
         ),
-        ({"contrast": True}, 400, "contrast is of an attribution; send attribution, too, or leave contrast"),
-        ({"target_tokens": True}, 400, "target_tokens is of an attribution; send attribution, too"),
+        (
+            {"attribution": True, "changes": ["beam_size=1"]},
+            400,
+            "leave changes out, or leave attribution out.",
+        ),
+        (
+            {"value_zeroing": True, "changes": ["beam_size=1"]},
+            400,
+            "leave changes out, or leave value_zeroing out.",
+        ),
+        ({"contrast": True}, 400, "contrast needs attribution; send attribution too, or leave contrast"),
+        ({"target_tokens": True}, 400, "target_tokens needs attribution; send attribution too"),
         ({"attribution": True, "text": "amber " * 50}, 413, "more than 40 tokens, which is too long for an"),
         ({"value_zeroing": True, "text": "amber " * 70}, 413, "than 60 tokens, which is too long for value"),
         (
@@ -167,6 +178,7 @@ def test_a_button_computes_contributions_and_another_press_a_contrast(live, tran
     assert len(asked) == 3
 
 
+@pytest.mark.short_form
 def test_a_button_computes_value_zeroing(live, translator):
     page, asked = live
     tab(page, "Value zeroing")

@@ -21,12 +21,14 @@ from dragoman.native.packed_linear import pack
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
 from tests.browser import browser  # noqa: F401
-from tests.conftest import MODELS
+from tests.conftest import KINDS, MODELS
 from tests.test_inspection import LINES, translator_of
 from tests.test_report import assert_accessible, fake_inspection, open_report, tab  # noqa: F401
 
+SHORT = "dogs", "two dogs"
 
-@pytest.fixture(scope="module", params=MODELS)
+
+@pytest.fixture(scope="module", params=KINDS)
 def translator(request):
     return translator_of(MODELS[request.param])
 
@@ -162,7 +164,7 @@ def test_occlusion_is_the_loss_without_an_embedding(translator, both_sides):
 @pytest.fixture(scope="module")
 def contrasted(translator):
     """An attribution of a contrast with the likeliest other tokens."""
-    return attribute(translator, LINES[1], LINES[3], steps=4, with_prefix=True, contrast=True)
+    return attribute(translator, *SHORT, steps=2, with_prefix=True, contrast=True)
 
 
 def test_the_other_token_of_a_contrast_is_the_likeliest_other_one(translator, contrasted):
@@ -186,10 +188,10 @@ def test_contributions_to_a_contrast_sum_to_the_difference_of_differences(transl
 
 
 def test_a_contrast_is_the_attribution_of_a_token_minus_that_of_the_other(translator, contrasted):
-    token = attribute(translator, LINES[1], LINES[3], steps=4, with_prefix=True)
+    token = attribute(translator, *SHORT, steps=2, with_prefix=True)
     for row, other in enumerate(contrasted.other):
         tokens = [*contrasted.target[:row], other]
-        instead = attribute(translator, LINES[1], tokens, steps=4, with_prefix=True)
+        instead = attribute(translator, SHORT[0], tokens, steps=2, with_prefix=True)
         read = len(contrasted.source) + row + 1  # the source, and the tokens before this one
         for name in ("gradient-input", "integrated-gradients", "occlusion"):
             found, own, others = (each.of(name)[row, :read] for each in (contrasted, token, instead))
@@ -259,7 +261,7 @@ def test_no_token_contributes_to_those_before_it(translator):
     feed_forward = any(isinstance(module, FeedForward) for module in translator.torch_backend.model.modules())
     left_out = {"reagent"} if feed_forward else {"reagent", "deeplift"}
     methods = [method for method in METHODS if method not in left_out]
-    found = attribute(translator, LINES[1], LINES[3], steps=4, with_prefix=True, methods=methods)
+    found = attribute(translator, *SHORT, steps=2, with_prefix=True, methods=methods)
     source, size = len(found.source), len(found.target)
     assert (found.prefix[1:], len(found.prefix)) == (found.target[:-1], size)
     later = np.triu(np.ones((size, size), bool), 1)
@@ -332,9 +334,12 @@ def test_contributions_of_a_layer_sum_to_what_its_output_changes(with_prefix):
 @pytest.mark.parametrize("with_prefix", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_each_method_is_a_picture(method, with_prefix):
-    translator = translator_of(MODELS["transformer"])
-    inspection = inspect(translator, LINES[0], max_extra_tokens=2)
-    found = attribute(translator, LINES[0], inspection.target, 4, with_prefix, methods=[method])
+    inspection, random = fake_inspection(5, 4, 1, 2, 8), np.random.default_rng(2)
+    prefix = inspection.decoder_inputs if with_prefix else ()
+    numbers = random.normal(size=(4, 5 + len(prefix))).astype(np.float32)
+    numbers = np.abs(numbers) if method in UNSIGNED else numbers
+    totals = random.normal(size=(2, 4)).astype(np.float32)
+    found = Attribution(inspection.source, inspection.target, prefix, {method: numbers}, totals[:0], *totals)
     root = ElementTree.fromstring(attribution_picture(inspection, found, method))
     titles = [each.text for each in root.iter() if each.tag.endswith("title") and "\ntarget" not in each.text]
     shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
@@ -351,6 +356,7 @@ def open_table(numbers):
     numbers.locator("table").wait_for()
 
 
+@pytest.mark.short_form
 def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: F811
     inspection = fake_inspection(5, 4, 1, 2, 8)
     random = np.random.default_rng(2)

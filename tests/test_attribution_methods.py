@@ -31,11 +31,11 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import ACTIVATIONS, FeedForward
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
-from tests.conftest import MODELS
+from tests.conftest import KINDS, MODELS
 from tests.test_inspection import LINES, translator_of
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=KINDS)
 def of(request):
     """The log-probabilities of a translation as a function of the embeddings of both sides."""
     translator = translator_of(MODELS[request.param])
@@ -232,6 +232,12 @@ def test_a_method_alone_gives_what_it_gives_among_others():
     for method in METHODS[::-1]:
         alone = attribute(translator, word, word, 4, True, methods=[method])
         np.testing.assert_array_equal(alone.of(method), together.of(method))
+
+
+def test_reagent_has_no_contrast():
+    translator = translator_of(MODELS["transformer"])
+    with pytest.raises(DragomanError, match="ReAGent measures how far the probability of a target token fal"):
+        attribute(translator, LINES[1], LINES[3], methods=["reagent"], contrast=True)
 
 
 @pytest.mark.parametrize("method", sorted(OF_TOKENS))

@@ -14,7 +14,16 @@ from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.pipeline.reproduce.baselines import BASELINES, TRIALS
-from dragoman.pipeline.reproduce.baselines_page import TEXTS, p_value, write_baselines
+from dragoman.pipeline.reproduce.baselines_page import (
+    TEXTS,
+    p_value,
+    page_lines,
+    quality,
+    speed,
+    trials_table,
+    write_baselines,
+    written_lines,
+)
 from dragoman.pipeline.reproduce.measures import minutes_to
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.pipeline.reproduce.runner import Request
@@ -230,6 +239,10 @@ def test_the_page_has_scores_speeds_trials_and_what_was_not_run(straight):
     for trial, result in zip(TRIALS, tuned.trials, strict=True):
         bold = "**" * (trial == tuned.chosen["transformer"])
         assert f"{bold}{result.nll:.3f}{bold}" in page
+    lines = written_lines(content)
+    assert lines == page_lines(request, tuned)
+    for made in (quality(lines), speed(lines, content["score"]), trials_table(lines, content["trials"])):
+        assert made in page
     (row,) = content["rows"]
     assert row["quantities"]["perplexity"]["values"] == [tuned.results[0].perplexity]
     assert len(content["passports"]) == len(TRIALS) + 1

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import tables
 from dragoman.model.settings import PRESETS
 from dragoman.model.transformer import build_model
 from dragoman.text.settings import TokenizerSettings
@@ -63,6 +64,7 @@ def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
     assert "--source and --target belong together" in err
 
 
+@pytest.mark.long
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     source, target = write_copies(tmp_path, "train", 40)
     command = ["--source", str(source), "--target", str(target), "--preset", "tiny"]
@@ -250,7 +252,7 @@ def students(monkeypatch):
     return runpy.run_path(str(BENCHMARKS / "students.py"))
 
 
-def test_the_page_of_students_has_means_over_seeds_and_ratios_to_the_teacher(monkeypatch):
+def test_the_tables_of_students_have_means_over_seeds_and_ratios_to_the_teacher():
     kind = {"precision": "int8", "beam": 1}
     rows = [
         {
@@ -277,9 +279,11 @@ def test_the_page_of_students_has_means_over_seeds_and_ratios_to_the_teacher(mon
         }
         for seed, by in ((1, 0.0), (2, -1.0))
     ]
-    found = students(monkeypatch)["page"](rows, compared).splitlines()
-    assert "| student, distilled | int8 | 1 | 2.00 | 30.50 ± 0.71 | 250 | 2.00 |" in found
-    assert "| student, distilled | int8 | 1 | teacher | -0.50 ± 0.71 | 0.250 0.250 | 2.50 | 3.00 |" in found
+    found = {"rows": rows, "comparisons": compared}
+    line = "| student, distilled | 2.00 | 1 | 30.50 ± 0.71 | 250 (2.50 ×) | 2.00 (3.00 ×) |"
+    assert line in tables.students(found).splitlines()
+    line = "| student, distilled | int8 | 1 | teacher | -0.50 ± 0.71 | 0.250 0.250 |"
+    assert line in tables.student_differences(found).splitlines()
 
 
 @pytest.mark.long

@@ -192,12 +192,13 @@ def where(compiler):
     [pytest.param(name, marks=where(name), id=name) for name in ("g++", "clang++", "aarch64-linux-gnu-g++")],
 )
 @pytest.mark.parametrize("program", [DECODER, TRAINING_KERNELS], ids=lambda program: program.source.stem)
-def test_the_sources_compile_without_a_warning(program, compiler):
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_the_sources_compile_without_a_warning(program, compiler, every):
     """On x86, the branches for older processors and for AMX too, and those of aarch64."""
     processors = ["native", "x86-64", "sapphirerapids"] if platform.machine() == "x86_64" else ["native"]
     if crosses := compiler.startswith("aarch64"):
         processors = ["armv8-a", "armv9-a"]
-    for processor in processors:
+    for processor in processors if every else processors[:1]:
         flags = [
             "-std=c++17",
             *(flag for flag in program.flags if not (crosses and flag in WIDE)),

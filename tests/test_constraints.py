@@ -20,7 +20,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import follows
 from dragoman.translation.model_folder import Tokenizers
-from tests.conftest import MODELS
+from tests.conftest import KINDS
 from tests.test_search import brute_force, tiny
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
@@ -58,7 +58,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @torch.no_grad()
 def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
@@ -74,7 +74,7 @@ def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
     )
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "rules",
     [
@@ -148,7 +148,7 @@ def test_a_prefix_beyond_the_greatest_length_is_refused():
         beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(max_length=2), Constraints(prefix=[4, 5, 4]))
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rules", RULES, ids=str)
 def test_nothing_that_is_drawn_breaks_a_rule(kind, rules):
     asked = SearchSettings(temperature=3.0, n_best=50, max_extra_tokens=1)

@@ -346,6 +346,20 @@ def test_pages_are_accessible_and_fit_a_narrow_window(site, browser, name, schem
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("query", ["√d_k", "sqrt d_k", "why scale"])
+def test_short_forms_of_a_question_find_its_answer_and_its_section(site, browser, query):  # noqa: F811
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    page.fill("input[name=q]", query)
+    page.press("input[name=q]", "Enter")
+    page.locator("ul.search li a").nth(1).wait_for()
+    first = [page.locator("ul.search li > a").nth(number).get_attribute("href") for number in range(2)]
+    found = {link.partition("#")[0].removeprefix("./") for link in first}
+    assert found == {"explanation/questions.html", "explanation/paper/attention.html"}
+    page.close()
+
+
+@pytest.mark.long
 def test_the_search_leads_from_a_question_to_the_code_and_the_experiment_in_three_clicks(site, browser):  # noqa: F811
     page = browser.new_page()
     page.goto((site / "index.html").as_uri())

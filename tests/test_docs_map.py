@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from lab.frame.catalogue import names as experiment_names
+from tools.docs import experiments
 from tools.docs.paper_map import MAP, ROOT, Item, lines_of_code, lines_of_test, read_map, value_of
 
 ITEMS = read_map()
@@ -25,6 +27,18 @@ def test_every_item_is_on_one_page_and_pages_have_no_others():
         name for text in PAGES.values() for name in re.findall(r"^```\{paper\} (\S+)$", text, re.MULTILINE)
     ]
     assert sorted(shown) == sorted(ITEMS)
+
+
+def test_every_experiment_is_named_beside_what_it_is_about():
+    listed = {name for item in ITEMS.values() for name in item.lab}
+    linked = re.findall(r"\.\./experiments/([a-z0-9-]+)\.md", "".join(PAGES.values()))
+    assert listed | {*linked} >= {*experiment_names()}
+
+
+def test_an_experiment_links_to_the_code_that_it_is_about():
+    pages = experiments.pages(ROOT)
+    for name, item in ITEMS.items():
+        assert all(f"(#paper-{name})" in pages[each] for each in item.lab)
 
 
 @pytest.mark.parametrize("kind", ["equation", "table", "figure"])

@@ -29,7 +29,7 @@ from dragoman.cli import main as cli
 words = sys.argv[1:]
 if words[0] == "train":
     words += "--updates 3 --d-model 16 --encoder-layers 1 --decoder-layers 1 --vocabulary 320".split()
-    words += "--d-ff 16 --heads 2".split() if "rnn" not in words else []
+    words += "--d-ff 16 --heads 2".split() if not {{"rnn", "conv"}} & {{*words}} else []  # these have neither
 status = 0
 try:
     if words[0] == "serve" and "--new-key" not in words:  # it runs until a signal

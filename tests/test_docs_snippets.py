@@ -1,4 +1,4 @@
-"""The Python of the pages, and the commands that look inside, run on a small model.
+"""The Python of the pages and of CONTRIBUTING, and the commands that look inside, run on a small model.
 
 tests/test_readme.py runs the README's, tests/test_docs_run.py the commands of the guides.
 """
@@ -7,14 +7,17 @@ import sys
 
 import pytest
 import torch
+from torch.nn import functional
 
 from dragoman.cli import main as cli
+from dragoman.model.attention import KeysValues
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import Transformer
+from dragoman.model.variants import SCORES, make_attention
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
-from tests.test_docs import DOCS, PAGES, SHELL, blocks
+from tests.test_docs import DOCS, PAGES, ROOT, SHELL, blocks
 
 WITH_TRANSFORMERS = DOCS / "interop.md"  # its import takes seconds
 PATHS = [path for path in PAGES if blocks(path, "python") and path != WITH_TRANSFORMERS]
@@ -51,6 +54,19 @@ def run(path):
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_python_of_a_page_runs(path, folder):
     assert run(path)
+
+
+def test_the_score_that_contributing_adds_is_the_papers_of_unit_vectors(monkeypatch):
+    monkeypatch.setitem(SCORES, "cosine", run(ROOT / "CONTRIBUTING.md")["CosineAttention"])
+    cosine, paper = (
+        make_attention(ModelSettings(d_model=6, heads=2, attention_score=score)).double()
+        for score in ("cosine", None)
+    )
+    cosine.load_state_dict(paper.state_dict())
+    query, key, value = torch.randn(3, 1, 2, 5, 3, dtype=torch.float64)
+    units = functional.normalize(query, dim=-1), functional.normalize(key, dim=-1)
+    expected = paper.attend(3 * units[0], KeysValues(units[1], value), causal=True)
+    torch.testing.assert_close(cosine.attend(query, KeysValues(key, value), causal=True), expected)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import length_penalty
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
-from tests.conftest import MODELS, VOCABULARY
+from tests.conftest import KINDS, MODELS, VOCABULARY
 from tests.test_search import following, tiny
 
 ASKED = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
@@ -25,7 +25,7 @@ def found(model, sources):
     ]
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_model_with_itself_is_the_model(kind, sources):
     model = tiny(kind, VOCABULARY, 1)
     assert found(Ensemble([model, model]), sources) == found(model, sources)

@@ -254,6 +254,16 @@ def test_a_bad_file_is_refused_by_a_sentence(tmp_path, name, text, message):
     assert str(error.value).count(str(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("text", [BILLION_LAUGHS, EXTERNAL, "<html></html>"])
+def test_a_refusal_of_a_translation_memory_is_one_sentence(tmp_path, text):
+    with pytest.raises(DragomanError) as error:
+        read(tmp_path / "a.tmx", text)
+    told = str(error.value)
+    assert told.count("a.tmx") == 1
+    assert ".." not in told
+    assert "UTF-8" not in told
+
+
 def test_errors_and_findings_name_the_users_files(tmp_path, capsys):
     path = as_file(tmp_path / "corpus.tmx.gz", [("a b c\u200b", "d e"), ("", "f")])
     assert print_findings(DataSettings(source=path))

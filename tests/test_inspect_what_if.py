@@ -143,7 +143,7 @@ def test_an_interrupt_leaves_nothing(heads, tmp_path, monkeypatch):
     [
         (
             ["--out", "x.json"],
-            "--file is for --show heads and neurons alone; for all else give a sentence in",
+            "--file is for --show heads and neurons alone; for other views give a sentence in",
         ),
         (["--show", "heads", "--out", "x.html"], "with --file its name has to end with .json, .svg or .png"),
         (["--show", "heads", "--out", "x.svg", "--layer", 1], "--layer, --head and --lines are for"),

@@ -11,7 +11,7 @@ import pytest
 from dragoman.cli.reproduce import make_page
 from dragoman.inspection.figures.learning_curves import Point, learning_curves
 from dragoman.pipeline.reproduce.curve_cells import curve_recipe, run_curves, subsets
-from dragoman.pipeline.reproduce.curves_page import write_curves
+from dragoman.pipeline.reproduce.curves_page import scores, write_curves, written_points
 from dragoman.pipeline.reproduce.learning_curves import CURVES, SIZES, vocabulary
 from dragoman.pipeline.reproduce.rows import Table
 from dragoman.pipeline.reproduce.runner import Request
@@ -97,6 +97,9 @@ def test_the_page_has_every_size_and_what_was_not_run(straight):
     for point in points:
         assert f"| {point.pairs} | 320 | {point.bleu[0]:.2f} |" in page
         assert f"| {point.pairs} | 320 | {point.results[0].parameters:,} |" in page
+    cells = [json.loads(path.read_text()) for path in request.folder.glob("*/*/*/result.json")]
+    assert written_points(cells) == points
+    assert scores(points) in page
 
 
 def test_the_command_writes_the_page_and_the_picture(straight, tmp_path):

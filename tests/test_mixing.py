@@ -200,7 +200,7 @@ def test_corpora_are_read_and_written_as_tables():
         ),
         ([{**ONE, "weight": float("nan")}], "is nan; it has to be a number of at least 0"),
         ([{**ONE, "weight": float("inf")}], "is inf; it has to be a number of at least 0"),
-        ([{**ONE, "weight": 0}, {**ONE, "weight": 0}], "The weights of the corpora sum to 0 or to infinity"),
+        ([{**ONE, "weight": 0}, {**ONE, "weight": 0}], "sum to 0 or to infinity; give weights such as"),
         ([{**ONE, "weight": 1e308}, {**ONE, "weight": 1e308}], "sum to 0 or to infinity"),
         ([ONE, {"source": "a.tmx"}], "corpus 2 .*a.tmx.: give a weight to every corpus, or to none"),
         (

@@ -244,7 +244,7 @@ def test_of_equally_likely_tokens_greedy_search_takes_the_smallest(lib, precisio
             assert [best.ids for (best,) in found] == expected
 
 
-@pytest.mark.parametrize("processor", ["x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("processor", ["x86-64", pytest.param("x86-64-v3", marks=pytest.mark.long)])
 def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, processor):
     """Without the instructions that multiply whole words, words are taken apart."""
     if platform.machine() != "x86_64":

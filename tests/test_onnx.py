@@ -24,7 +24,8 @@ SETTINGS = ModelSettings(
     positions="learned",
     tied="none",
     source_end=False,
-)  # tests/test_readme.py has the paper's
+)
+pytestmark = pytest.mark.long  # tests/test_readme.py exports the paper's, which is verified
 
 
 @pytest.fixture(scope="module")

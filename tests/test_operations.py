@@ -125,7 +125,9 @@ def check_cancelled_requests(run, count, *, native):
         )
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["C++", "PyTorch"])
+@pytest.mark.parametrize(
+    "native", [True, pytest.param(False, marks=pytest.mark.long)], ids=["C++", "PyTorch"]
+)
 def test_cancelled_requests_leave_nothing(run, native):
     check_cancelled_requests(run, 200, native=native)
 

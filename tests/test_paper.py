@@ -26,7 +26,6 @@ from dragoman.pipeline.paper.report import explaining_vocabulary, report_on
 from dragoman.pipeline.paper.subject import subject_of
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reproduce.table3 import TABLE3
-from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS, VARIANTS
 
 TOML = Path(__file__).parents[1] / "experiments" / "table3"
@@ -39,6 +38,7 @@ SETTINGS = (
 )
 TRANSFORMERS = {name: each for name, each in SETTINGS.items() if each.architecture == "transformer"}
 ENRICHED = {name: each for name, each in SETTINGS.items() if each.architecture.endswith("-enriched")}
+BASELINES = {name: each for name, each in SETTINGS.items() if name not in TRANSFORMERS | ENRICHED}
 
 
 def on_meta(settings, source, target):
@@ -56,7 +56,14 @@ def test_counted_parameters_are_those_of_the_built_model(name):
 
 @pytest.mark.parametrize("name", TRANSFORMERS | ENRICHED)
 def test_every_weight_of_a_transformer_is_of_a_part(name):
-    assert "other" not in {part_of(weight) for weight, _ in on_meta(SETTINGS[name], 5, 5).named_parameters()}
+    parts = {part_of(weight) for weight, _ in on_meta(SETTINGS[name], 5, 5).named_parameters()}
+    assert not parts & {"attention", "encoder", "decoder"}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_weight_of_a_baseline_is_of_a_part(name):
+    parts = {part_of(weight) for weight, _ in on_meta(SETTINGS[name], 5, 5).named_parameters()}
+    assert parts - {"positions", "attention"} == {"embeddings", "encoder", "decoder"}
 
 
 AS_WRITTEN = [
@@ -97,6 +104,13 @@ def test_counted_multiply_adds_of_an_enriched_model_are_those_of_a_forward_pass(
     assert flops_of(model, 9, 7) == 2 * sum(multiply_adds_by_part(settings, 50, 9, 7).values())
 
 
+@pytest.mark.parametrize("name", BASELINES)
+def test_counted_multiply_adds_of_a_baseline_are_those_of_a_forward_pass(name):
+    settings = BASELINES[name]
+    model = build_model(settings, 50, 50).eval().double()  # torch does not count a fused LSTM
+    assert flops_of(model, 9, 7) == 2 * sum(multiply_adds_by_part(settings, 50, 9, 7).values())
+
+
 @pytest.mark.parametrize(
     ("architecture", "encoder", "decoder"),
     [
@@ -114,8 +128,8 @@ def test_multiply_adds_of_a_token_mixer_are_those_counted_by_hand(architecture, 
     assert parts["decoder token mixer"] == 3 * 7 * decoder
 
 
-@pytest.mark.parametrize("name", ["rnn-enriched", "conv-enriched", "restricted"])
-def test_a_preset_of_a_baseline_with_the_papers_parts_has_a_report(name, monkeypatch, capsys):
+@pytest.mark.parametrize("name", ["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"])
+def test_a_preset_of_a_baseline_has_a_report(name, monkeypatch, capsys):
     status, out, _ = run_cli(monkeypatch, capsys, name, "--json")
     found, settings = json.loads(out), PRESETS[name]
     assert status == 0
@@ -266,7 +280,6 @@ def test_the_page_has_both_french_figures_and_both_costs(monkeypatch, capsys):
 
 def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
     (tmp_path / "auto.toml").write_text("[model]\nd_model = 64\n")
-    (tmp_path / "gru.toml").write_text('preset = "tiny"\n[model]\narchitecture = "gru"\n')
     for arguments, message in (
         (
             ["bsae"],
@@ -277,8 +290,6 @@ def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
             [tmp_path / "auto.toml"],
             "auto.toml leaves the sizes of its model to the text: its preset is auto.",
         ),
-        ([tmp_path / "gru.toml"], "gru.toml is of the architecture gru; the paper's parameters"),
-        (["rnn"], "rnn is of the architecture lstm; the paper's parameters"),
         (["base", "--vocabulary", 0], "vocabulary is 0; it must be at least 1."),
         (["base", "--hours", -1], "hours is -1.0; it must be at least 0."),
         ([tmp_path], "holds no model. Train one with"),
@@ -288,7 +299,8 @@ def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
         assert message in err
 
 
-def test_a_model_that_is_no_transformer_is_refused(tmp_path):
-    (tmp_path / "r.toml").write_text('preset = "tiny"\n[model]\narchitecture = "lstm"\n')
-    with pytest.raises(DragomanError, match="are those of a Transformer"):
-        report_on(subject_of(str(tmp_path / "r.toml"), None), 25)
+def test_a_model_without_heads_departs_in_no_width_of_a_head(tmp_path):
+    (tmp_path / "r.toml").write_text('preset = "rnn"\n[model]\narchitecture = "gru"\nd_model = 10\n')
+    names = {each.setting for each in departures(subject_of(str(tmp_path / "r.toml"), None).recipe)}
+    assert {"model.architecture", "model.d_model"} <= names
+    assert not names & {"model.heads", "model.d_k", "model.d_v"}

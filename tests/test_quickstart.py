@@ -57,6 +57,7 @@ def test_words_are_split_with_all_their_pronunciations(tmp_path):
     assert part_of("dragoman") == part_of("dragoman")
 
 
+@pytest.mark.long  # .ci/run has its short form
 def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, capsys):
     words = dict(list(read_dictionary().items())[:3000])
     monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)

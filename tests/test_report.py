@@ -382,6 +382,7 @@ def assert_accessible(page) -> None:
 THEMES = [pytest.param("light", 1280, marks=pytest.mark.long), ("dark", 360)]
 
 
+@pytest.mark.short_form
 @pytest.mark.parametrize(("theme", "width"), THEMES, ids=["light 1280", "dark 360"])
 def test_every_view_is_accessible_and_fits_the_window(open_report, theme, width):
     page = open_report(fake_inspection(8, 8, 2, 4, 32), theme, width)
@@ -393,6 +394,7 @@ def test_every_view_is_accessible_and_fits_the_window(open_report, theme, width)
         assert_accessible(page)
 
 
+@pytest.mark.short_form
 def test_hostile_tokens_are_shown_and_run_nowhere(open_report):
     page = open_report(hostile_inspection())
     for name in VIEWS:

@@ -115,7 +115,11 @@ def test_an_unknown_view_gets_a_sentence(recurrent, transformer):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("sampling", "Each path is a sample, drawn at temperature 1, the 9 likeliest; the likeliest is"),
+        pytest.param(
+            "sampling",
+            "Each path is a sample, drawn at temperature 1, the 9 likeliest; the likeliest is",
+            marks=pytest.mark.short_form,
+        ),
         ("forced words", "There is a beam for each number of forced tokens met"),
     ],
 )

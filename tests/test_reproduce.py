@@ -17,7 +17,7 @@ from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.reproduce import report
-from dragoman.pipeline.reproduce.page import write_page
+from dragoman.pipeline.reproduce.page import details, quality, write_page, written_lines
 from dragoman.pipeline.reproduce.passport import text_hashes
 from dragoman.pipeline.reproduce.report import measure, table_lines, verdict
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table, describe, differences
@@ -181,6 +181,10 @@ def test_the_page_has_means_spreads_differences_and_verdicts(straight):
     assert row["perplexity"]["paper_difference"] == 1.0
     assert 0 < row["bleu"]["p_value"] <= 1
     assert row["perplexity"]["verdict"] in page
+    lines = written_lines(content)
+    assert lines == table_lines(request, results)
+    assert quality(lines) in page
+    assert details(lines) in page
     assert f"{row['perplexity']['mean']:.2f} ± {row['perplexity']['spread']:.2f}" in page
     assert "heads 1, d_k 16, d_v 16" in page
     assert "divided by 2" in page
@@ -284,6 +288,7 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
             ["table9"],
             "There is no table 'table9'; there are: table1, table2, table3, baselines, learning-curves.",
         ),
+        (["table4"], "Table 4 is trained by a recipe: dragoman train experiments/table4/wsj.toml --folder"),
         (["table3", "--scale", "huge"], "no scale 'huge' of table3; there are: multi30k, tatoeba, paper."),
         (["table3", "--rows", "A,Z"], "table3 has no row 'Z'; it has the rows base, A1, A2"),
         (

@@ -12,7 +12,7 @@ from dragoman.search.beam import greedy_search
 from dragoman.search.sampling import gumbel_noise, sample, sampling_logits
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from tests.conftest import MODELS
+from tests.conftest import KINDS
 from tests.test_search import brute_force, tiny
 
 SOURCE = torch.tensor([[4, 5, END]])
@@ -22,7 +22,7 @@ def sample_token(log_probs, noise, asked):
     return (sampling_logits(log_probs, asked) + noise).argmax(-1)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_translations_are_drawn_as_often_as_they_are_likely(kind):
     model, draws = tiny(kind, 6, 0), 20_000
     (drawn,) = sample(model, SOURCE, SearchSettings(temperature=1.0, n_best=draws, max_extra_tokens=3))

@@ -19,7 +19,7 @@ from dragoman.search.beam import beam_search, beam_steps, greedy_search
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
 from lab.parts.table_model import TableModel
-from tests.conftest import MODELS, VOCABULARY, no_shape_checks, random_model
+from tests.conftest import KINDS, MODELS, VOCABULARY, no_shape_checks, random_model
 
 
 def tiny(kind, vocabulary, seed):
@@ -51,7 +51,7 @@ def brute_force(model, source, longest, alpha):
     return sorted(found, reverse=True)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 @torch.no_grad()
 def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
@@ -67,7 +67,7 @@ def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
         )
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
 @torch.no_grad()
 def test_length_power_ranks_by_the_power_of_the_length(kind, power):
@@ -89,7 +89,7 @@ def test_length_power_ranks_by_the_power_of_the_length(kind, power):
     )
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("beta", [0.2, 3.0])
 @no_shape_checks()
 @torch.no_grad()
@@ -163,7 +163,7 @@ SOURCES = st.lists(
 )
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @no_shape_checks()
 def test_a_sentence_is_translated_alike_whatever_its_neighbours(kind):
     model = tiny(kind, VOCABULARY, 5)
@@ -314,7 +314,7 @@ PENALTIES = [
 ]
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=KINDS)
 def kept_model(request):
     """As `model`, and the same for all tests: `following` need not compute again. Read only."""
     return random_model(MODELS[request.param])
@@ -362,7 +362,7 @@ def test_equal_extensions_fall_to_the_likelier_hypothesis_and_the_smaller_token(
             )
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("diversity", [0.0, 0.7, 5.0])
 def test_groups_of_a_beam_avoid_each_others_tokens_as_in_the_reference(kind, diversity):
     model, source = tiny(kind, 7, 3), torch.tensor([[4, 5, END]])

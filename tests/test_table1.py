@@ -32,7 +32,15 @@ from dragoman.pipeline.reproduce.complexity import (
     slope,
 )
 from dragoman.pipeline.reproduce.layers import KERNEL, NEIGHBOURHOOD, ROWS, Recurrent, self_attention
-from dragoman.pipeline.reproduce.table1 import PICTURES, Measurements, content, exponents, growth, markdown
+from dragoman.pipeline.reproduce.table1 import (
+    PICTURES,
+    Measurements,
+    content,
+    exponents,
+    growth,
+    markdown,
+    written_table,
+)
 
 BY_NAME = {row.name: row for row in ROWS}
 SVG = "{http://www.w3.org/2000/svg}"
@@ -161,6 +169,7 @@ def test_the_command_writes_page_and_numbers(tmp_path, monkeypatch, capsys):
     for name in PICTURES:
         assert f"]({name}.svg)" in (folder / "table.md").read_text()
         ElementTree.parse(folder / f"{name}.svg")
+    assert written_table(written) in (folder / "table.md").read_text()
     assert len(written["costs"]) == 4 * len(ROWS)
     assert written["passport"]["command"] == f"dragoman reproduce table1 --quick --out {tmp_path}"
     assert capsys.readouterr().out.startswith("# Table 1: layer types")

@@ -72,9 +72,13 @@ def stop_at(step: int, recipe: Recipe, data: PreparedData) -> None:
 
 
 VARIANT = {"norm": "batch", "attention_score": "additive", "concatenate_positions": True}
+RESTRICTED = {"neighbourhood": 2, "norm": "none", "residual": False}
 
 
-@pytest.mark.parametrize(("stop", "variant"), [(5, {}), (8, {}), (21, {}), (8, VARIANT)])
+@pytest.mark.parametrize(
+    ("stop", "variant"),
+    [(5, {}), (8, {}), (21, {}), (8, VARIANT), pytest.param(8, RESTRICTED, marks=pytest.mark.long)],
+)
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, stop, variant):
     write_copies(tmp_path, "train", 200)
     ends = []
@@ -435,7 +439,7 @@ def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_pa
     "kind",
     [
         {},
-        {"architecture": "conv"},
+        pytest.param({"architecture": "conv"}, marks=pytest.mark.long),
         pytest.param({"architecture": "gru"}, marks=pytest.mark.long),
         pytest.param({"attention_score": "general", "norm": "batch"}, marks=pytest.mark.long),
     ],

@@ -29,7 +29,9 @@ def recorded(*cases):
     return replace(before, what_ifs=tuple(what_ifs))
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
+@pytest.mark.parametrize(
+    ("theme", "width"), [("light", 1280), pytest.param("dark", 360, marks=pytest.mark.short_form)]
+)
 def test_a_file_shows_its_cases_beside_the_translation(open_report, theme, width):  # noqa: F811
     inspection = recorded((["cross.2.3=off", "beam_size=2"], 1), (["target.1=▁a", "target.2=▁b"], 3))
     page = open_report(inspection, theme, width)
@@ -156,7 +158,8 @@ def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
             assert message in body["error"]["message"]
         both = {"text": "amber birch", "changes": ["beam_size=1"], "heads": True}
         assert (
-            "leave changes out, or heads" in client.post("/v1/inspect", json=both).json()["error"]["message"]
+            "leave changes out, or leave heads out"
+            in client.post("/v1/inspect", json=both).json()["error"]["message"]
         )
         long = client.post("/v1/inspect", json={"text": "amber " * 70, "heads": True})
         assert (long.status_code, "too long for the effects of all heads" in long.text) == (413, True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from lab.frame.catalogue import experiments
 from lab.frame.experiment import SECTIONS, Experiment
 from tools.docs.markdown import escaped, page, table
+from tools.docs.paper_map import read_map
 
 INTRODUCTION = """\
 Each experiment tests one claim of the paper, of notes and tutorials, or of another toolkit, and gives a
@@ -31,7 +32,19 @@ def pages(root: Path) -> dict[str, str]:
         INTRODUCTION,
         table(("section", "experiment", "claim", "verdict"), rows),
     )
-    return {"index": index} | {each.name: ORPHAN + experiment_page(root, each) for each in found}
+    about = lines_of_code()
+    return {"index": index} | {
+        each.name: ORPHAN + experiment_page(root, each, about.get(each.name, [])) for each in found
+    }
+
+
+def lines_of_code() -> dict[str, list[str]]:
+    """For each experiment, links to the lines of the package that it is about, in the map of the paper."""
+    links: dict[str, list[str]] = {}
+    for name, item in read_map().items():
+        for experiment in item.lab:
+            links.setdefault(experiment, []).append(f"[{escaped(item.what)}](#paper-{name})")
+    return links
 
 
 def result_file(root: Path, experiment: Experiment, suffix: str) -> Path:
@@ -45,12 +58,16 @@ def verdict(root: Path, experiment: Experiment) -> str | None:
     return json.loads(path.read_text(encoding="utf-8"))["verdict"] if path.exists() else None
 
 
-def experiment_page(root: Path, experiment: Experiment) -> str:
-    """The page of an experiment: its result as the lab writes it, or its claim, then its code."""
+def experiment_page(root: Path, experiment: Experiment, about: list[str]) -> str:
+    """The page of an experiment: its result as the lab writes it, or its claim, then its code.
+
+    `about` are links to the lines of the package that it is about.
+    """
     path = result_file(root, experiment, "md")
     file = f"lab/{experiment.name.replace('-', '_')}.py"
+    package = f"What it is about, beside the lines of the package: {'; '.join(about)}.\n\n" if about else ""
     code = (
-        f"## The code\n\n```sh\ndragoman lab {experiment.name}\n```\n\n"
+        f"## The code\n\n{package}```sh\ndragoman lab {experiment.name}\n```\n\n"
         f"```{{literalinclude}} /../{file}\n:language: python\n:caption: {file}\n```\n"
     )
     if path.exists():

@@ -37,23 +37,24 @@ class Inspect:
     """The sentence."""
     file: Path | None = None
     """With --show heads or neurons: a file of sentences, one per line.
-    Effects of heads are means over its lines, with confidence intervals. Neurons are shown with the tokens at
-    which they are most active: the most active ones of each layer, of a --layer, or a --neuron."""
+    Effects of heads are means over its lines, with confidence intervals. The most active neurons of each
+    layer or of a --layer, or one --neuron, are shown with the tokens at which they are most active."""
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Computed | None = None
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
     alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
     source token (attribution) contributes, masks, positions, their dot products by distance, the residual
-    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model, how much of
-    a token a layer mixes into another (value-zeroing). With heads, attribution and value-zeroing, .html and
-    .json also have these."""
+    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model, how much a
+    layer mixes each token into the others (value-zeroing). The views heads, attribution and value-zeroing can
+    also be added to .html and .json."""
     layer: int | None = None
-    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn; of
-    value-zeroing, by default the last. Of attribution, an encoder layer, whose output is the input. For
-    .html: the layer whose numbers it contains if there is no room for all, by default the last."""
+    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn. For
+    value-zeroing the default is the last layer. For attribution it is an encoder layer, to whose output the
+    numbers are attributed. For .html it is the layer whose numbers the file contains if there is no room for
+    all; the default is the last."""
     head: int | None = None
-    """The head, counted from 1; without it the mean of all, and in numbers the first."""
+    """The head, counted from 1; the default is the mean of all, for numbers the first."""
     lines: bool = False
     """Draw attention as lines between tokens, as the paper's Figures 3 to 5."""
     words: bool = False
@@ -63,16 +64,16 @@ class Inspect:
     to 60."""
     kind: Kind | None = None
     """The attention whose numbers, statistics or value-zeroing are drawn, by default cross, between encoder
-    and decoder; of neurons the side, encoder or decoder, by default both."""
+    and decoder; for neurons, the side, by default both."""
     query: int | None = None
     """The query whose numbers are drawn, counted from 1, by default the first."""
     neuron: int | None = None
     """The neuron of the layer to draw, counted from 1; without it the most active ones are drawn."""
     method: Method | None = None
     """How contributions of tokens are computed for --show attribution, by default integrated-gradients. A
-    .html or .json file has the first four methods, and this one."""
+    .html or .json file has the first four methods and this one."""
     target_tokens: bool = False
-    """With --show attribution: attribute to the target tokens before each one, too."""
+    """With --show attribution: also attribute to the target tokens before each one."""
     contrast: bool = False
     """With --show attribution: why this token and not another. Attribute the log-probability of each target
     token minus that of the likeliest other token after the same tokens."""
@@ -168,7 +169,7 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError(
             f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
             "effects of all heads, --show attribution the contributions of tokens, --show value-zeroing how "
-            "much of a token a layer mixes into another."
+            "much a layer mixes each token into the others."
         )
     if asked.show in get_args(Computed):
         refuse_truncation(asked.search.truncate, f"--show {asked.show}")
@@ -216,7 +217,7 @@ def refuse_contradictions_of_file(asked: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not fit a --file."""
     if asked.show not in ("heads", "neurons") or asked.what_if:
         raise DragomanError(
-            "--file is for --show heads and neurons alone; for all else give a sentence in its place."
+            "--file is for --show heads and neurons alone; for other views give a sentence in its place."
         )
     if ending == ".html":
         raise DragomanError(

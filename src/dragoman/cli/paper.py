@@ -9,7 +9,7 @@ from dragoman.system.toml import check_bounds
 
 @dataclass(frozen=True)
 class Paper:
-    """Show a model beside the paper: its parameters, its cost, and where its settings differ."""
+    """Compare a model with the paper: its parameters, its cost, and where its settings differ."""
 
     subject: str = "base"
     """A preset, a row of Table 3 (A1 … E), a recipe in TOML, or a run's folder."""
@@ -54,7 +54,7 @@ def paper(given: Given) -> None:
 
 COMMAND = Command(
     "paper",
-    "Show a model beside the paper: parameters, cost, differences.",
+    "Compare a model with the paper: parameters, cost, differences.",
     paper,
     Paper,
     example="dragoman paper big",

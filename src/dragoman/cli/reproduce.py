@@ -61,6 +61,11 @@ def reproduce(given: Given) -> None:
     if asked.table == "table2":
         train_translators(asked, given)
         return
+    if asked.table == "table4":
+        raise DragomanError(
+            "Table 4 is trained by a recipe: dragoman train experiments/table4/wsj.toml --folder FOLDER. "
+            "docs/parsing.md says which files it needs, and how trees are scored."
+        )
     if asked.table not in TABLES:
         what = "Name a table" if asked.table is None else f"There is no table {asked.table!r}"
         raise DragomanError(

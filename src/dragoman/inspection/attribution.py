@@ -88,13 +88,18 @@ def attribute(
     place of the source embeddings. `steps` are the points of each integral.
 
     Raises `DragomanError` as `Translator.score`, for a blank sentence, for an ensemble, for a layer or a
-    method that the model or each other do not have, and for tokens of a contrast that are fewer or more, or
-    that cannot be predicted.
+    method that the model or each other do not have, for ReAGent with a contrast, and for tokens of a contrast
+    that are fewer or more, or that cannot be predicted.
     """
     if layer is not None and (wrong := set(methods) & OF_TOKENS):
         raise DragomanError(
             f"The method {min(wrong)} replaces tokens by others, so it cannot attribute to the output of an "
             "encoder layer; leave the layer out, or choose another method."
+        )
+    if contrast is not False and "reagent" in methods:
+        raise DragomanError(
+            "ReAGent measures how far the probability of a target token falls, so it has no contrast; leave "
+            "the contrast out, or choose another method."
         )
     model = differentiable(one_model(translator))
     ((_, source, target),) = forced_batches(translator, [(sentence, translation)], 1)

@@ -57,8 +57,8 @@ def attribution_picture(
         f"attribution-{method}",
         f"{'What makes each target token likelier than another' if other else TITLE}: "
         f"{NAMES[method]}{f' at the output of encoder layer {layer}' * bool(layer)}",
-        f"Contributions to {'the contrast' if other else 'the log-probability'} of each target token (rows) "
-        f"of the source tokens{' and of the target tokens before it' * bool(prefix)} (columns). "
+        f"What the source tokens{' and the target tokens before it' * bool(prefix)} (columns) contribute to "
+        f"{'the contrast' if other else 'the log-probability'} of each target token (rows). "
         f"{sentences(inspection)}",
     )
     left, top = 44 + widest(rows), 66 + 0.87 * max(widest(source), widest(prefix))

@@ -63,7 +63,7 @@ class ConvolutionalParts:
         return torch.stack([output.flatten(0, 1)[row] for output, row in calls])
 
     def attention(self, tokens: int) -> Attention:
-        """The weights that were multiplied with the values, one head in each decoder layer."""
+        """The weights that were multiplied by the values, one head in each decoder layer."""
         cross = as_array(
             torch.stack(
                 [

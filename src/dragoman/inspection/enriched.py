@@ -64,7 +64,7 @@ class EnrichedParts:
         return torch.stack([output[row, 0] for output, row in zip(outputs, self.rows, strict=False)])
 
     def attention(self, tokens: int) -> Attention:
-        """The weights that the model multiplied with values for the translation."""
+        """The weights that the model multiplied by values for the translation."""
         cross = as_array(
             torch.stack(
                 [

@@ -273,7 +273,7 @@ class Search:
         return torch.stack([output.flatten(0, 1)[row] for output, row in rows])
 
     def attention(self, tokens: int) -> Attention:
-        """The weights that the model multiplied with values for the translation."""
+        """The weights that the model multiplied by values for the translation."""
         weights, rows = self.recording.weights, self.rows
         encoder = [calls[0][0] for name, calls in weights.items() if name.startswith("encoder.")]
         cross = [

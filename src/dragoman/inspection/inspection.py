@@ -39,7 +39,7 @@ class TokenProbability:
 
 @dataclass(frozen=True)
 class Attention:
-    """The attention weights that were multiplied with the values (equation 1)."""
+    """The attention weights that were multiplied by the values (equation 1)."""
 
     encoder: Array
     """Encoder self-attention [L H S S]."""
@@ -160,7 +160,7 @@ class Inspection:
     attribution: "Attribution | None" = None
     """What each token contributes to each target token; None if it was not asked for."""
     value_zeroing: "ValueZeroing | None" = None
-    """How much of each token each attention mixes into another; None if it was not asked for."""
+    """How much each attention mixes each token into the others; None if it was not asked for."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 

@@ -20,7 +20,7 @@ SIDES: tuple[Side, ...] = get_args(Side)
 
 @dataclass(frozen=True)
 class Neurons:
-    """The activations of all neurons: what W_2 was multiplied with, after the activation function."""
+    """The activations of all neurons: what W_2 was multiplied by, after the activation function."""
 
     encoder: Numbers
     """At each source token [L S F]."""

@@ -69,7 +69,7 @@ def neurons_picture(
     ticks = [*(lower if negative else lower[1:]), (1.0, f"{most:.2f}")]
     drawing.legend(16, drawing.height + 22, "activation (no unit)", diverging, ticks)
     about = (
-        "An activation is what W₂ is multiplied with in FFN(x) = f(x W₁ + b₁) W₂ + b₂; f is "
+        "An activation is one of the features f(x W₁ + b₁) in FFN(x) = f(x W₁ + b₁) W₂ + b₂; f is "
         f"{activation}. The most active neuron has the greatest absolute activation."
     )
     return finished(drawing, [about, *(note for note in notes if note)])

@@ -36,7 +36,7 @@ def points_and_shares(steps: int) -> tuple[Float[Tensor, "M"], Float[Tensor, "M"
 def path_and_factors(
     of: Attributed, baseline: Float[Tensor, "C D"], steps: int
 ) -> tuple[Float[Tensor, "M C D"], Float[Tensor, "M C D"]]:
-    """Points on the line from a baseline to the input, and what their gradients are multiplied with."""
+    """Points on the line from a baseline to the input, and what their gradients are multiplied by."""
     points, shares = (each.to(baseline)[:, None, None] for each in points_and_shares(steps))
     return baseline + points * (of.inputs - baseline), shares * (of.inputs - baseline)
 

@@ -75,7 +75,7 @@ def record_modules(
 
 @contextmanager
 def record_hidden(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """What W_2 of each feed-forward sub-layer, such as `encoder.0.feed_forward`, is multiplied with while the
+    """What W_2 of each feed-forward sub-layer, such as `encoder.0.feed_forward`, is multiplied by while the
     context is open: its hidden units [1 Q F], after the activation function. Empty without such sub-layers.
     """
     recorded: dict[str, list[Tensor]] = {}

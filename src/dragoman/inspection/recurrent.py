@@ -67,7 +67,7 @@ class RecurrentParts:
         return torch.stack([output.reshape(-1, output.size(-1))[row] for output, row in rows])
 
     def attention(self, tokens: int) -> Attention:
-        """The weights that were multiplied with the encoder's states, as one layer with one head."""
+        """The weights that were multiplied by the encoder's states, as one layer with one head."""
         calls = zip(self.recording.weights["attention"], self.rows, strict=False)
         cross = as_array(torch.stack([call.flatten(0, 2)[row] for call, row in calls]))  # [T S]
         source = cross.shape[1]

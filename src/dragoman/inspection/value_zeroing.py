@@ -1,4 +1,4 @@
-"""Value zeroing: how much of each token an attention mixes into another (Mohebbi et al. 2023).
+"""Value zeroing: how much an attention mixes each token into the others (Mohebbi et al. 2023).
 
 The score of a query and a key is the cosine distance between the layer's output at the query and what this
 output is if the value vectors of the key are zero in all heads of one attention of this layer, divided by the

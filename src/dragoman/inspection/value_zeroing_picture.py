@@ -1,4 +1,4 @@
-"""The picture of how much of each token an attention mixes into another."""
+"""The picture of how much an attention mixes each token into the others."""
 
 from dataclasses import replace
 

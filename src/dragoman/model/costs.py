@@ -1,6 +1,6 @@
-"""Parameters and multiply-adds of a Transformer by part, from its settings. This module imports no torch.
+"""Parameters and multiply-adds of a model by part, from its settings. This module imports no torch.
 
-Enriched models count too: they have another sub-layer in place of self-attention, the token mixer.
+Enriched models have another sub-layer in place of self-attention, the token mixer.
 
 A multiply-add is one product and one sum of a matrix product, 2 floating-point operations. Sums, softmax,
 layer normalisation and the look-up of embeddings are not counted, as in torch's FlopCounterMode.
@@ -8,6 +8,7 @@ layer normalisation and the look-up of embeddings are not counted, as in torch's
 
 import math
 
+from dragoman.model.baseline_costs import multiply_adds_of_baseline
 from dragoman.model.baseline_shapes import ENRICHED, token_mixer_shapes
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import weight_shapes
@@ -23,18 +24,24 @@ PARTS = {
     "cross_attention": "encoder-decoder attention",
     "feed_forward": "feed-forward",
     "token_mixer": "token mixer",
+    "attention": "attention",
+    "encoder": "encoder",
+    "decoder": "decoder",
+    "start": "decoder",
+    "features": "decoder",
 }
-"""What the names of a part's weights contain; the first that fits decides."""
+"""What the names of a part's weights contain; the first that fits decides. The last five are of an LSTM, a
+GRU or ConvS2S."""
 
 
 def part_of(name: str) -> str:
-    """The part of a model that a weight belongs to; `other` for those of recurrent models.
+    """The part of a model that a weight belongs to.
 
     The output projection and its bias count with the embeddings, which it usually is one with.
     """
     if name.startswith("output"):
         return "embeddings"
-    return next((part for word, part in PARTS.items() if word in name), "other")
+    return next(part for word, part in PARTS.items() if word in name)
 
 
 def parameters_by_part(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Counts:
@@ -57,8 +64,10 @@ def count_parameters(settings: ModelSettings, source_vocabulary: int, target_voc
 def multiply_adds_by_part(settings: ModelSettings, vocabulary: int, source: int, target: int) -> Counts:
     """Multiply-adds of one forward pass over a sentence of `source` and `target` tokens, ends included.
 
-    As computed, a masked score costs as much as another one. Of a Transformer or an enriched model alone.
+    As computed, a masked score costs as much as another one.
     """
+    if settings.architecture not in ("transformer", *ENRICHED):
+        return multiply_adds_of_baseline(settings, vocabulary, source, target)
     width, depth = settings.d_model, settings.decoder_layers
     keys, values = settings.heads * settings.key_width, settings.heads * settings.value_width
     pairs = keys + values  # of QKᵀ and of the weights with V, for each query and key

@@ -77,7 +77,7 @@ class ModelSettings:
     activation: Activation = "relu"
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     residual: bool = True
-    """Use residual connections around every sub-layer (section 3.1)."""
+    """Use residual connections around the sub-layers (section 3.1)."""
     attention_score: Literal["scaled-dot", "dot", "general", "additive"] | None = None
     """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
 

@@ -36,11 +36,11 @@ def refuse_contradictions(asked: InspectRequest) -> None:
     """Raise `DragomanError` for fields of a request that do not fit each other."""
     for name in asked_views(asked):
         if asked.changes:
-            raise DragomanError(f"{name} is of the model without changes; leave changes out, or {name}.")
+            raise DragomanError(f"{name} needs the unchanged model; leave changes out, or leave {name} out.")
         refuse_truncation(asked.truncate, name)  # type: ignore[attr-defined]
     for name in ("contrast", "target_tokens"):
         if getattr(asked, name) and not asked.attribution:
-            raise DragomanError(f"{name} is of an attribution; send attribution, too, or leave {name} out.")
+            raise DragomanError(f"{name} needs attribution; send attribution too, or leave {name} out.")
 
 
 def compute_inspection(

@@ -146,10 +146,10 @@ class InspectRequest(Search):  # type: ignore[valid-type, misc]
         "token minus that of the likeliest other token after the same tokens is attributed.",
     )
     target_tokens: bool = Field(
-        False, description="With `attribution`: attribute to the target tokens before each one, too."
+        False, description="With `attribution`: also attribute to the target tokens before each one."
     )
     value_zeroing: bool = Field(
-        False, description="Whether to add how much of each token each attention mixes into another."
+        False, description="Whether to add how much each attention mixes each token into the others."
     )
 
 

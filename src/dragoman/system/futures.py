@@ -10,7 +10,10 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 interruption = ContextVar("interruption", default=Event())  # noqa: B039  the default is never set
-"""It is set when nobody wants the result of this work any more. Searches look at it at each step."""
+"""It is set when nobody wants the result of this work any more. Searches look at it at each step.
+
+:meta hide-value:
+"""
 
 
 class InterruptibleFuture(Future[T]):

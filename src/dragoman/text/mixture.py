@@ -95,5 +95,5 @@ def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
             check_tag(corpus.tag, f"The tag of {place}")
     if corpora[0].weight is not None and not 0 < sum(corpus.weight or 0 for corpus in corpora) < math.inf:
         raise DragomanError(
-            "The weights of the corpora sum to 0 or to infinity; their shares would be undefined."
+            "The weights of the corpora sum to 0 or to infinity; give weights such as 0.7 and 0.3."
         )

@@ -21,8 +21,8 @@ class SubwordSampling:
     """Sample the segmentation of unigram tokens in training, with probabilities to this power, such as 0.2
     (subword regularisation); 0 does not sample."""
     sampled_copies: int = 8
-    """With bpe_dropout or sampling_alpha: the times that the training text is segmented and written. Epochs
-    use these copies in turn."""
+    """With bpe_dropout or sampling_alpha: how often the training text is segmented and written. Epochs use
+    these copies in turn."""
 
     def check(self, source_tokens: str, target_tokens: str | None) -> None:
         """Raise `DragomanError` for values out of bounds, and for tokens that cannot be sampled so.

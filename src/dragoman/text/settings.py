@@ -68,7 +68,7 @@ class CorpusFiles:
     test_target: Path | None = None
     """Their translations."""
     folder: Path | None = None
-    """The folder of relative paths above; None is the current one."""
+    """The folder that relative paths of text files start from; None is the current one."""
 
 
 @dataclass(frozen=True)
@@ -81,22 +81,22 @@ class DataSettings(CorpusFiles):
     corpus: tuple[WeightedCorpus, ...] = ()
     """Several corpora instead of source and target, each a table [[data.corpus]] of a recipe."""
     dataset: str | None = None
-    """A named dataset instead of the paths above, as multi30k-en-de (`--dataset list` shows all); found in
+    """A named dataset in place of text files, such as multi30k-en-de (`--dataset list` shows all); found in
     `folder`, or downloaded to it."""
     source_language: str | None = None
     """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
     """The same for the target."""
     guided_alignment: Path | None = None
-    """A word alignment of the training text, `0-0 1-2` in the line of a pair. Training guides the attention
-    of a head by it, so that `align` and tags are more often right."""
+    """A word alignment of the training text: each line has the links of a pair, such as `0-0 1-2`. Training
+    guides the attention of a head by it, so that `align` and tags are more often right."""
     longest: int = 250
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
     them."""
     drop_copies: bool = False
     """Leave out pairs whose source equals their target. They are counted and reported in any case."""
     drop_overlap: bool = False
-    """Leave out pairs whose source also is in the validation or test files. They are counted and reported in
+    """Leave out pairs whose source is also in the validation or test files. They are counted and reported in
     any case."""
     # No effect, kept because old recipes have it; without a docstring the help does not show it.
     strip_carriage_returns: bool = False

@@ -69,7 +69,7 @@ class _Parser:
             raise DragomanError(
                 f"{self._path}, line {error.lineno}, byte {error.offset + 1}: not well-formed XML ({reason})."
             ) from error
-        except DragomanError:  # of the functions that expat calls; it is a ValueError, too
+        except DragomanError:  # a ValueError too, of a handler below
             raise
         except (LookupError, ValueError) as error:  # of an encoding that Python does not have
             raise DragomanError(f"{self._path}: {error}. Convert the file to UTF-8.") from error

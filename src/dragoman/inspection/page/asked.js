@@ -73,8 +73,8 @@ export function AskedZeroing({ inspection, zeroing }) {
       <${ValueZeroing} inspection=${inspection} zeroing=${found} /></div>`;
   }
   return html`
-    <p>How much of each token an attention of a layer mixes into another (value zeroing). Unlike attention
-      weights, it includes the values, the output matrix, the residual connection and the feed-forward
-      sub-layer.</p>
+    <p>How much the attention of a layer mixes each token into the others (value zeroing). Unlike attention
+      weights, it takes account of the values, the output matrix, the residual connection and the
+      feed-forward sub-layer.</p>
     <${Ask} name="Compute value zeroing" ...${others} />`;
 }

@@ -15,8 +15,8 @@ export function Neurons({ inspection }) {
   const tokens = (side === "encoder" ? inspection.source : inspection.target).tokens;
   const drawn = useWindow(tokens.length);
   return html`
-    <p>A neuron is a hidden unit of a feed-forward sub-layer. Its activation is the number, after
-      ${" "}${inspection.model.activation}, that the second linear map is multiplied with; it has no unit.
+    <p>A neuron is a hidden unit of a feed-forward sub-layer. Its activation is its value after
+      ${" "}${inspection.model.activation}, which the second linear map reads; it has no unit.
       ${side === "decoder" ? " Each column is the position that predicts the token." : ""}</p>
     <${Choice} label="Side" choices=${SIDES} value=${side} choose=${setSide} />
     <${Side} key=${[side, drawn].join()} neurons=${inspection.neurons[side]} tokens=${tokens} drawn=${drawn}

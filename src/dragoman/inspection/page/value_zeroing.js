@@ -1,4 +1,4 @@
-// Value zeroing: how much of each token an attention of a layer mixes into another.
+// Value zeroing: how much the attention of a layer mixes each token into the others.
 
 import { html, useState } from "./vendor/preact.js";
 import { KINDS, decoderKeys, part } from "./data.js";

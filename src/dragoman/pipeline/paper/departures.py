@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dragoman.model.baseline_shapes import ENRICHED
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.paper.figures import PAPER_TOKENS, PAPER_VOCABULARY, TRAINING_RUNS
 from dragoman.pipeline.recipe import Recipe
@@ -113,5 +114,6 @@ def departures(recipe: Recipe) -> list[Departure]:
 
 
 def with_widths(settings: ModelSettings) -> ModelSettings:
-    """The settings with d_k and d_v as numbers."""
-    return replace(settings, d_k=settings.key_width, d_v=settings.value_width)
+    """The settings with d_k and d_v as numbers. An LSTM, GRU or ConvS2S has no heads: it gets the paper's."""
+    sizes = settings if settings.architecture in ("transformer", *ENRICHED) else ModelSettings()
+    return replace(settings, d_k=sizes.key_width, d_v=sizes.value_width)

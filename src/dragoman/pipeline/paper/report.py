@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.model.baseline_shapes import ENRICHED
 from dragoman.model.costs import (
     Counts,
     count_parameters,
@@ -26,7 +25,6 @@ from dragoman.pipeline.paper.subject import Subject
 from dragoman.pipeline.paper.toolkits import DIFFERENCES, Difference
 from dragoman.pipeline.reproduce.rows import Row
 from dragoman.pipeline.reproduce.table3 import TABLE3
-from dragoman.system.errors import DragomanError
 
 FORWARD_AND_BACKWARD = 3
 """Of the multiply-adds of a forward pass: a backward pass has two products for each."""
@@ -150,13 +148,8 @@ def report_on(
     hours: float | None = None,
     gpus: int = PAPER_GPUS,
 ) -> Report:
-    """The report. Raises `DragomanError` for an architecture without the Transformer's parts."""
+    """The report."""
     settings = subject.recipe.model
-    if settings.architecture not in ("transformer", *ENRICHED):
-        raise DragomanError(
-            f"{subject.name} is of the architecture {settings.architecture}; the paper's parameters, "
-            "multiply-adds and departures are those of a Transformer, and of enriched models."
-        )
     row = row_of(subject)
     return Report(
         subject.name,

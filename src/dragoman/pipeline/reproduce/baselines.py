@@ -24,6 +24,16 @@ ROWS = (
     Row("conv-enriched", replace(TRANSFORMER, architecture="conv-enriched", d_model=120)),
 )
 """A row is one line: a preset, and the width that makes its parameters equal."""
+TITLES = {
+    "transformer": "Transformer",
+    "restricted": "restricted Transformer",
+    "lstm": "LSTM",
+    "gru": "GRU",
+    "conv": "ConvS2S",
+    "lstm-enriched": "LSTM with the Transformer's parts",
+    "conv-enriched": "ConvS2S with the Transformer's parts",
+}
+"""Of the rows, in the tables of a page."""
 
 
 def with_test(scale: Scale, test: str) -> Scale:

@@ -1,15 +1,23 @@
 """The page of baselines: quality, speed and trials of each row, as table.json and table.md."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import mean
+from typing import Any
 
 from dragoman.evaluation.compare import bleu_p_value
-from dragoman.pipeline.reproduce.baselines import CLIP_NORM, PUBLISHED, TRIAL_SHARE, TRIALS, VALIDATIONS
+from dragoman.pipeline.reproduce.baselines import (
+    CLIP_NORM,
+    PUBLISHED,
+    TITLES,
+    TRIAL_SHARE,
+    TRIALS,
+    VALIDATIONS,
+)
 from dragoman.pipeline.reproduce.cells import Result, cell_lines
 from dragoman.pipeline.reproduce.measures import Measures, minutes_to
-from dragoman.pipeline.reproduce.report import spread_of
+from dragoman.pipeline.reproduce.report import spread_of, table
 from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.pipeline.reproduce.tuning import Tuned
@@ -149,12 +157,20 @@ def write_baselines(request: Request, tuned: Tuned) -> str:
             for result in (*tuned.trials, *tuned.results)
         ],
     }
-    page = markdown(request, tuned, lines)
+    page = markdown(request, tuned, lines, trials)
     with atomic_write(request.folder / "table.json") as new:
         new.write_text(json.dumps(content, indent=2) + "\n")
     with atomic_write(request.folder / "table.md") as new:
         new.write_text(page, "utf-8")
     return page
+
+
+def written_lines(content: Mapping[str, Any]) -> list[Line]:
+    """The rows of the page that a table.json has."""
+    return [
+        Line(**row | {"quantities": {name: Quantity(**each) for name, each in row["quantities"].items()}})
+        for row in content["rows"]
+    ]
 
 
 def not_run(request: Request) -> list[str]:
@@ -165,7 +181,9 @@ def not_run(request: Request) -> list[str]:
 # ---- text
 
 
-def markdown(request: Request, tuned: Tuned, lines: Sequence[Line]) -> str:
+def markdown(
+    request: Request, tuned: Tuned, lines: Sequence[Line], trials: Sequence[Mapping[str, Any]]
+) -> str:
     """The page."""
     left = not_run(request)
     return "\n\n".join(
@@ -173,9 +191,10 @@ def markdown(request: Request, tuned: Tuned, lines: Sequence[Line]) -> str:
             f"# {request.table.title} ({request.scale.name})",
             introduction(request),
             *([f"Rows that were not run: {', '.join(left)}."] if left else []),
-            quality(lines),
+            models(lines),
+            f"## Quality\n\n{quality(lines)}",
             f"## Speed\n\n{speed(lines, threshold(request, tuned))}",
-            f"## Trials\n\n{trials_table(request, tuned)}",
+            f"## Trials\n\n{trials_table(lines, trials)}",
             f"## Published\n\n{published()}",
             method(request, tuned),
         ]
@@ -194,18 +213,16 @@ def introduction(request: Request) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+def shown(found: Quantity, digits: int = 2, sign: str = "") -> str:
+    """`12.34 ± 0.05`; the mean alone with one seed; how many seeds reached a score if not all did.
 
-
-def shown(found: Quantity, digits: int = 2) -> str:
-    """`12.34 ± 0.05`; the mean alone with one seed; how many seeds reached a score if not all did."""
+    With the sign `+`, a mean above 0 has it too.
+    """
     if found.mean is None:
         reached = sum(value is not None for value in found.values)
         return f"{reached} of {len(found.values)} seeds reach it" if reached else "not reached"
     spread = "" if found.spread is None else f" ± {found.spread:,.{digits}f}"
-    return f"{found.mean:,.{digits}f}{spread}"
+    return f"{found.mean:{sign},.{digits}f}{spread}"
 
 
 def parameters(line: Line, base: Line) -> str:
@@ -214,44 +231,60 @@ def parameters(line: Line, base: Line) -> str:
     return f"{line.parameters:,}{share}"
 
 
-def difference(line: Line, base: Line, name: str) -> str:
-    """The difference of means to the first row, with its p-value."""
+def differences(line: Line, base: Line, name: str) -> tuple[str, str]:
+    """The difference to the first row, the mean of pairs with the same seed, and its p-value."""
     if line is base:
-        return ""
-    ours, theirs = line.quantities[name].mean, base.quantities[name].mean
-    assert ours is not None
-    assert theirs is not None
-    return f"{ours - theirs:+.2f} ({line.p_values[name]:.3f})"
+        return "", ""
+    pairs = zip(line.quantities[name].values, base.quantities[name].values, strict=True)
+    found = quantity([ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None])
+    p = line.p_values[name]
+    return shown(found, sign="+"), "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def models(lines: Sequence[Line]) -> str:
+    """Settings, and what the trials chose."""
+    head = "model", "row", "settings", "peak of the learning rate", "dropout", "parameters"
+    rows = [
+        (
+            TITLES[line.row],
+            line.row,
+            line.settings,
+            f"{line.peak:g}",
+            f"{line.dropout:g}",
+            parameters(line, lines[0]),
+        )
+        for line in lines
+    ]
+    return table(head, rows)
 
 
 def quality(lines: Sequence[Line]) -> str:
     """Scores of the validation and the test data."""
-    head = "row", "settings", "chosen", "parameters", "perplexity", "BLEU", "to first (p)", "chrF2"
-    test = "test BLEU", "to first (p)", "test chrF2"
     base = lines[0]
+    beside = f"to the {TITLES[base.row]}", "p"
+    head = "model", "parameters", "perplexity", "BLEU", *beside, "chrF2", "test BLEU", *beside, "test chrF2"
     rows = [
         (
-            line.row,
-            line.settings,
-            f"peak {line.peak:g}, dropout {line.dropout:g}",
-            parameters(line, base),
+            TITLES[line.row],
+            f"{line.parameters:,}",
             shown(line.quantities["perplexity"]),
             shown(line.quantities["bleu"]),
-            difference(line, base, "bleu"),
+            *differences(line, base, "bleu"),
             shown(line.quantities["chrf"]),
             shown(line.quantities["test_bleu"]),
-            difference(line, base, "test_bleu"),
+            *differences(line, base, "test_bleu"),
             shown(line.quantities["test_chrf"]),
         )
         for line in lines
     ]
-    return table([*head, *test], rows)
+    return table(head, rows)
 
 
 def speed(lines: Sequence[Line], score: float) -> str:
     """Speeds of training and of decoding."""
     head = (
-        "row",
+        "model",
+        "peak rate chosen",
         "target tokens per second, training",
         "minutes of training",
         f"minutes to {score:.2f} BLEU",
@@ -260,29 +293,33 @@ def speed(lines: Sequence[Line], score: float) -> str:
     )
     names = (
         ("tokens_per_second", 0),
-        ("training_minutes", 2),
-        ("minutes_to_score", 2),
+        ("training_minutes", 1),
+        ("minutes_to_score", 1),
         ("sentences_per_second", 0),
         ("torch_sentences_per_second", 0),
     )
-    return table(
-        head,
-        [(line.row, *(shown(line.quantities[name], digits) for name, digits in names)) for line in lines],
-    )
-
-
-def trials_table(request: Request, tuned: Tuned) -> str:
-    """The negative log-likelihood of each trial; the chosen one is bold."""
-    head = ["row", *(f"peak {trial.peak:g}, dropout {trial.dropout:g}" for trial in TRIALS)]
-    rows = []
-    for place, row in enumerate(request.rows):
-        own = tuned.trials[place * len(TRIALS) : (place + 1) * len(TRIALS)]
-        values = [
-            f"**{result.nll:.3f}**" if trial == tuned.chosen[row.name] else f"{result.nll:.3f}"
-            for trial, result in zip(TRIALS, own, strict=True)
-        ]
-        rows.append([row.name, *values])
+    rows = [
+        (
+            TITLES[line.row],
+            f"{line.peak:g}",
+            *(shown(line.quantities[name], digits) for name, digits in names),
+        )
+        for line in lines
+    ]
     return table(head, rows)
+
+
+def trials_table(lines: Sequence[Line], trials: Sequence[Mapping[str, Any]]) -> str:
+    """The negative log-likelihood of each trial, as table.json has them; the chosen one is bold."""
+    kinds = dict.fromkeys((trial["peak"], trial["dropout"]) for trial in trials)
+    losses = {(trial["row"], trial["peak"], trial["dropout"]): trial["nll"] for trial in trials}
+    rows = []
+    for line in lines:
+        cells = [f"{losses[line.row, *kind]:.3f}" for kind in kinds]
+        chosen = [*kinds].index((line.peak, line.dropout))
+        cells[chosen] = f"**{cells[chosen]}**"
+        rows.append([TITLES[line.row], *cells])
+    return table(["model", *(f"peak {peak:g}, dropout {dropout:g}" for peak, dropout in kinds)], rows)
 
 
 def published() -> str:

@@ -1,13 +1,17 @@
 """The page of learning curves, as table.json and table.md."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import mean
+from typing import Any
 
-from dragoman.pipeline.reproduce.baselines_page import quantity, shown, table
+from dragoman.pipeline.reproduce.baselines import TITLES
+from dragoman.pipeline.reproduce.baselines_page import quantity, shown
+from dragoman.pipeline.reproduce.cells import Result
 from dragoman.pipeline.reproduce.curve_cells import Point
 from dragoman.pipeline.reproduce.learning_curves import PATIENCE, SETTINGS, VALIDATIONS, vocabulary
+from dragoman.pipeline.reproduce.report import table
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.system.files import atomic_write
 
@@ -41,6 +45,16 @@ def write_curves(request: Request, points: Sequence[Point]) -> str:
     return page
 
 
+def written_points(contents: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """The points of cells, from the contents of each cell's result.json; a size may have fewer seeds."""
+    results = [Result(**content) for content in contents]
+    points = []
+    for name in dict.fromkeys(result.row for result in results):
+        row, _, pairs = name.partition("/")
+        points.append(Point(row, int(pairs), [result for result in results if result.row == name]))
+    return sorted(points, key=lambda point: (point.pairs, [*TITLES].index(point.row)))
+
+
 def not_run(request: Request) -> list[str]:
     """The rows that were not asked for."""
     return [row.name for row in request.table.rows if row not in request.rows]
@@ -54,26 +68,28 @@ def markdown(request: Request, points: Sequence[Point]) -> str:
         f"{scale.about}. {scale.updates:,} updates at most of {scale.tokens:,} source and {scale.tokens:,} "
         f"target tokens, with every size of the corpus. The picture is {PICTURE}.",
         *([f"Rows that were not run: {', '.join(left)}."] if left else []),
-        by_size(request, points, lambda point: shown(quantity(point.bleu))),
+        scores(points),
         "## Parameters",
-        by_size(request, points, lambda point: f"{point.results[0].parameters:,}"),
+        by_size(points, lambda point: f"{point.results[0].parameters:,}"),
         method(request, points),
     ]
     return "\n\n".join(parts)
 
 
-def by_size(request: Request, points: Sequence[Point], text: Callable[[Point], str]) -> str:
+def scores(points: Sequence[Point]) -> str:
+    """BLEU of each row by the size of the corpus."""
+    return by_size(points, lambda point: shown(quantity(point.bleu)))
+
+
+def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
     """A table with a line for each size of corpus and a column for each row."""
-    sizes = dict.fromkeys(point.pairs for point in points)
-    lines = [
-        [
-            f"{size:,}",
-            f"{vocabulary(request.scale, size):,}",
-            *(text(point) for point in points if point.pairs == size),
-        ]
-        for size in sizes
-    ]
-    return table(["pairs", "vocabulary", *(row.name for row in request.rows)], lines)
+    lines = []
+    for size in dict.fromkeys(point.pairs for point in points):
+        own = [point for point in points if point.pairs == size]
+        tokens = own[0].results[0].settings["tokenizer"]["vocabulary"]
+        lines.append([f"{size:,}", f"{tokens:,}", *map(text, own)])
+    rows = dict.fromkeys(point.row for point in points)
+    return table(["pairs", "vocabulary", *(TITLES[row] for row in rows)], lines)
 
 
 def method(request: Request, points: Sequence[Point]) -> str:

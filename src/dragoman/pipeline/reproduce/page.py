@@ -1,29 +1,15 @@
 """The page of a table: table.json for programs, table.md for people."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from dragoman.pipeline.reproduce.cells import Result
-from dragoman.pipeline.reproduce.report import Line, Measure, table_lines
+from dragoman.pipeline.reproduce.report import Line, Measure, table, table_lines
 from dragoman.pipeline.reproduce.rows import PAPER_UPDATES
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.system.files import atomic_write
-
-COLUMNS = (
-    "row",
-    "settings",
-    "parameters",
-    "perplexity",
-    "to first",
-    "paper",
-    "verdict",
-    "BLEU",
-    "to first (p)",
-    "paper",
-    "verdict",
-    "minutes",
-)
 
 
 def write_page(request: Request, results: Sequence[Result]) -> str:
@@ -50,10 +36,24 @@ def write_page(request: Request, results: Sequence[Result]) -> str:
 
 def markdown(request: Request, results: Sequence[Result], lines: Sequence[Line]) -> str:
     """The table with what it is of and how it was measured."""
-    rows = [COLUMNS, ("---",) * len(COLUMNS), *(cells_of(line, is_first=line is lines[0]) for line in lines)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    title = f"# {request.table.title} ({request.scale.name})"
-    return f"{title}\n\n{introduction(request)}\n\n{table}\n\n{method(request, results)}"
+    return "\n\n".join(
+        [
+            f"# {request.table.title} ({request.scale.name})",
+            introduction(request),
+            quality(lines),
+            "## Details",
+            details(lines),
+            method(request, results),
+        ]
+    )
+
+
+def written_lines(content: Mapping[str, Any]) -> list[Line]:
+    """The rows of the page that a table.json has."""
+    return [
+        Line(**row | {name: Measure(**row[name]) for name in ("perplexity", "bleu")})
+        for row in content["rows"]
+    ]
 
 
 def introduction(request: Request) -> str:
@@ -70,31 +70,45 @@ def introduction(request: Request) -> str:
         f"{scale.about}. {size} {scale.updates:,} updates (the paper: {PAPER_UPDATES:,}) of {scale.tokens:,} "
         f"source and {scale.tokens:,} target tokens; {scale.vocabulary:,} tokens of vocabulary; the learning "
         f"rate is {scale.learning_rate_scale:.3g} times equation 3 with {scale.warmup_steps:,} warm-up steps."
-        " The settings column has what differs from the first row."
+        " The second column has what differs from the first row."
     )
 
 
-def cells_of(line: Line, is_first: bool) -> tuple[str, ...]:
-    """A row's cells."""
-    parameters = f"{line.parameters:,}"
-    if line.paper_parameters is not None:
-        parameters += f" (paper: {line.paper_parameters} M)"
-    perplexity, score = line.perplexity, line.bleu
-    p = "" if score.p_value is None else f" ({score.p_value:.3f})"
-    return (
-        line.row,
-        line.settings,
-        parameters,
-        with_spread(perplexity),
-        "" if is_first else difference(perplexity),
-        of_paper(perplexity, 2, is_first),
-        "" if is_first else perplexity.verdict,
-        with_spread(score),
-        "" if is_first else f"{difference(score)}{p}",
-        of_paper(score, 1, is_first),
-        "" if is_first else score.verdict,
-        f"{line.minutes:.1f}",
-    )
+def quality(lines: Sequence[Line]) -> str:
+    """Perplexity and BLEU, and their differences to the first row here and in the paper."""
+    first = lines[0]
+    columns = f"to {first.row}", f"paper, to {first.row}"
+    rows = []
+    for line in lines:
+        cells = [line.row, line.settings]
+        for measure, digits in ((line.perplexity, 2), (line.bleu, 1)):
+            beside = ["", ""] if line is first else [difference(measure), paper_difference(measure, digits)]
+            cells += [with_spread(measure), *beside]
+        rows.append(cells)
+    return table(["row", "what differs", "perplexity", *columns, "BLEU", *columns], rows)
+
+
+def details(lines: Sequence[Line]) -> str:
+    """Parameters, the paper's figures, verdicts, and minutes of training."""
+    head = ["row", "parameters", "perplexity, paper", "verdict", "BLEU, paper", "p", "verdict", "minutes"]
+    rows = []
+    for line in lines:
+        perplexity, score = line.perplexity, line.bleu
+        millions = "" if line.paper_parameters is None else f" (paper: {line.paper_parameters} M)"
+        is_first = line is lines[0]
+        rows.append(
+            [
+                line.row,
+                f"{line.parameters:,}{millions}",
+                "" if perplexity.paper is None else f"{perplexity.paper:.2f}",
+                "" if is_first else perplexity.verdict,
+                "" if score.paper is None else f"{score.paper:.1f}",
+                "" if score.p_value is None else f"{score.p_value:.3f}",
+                "" if is_first else score.verdict,
+                f"{line.minutes:.1f}",
+            ]
+        )
+    return table(head, rows)
 
 
 def with_spread(measure: Measure) -> str:
@@ -109,12 +123,9 @@ def difference(measure: Measure) -> str:
     return f"{measure.difference:+.2f}{spread}"
 
 
-def of_paper(measure: Measure, digits: int, is_first: bool) -> str:
-    """The paper's figure, and its difference to the paper's first row."""
-    if measure.paper is None:
-        return ""
-    difference = "" if is_first else f" ({measure.paper_difference:+.{digits}f})"
-    return f"{measure.paper:.{digits}f}{difference}"
+def paper_difference(measure: Measure, digits: int) -> str:
+    """The paper's difference to its first row."""
+    return "" if measure.paper_difference is None else f"{measure.paper_difference:+.{digits}f}"
 
 
 def method(request: Request, results: Sequence[Result]) -> str:
@@ -135,8 +146,8 @@ def method(request: Request, results: Sequence[Result]) -> str:
 - p: paired bootstrap resampling (1,000 samples) of the validation translations. Seed n is paired with the
   first row's seed n; the pairs of all seeds are one test set, whose lines are resampled. A line counts once
   for each seed, so that p is somewhat too small, and it says nothing of other seeds: the spread does.
-- To first: the mean and standard deviation of the differences to the first row, each of two runs with the
-  same seed. A verdict compares the sign of the mean with that of the paper's. A difference is within the
+- To the first row: the mean and standard deviation of the differences, each of two runs with the same
+  seed. A verdict compares the sign of the mean with that of the paper's. A difference is within the
   spread if its mean is at most its standard deviation. The paper trained each row once.
 - Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
   torch {made["torch"]}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.

@@ -54,6 +54,11 @@ class Line:
     bleu: Measure
 
 
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+
+
 def spread_of(values: Sequence[float]) -> float | None:
     """The standard deviation of a sample; None of a single value."""
     return stdev(values) if len(values) > 1 else None

@@ -119,34 +119,43 @@ def distance_exponents(row: LayerType, distances: Sequence[Distance]) -> dict[st
 
 
 def markdown(measured: Measurements) -> str:
-    """The table with the paper's columns beside what was measured."""
+    """The page."""
+    links = "\n\n".join(f"![{title}]({name}.svg)" for name, title in PICTURES.items())
+    fits = {row.name: exponents(row, measured.costs) for row in ROWS}
+    return f"# Table 1: layer types\n\n{table(fits, measured.distances)}\n\n{METHOD}\n{links}\n"
+
+
+def written_table(content: Mapping[str, Any]) -> str:
+    """The table of a table.json."""
+    return table(content["exponents"], [Distance(**each) for each in content["distances"]])
+
+
+def table(fits: Mapping[str, Mapping[str, Any]], distances: Sequence[Distance]) -> str:
+    """The table with the paper's columns beside what was measured; the exponents are by layer type."""
+    shortest, *_, longest = dict.fromkeys(each.positions for each in distances)
+    at = f"at n = {shortest} and {longest}"
     head = (
         "layer type",
         "complexity (paper)",
         "operations, counted",
         "time, measured",
         "memory kept for the backward pass",
-        "sequential operations (paper)",
-        "maximum path length (paper)",
+        f"sequential operations {at} (paper)",
+        f"maximum path length {at} (paper)",
     )
-    rows = [head, ("---",) * len(head), *(cells(row, measured) for row in ROWS)]
-    table = "\n".join(f"| {' | '.join(each)} |" for each in rows)
-    links = "\n\n".join(f"![{title}]({name}.svg)" for name, title in PICTURES.items())
-    return f"# Table 1: layer types\n\n{table}\n\n{METHOD}\n{links}\n"
+    rows = [head, ("---",) * len(head), *(cells(row, fits[row.name], distances) for row in ROWS)]
+    return "\n".join(f"| {' | '.join(each)} |" for each in rows)
 
 
-def cells(row: LayerType, measured: Measurements) -> tuple[str, ...]:
+def cells(row: LayerType, fits: Mapping[str, Any], distances: Sequence[Distance]) -> tuple[str, ...]:
     """A row's cells."""
-    fits = exponents(row, measured.costs)
-    last = [each for each in measured.distances if each.layer == row.name]
-    sequential = ", ".join(f"{each.sequential} at n = {each.positions}" for each in (last[0], last[-1]))
-    path = ", ".join(f"{each.path} at n = {each.positions}" for each in (last[0], last[-1]))
+    shortest, *_, longest = (each for each in distances if each.layer == row.name)
     return (
         row.name,
         row.complexity,
         *(growth(*fits[name].values()) for name in QUANTITIES),
-        f"{sequential} ({row.sequential_text})",
-        f"{path} ({row.path_text})",
+        f"{shortest.sequential}, {longest.sequential} ({row.sequential_text})",
+        f"{shortest.path}, {longest.path} ({row.path_text})",
     )
 
 

@@ -1,0 +1,376 @@
+"""The tables of measurements in Markdown, from what their programs write as JSON.
+
+The programs write them beside the JSON; `python -m tools.docs.readme_tables` writes them to README files.
+Each function takes the contents of one file of results, or of several whose rows stand in one table.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+NAMES = {
+    "dragoman": "**Dragoman**",
+    "ctranslate2": "CTranslate2",
+    "marian": "Marian",
+    "openvino": "OpenVINO",
+    "transformers": "transformers",
+    "plain": "plain FastAPI + CTranslate2",
+    "libretranslate": "LibreTranslate, best settings",
+    "libretranslate-default": "LibreTranslate, as it comes",
+    "joeynmt": "JoeyNMT",
+    "torch.nn.Transformer": "torch.nn.Transformer",
+    "fairseq": "fairseq",
+}
+"""Of systems."""
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows]) + "\n"
+
+
+def shown(value: float | None, digits: int = 0) -> str:
+    """A number; nothing for one that was not measured."""
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def mean_and_spread(values: Sequence[float], sign: str = "") -> str:
+    """The mean, and the standard deviation of several; a value that does not vary, as it is."""
+    mean = f"{statistics.mean(values):{sign}.2f}"
+    return mean if len(set(values)) == 1 else f"{mean} ± {statistics.stdev(values):.2f}"
+
+
+def distinct(rows: Iterable[Row], *names: str) -> list[tuple[Any, ...]]:
+    """The different values of some columns, in the order of the rows."""
+    return list(dict.fromkeys(tuple(row[name] for name in names) for row in rows))
+
+
+def beam_name(beam: int) -> str:
+    """`greedy`, or `beam 4`."""
+    return "greedy" if beam == 1 else f"beam {beam}"
+
+
+def option(found: Row, name: str) -> str | None:
+    """What the command of a measurement gives an option; None if it does not name it."""
+    words = found["command"].split()
+    return words[words.index(name) + 1] if name in words else None
+
+
+# ---- train.py and decode.py
+
+
+def train(*results: Row) -> str:
+    """A row for each preset, peer and setting of its allocator: target tokens per second, and their ratio."""
+    heads = ["preset", "beside", "allocator and oneDNN", "ours", "theirs", "times as fast"]
+    heads += ["GiB, ours", "GiB, theirs"]
+    rows = [
+        (
+            f"`{option(found, '--preset')}`",
+            NAMES[row["peer"]],
+            "set as ours" if row["allocator_settings"] else "as it comes",
+            *(shown(row[whose]["median_tokens_per_second"]) for whose in ("ours", "theirs")),
+            f"**{row['median_ratio']:.2f}**",
+            *(shown(row[whose]["peak_gib"], 1) for whose in ("ours", "theirs")),
+        )
+        for found in results
+        for row in found["rows"]
+    ]
+    return table(heads, rows)
+
+
+def decode(found: Row) -> str:
+    """A row for each system and precision: sentences per second in batches, and milliseconds one by one."""
+    columns = distinct(found["rows"], "beam", "one_by_one")
+    cells = {
+        (row["system"], row["precision"], row["beam"], row["one_by_one"]): shown(row["milliseconds"], 1)
+        if row["one_by_one"]
+        else shown(row["sentences_per_second"])
+        for row in found["rows"]
+    }
+    heads = ["system", "precision"]
+    heads += [f"{beam_name(beam)}, ms" if alone else beam_name(beam) for beam, alone in columns]
+    rows = [
+        (NAMES[system], precision, *(cells[system, precision, *column] for column in columns))
+        for system, precision in distinct(found["rows"], "system", "precision")
+    ]
+    return table(heads, rows)
+
+
+def beside_ctranslate2(*results: Row) -> str:
+    """A row for each machine and model: how many times as fast as CTranslate2 in the same precision.
+
+    The ratios are those of the numbers of `decode`.
+    """
+    rows = []
+    for found in results:
+        preset = option(found, "--preset")
+        model = f"`{preset}`, random weights" if preset else "`small`"
+        ratios = [times_ctranslate2(found["rows"], one_by_one) for one_by_one in (False, True)]
+        ranges = (f"{min(each):.2f} to {max(each):.2f}" for each in ratios)
+        rows.append((found["machine"], found["commit"], found["date"], model, *ranges))
+    return table(["machine", "commit", "date", "model", "in batches", "one by one"], rows)
+
+
+def times_ctranslate2(rows: Sequence[Row], one_by_one: bool) -> list[float]:
+    """How many times as fast ours is, in each precision and with each beam that both have."""
+    chosen = [row for row in rows if row["one_by_one"] == one_by_one]
+    found = {(row["system"], row["precision"], row["beam"]): row for row in chosen}
+    pairs = [
+        (row, found["ctranslate2", precision, beam])
+        for (system, precision, beam), row in found.items()
+        if system == "dragoman" and ("ctranslate2", precision, beam) in found
+    ]
+    if one_by_one:
+        return [theirs["milliseconds"] / ours["milliseconds"] for ours, theirs in pairs]
+    return [ours["sentences_per_second"] / theirs["sentences_per_second"] for ours, theirs in pairs]
+
+
+# ---- sizes.py
+
+
+def sizes(found: Row) -> str:
+    """A line for each model, system and precision."""
+    columns = [("bleu", "BLEU", 2), ("sentences_per_second", "sentences/s", 0), ("milliseconds", "ms", 1)]
+    kind = ("model", "system", "precision")
+    beams = [beam for (beam,) in distinct(found["rows"], "beam")]
+    heads = ["model", "parameters, millions", "system", "precision", "MB"]
+    heads += [f"{title}, beam {beam}" for _, title, _ in columns for beam in beams]
+    by_beam = {(*(row[name] for name in kind), row["beam"]): row for row in found["rows"]}
+    lines = []
+    for own in distinct(found["rows"], *kind):
+        same = [by_beam[*own, beam] for beam in beams]
+        row = same[0]
+        parameters, size = shown(row["parameters"] / 1e6, 2), shown(row["file_megabytes"], 1)
+        if "packed_megabytes" in row:
+            size += f" ({row['packed_megabytes']:.1f})"
+        start = [row["model"], parameters, NAMES[row["system"]], row["precision"], size]
+        cells = [shown(one.get(name), digits) for name, _, digits in columns for one in same]
+        lines.append([*start, *cells, "" if row["alike"] is None else f"{row['alike']:.1%}"])
+    return table([*heads, "as ours in float32"], lines)
+
+
+# ---- students.py
+
+TEACHER = "teacher"
+
+
+def students(found: Row) -> str:
+    """A line for each model and beam, with BLEU and speed in each precision; BLEU is the mean over seeds.
+
+    How many times as fast as the teacher a student is stands in parentheses.
+    """
+    columns = [("sentences_per_second", "sentences/s", 0), ("milliseconds", "ms", 2)]
+    precisions = [precision for (precision,) in distinct(found["rows"], "precision")]
+    heads = ["model", "parameters, millions", "beam"]
+    heads += [f"{name}, {each}" for name in ("BLEU", "sentences/s", "ms") for each in precisions]
+    by_kind = {(row["model"], row["beam"], row["precision"]): row for row in found["rows"]}
+    lines = []
+    for model, beam in distinct(found["rows"], "model", "beam"):
+        own = [by_kind[model, beam, precision] for precision in precisions]
+        cells = [mean_and_spread(row["bleu"]) for row in own]
+        for name, _, digits in columns:
+            for row in own:
+                teacher = by_kind[TEACHER, beam, row["precision"]][name]
+                cells.append(shown(row.get(name), digits) + times_teacher(row.get(name), teacher))
+        lines.append([model, shown(own[0]["parameters"] / 1e6, 2), str(beam), *cells])
+    return table(heads, lines)
+
+
+def times_teacher(value: float | None, teacher: float) -> str:
+    """How many times as fast or as short a student is; nothing for the teacher itself."""
+    if value is None or value == teacher:
+        return ""
+    return f" ({max(value / teacher, teacher / value):.2f} ×)"
+
+
+def student_differences(found: Row) -> str:
+    """A line for each student and what it is compared with: the difference of BLEU, and p of each seed."""
+    kind = ("model", "precision", "beam", "beside")
+    lines = []
+    for own in distinct(found["comparisons"], *kind):
+        same = [row for row in found["comparisons"] if tuple(row[name] for name in kind) == own]
+        difference = mean_and_spread([row["difference"] for row in same], sign="+")
+        lines.append([*map(str, own), difference, " ".join(f"{row['p']:.3f}" for row in same)])
+    return table(["student", "precision", "beam", "beside", "BLEU, difference", "p"], lines)
+
+
+# ---- adaptation.py
+
+
+def adaptation(found: Row) -> str:
+    """A row a model: BLEU of each seed, the mean, and the mean change from the initial model."""
+    seeds = list(found["bleu"].values())
+    initial, *_ = seeds[0]
+    old, new = seeds[0][initial]
+    lines = []
+    for model in seeds[0]:
+        cells = [model]
+        for test in (old, new):
+            values, before = ([each[name][test] for each in seeds] for name in (model, initial))
+            mean = statistics.mean(values)
+            each_seed = values if len(set(values)) > 1 else values[:1]
+            cells += [", ".join(shown(value, 2) for value in each_seed), shown(mean, 2)]
+            cells.append("" if model == initial else f"{mean - statistics.mean(before):+.2f}")
+        lines.append(cells)
+    return table(["model", f"{old} (old)", "mean", "change", f"{new} (new)", "mean", "change"], lines)
+
+
+# ---- restricted_attention.py
+
+
+def restricted_attention(*results: Row) -> str:
+    """A row for each measurement: milliseconds of full and of restricted attention."""
+    heads = ["machine, date", "mask", "n", "r", "full, ms", "restricted, ms", "times as fast"]
+    lines = [
+        (
+            f"{found['machine']}, {found['date']}",
+            "causal" if row["causal"] else "none",
+            shown(row["positions"]),
+            shown(row["neighbourhood"]),
+            *(shown(row[name], 1) for name in ("full_ms", "restricted_ms", "ratio")),
+        )
+        for found in results
+        for row in found["rows"]
+    ]
+    return table(heads, lines)
+
+
+# ---- guided_alignment.py
+
+MEASURES = {
+    "tags": "tags right",
+    "tags_around_phrases": "tags right, two words",
+    "alignment_error_rate": "alignment error rate",
+}
+"""In percent."""
+
+
+def guided_alignment(*results: Row) -> str:
+    """A row for each loss and text: means over seeds, with the links that tags use."""
+    rows = [row for found in results for row in found["rows"]]
+    lines = []
+    for text in ("valid", "test2016"):
+        for (guide,) in distinct(rows, "guide"):
+            same = [row[text] for row in rows if row["guide"] == guide]
+            used = [each["product_mutual"] for each in same]
+            cells = [mean_and_spread([each[name] for each in used]) for name in MEASURES]
+            ahead = "" if guide == "ordinary" else ", ".join(map(points_ahead, used))
+            loss = "ordinary" if guide == "ordinary" else "guided"
+            lines.append([text, loss, *cells, mean_and_spread([each["bleu"] for each in same]), ahead])
+    return table(["text", "loss", *MEASURES.values(), "BLEU", "tags ahead, each seed"], lines)
+
+
+def points_ahead(measured: Row) -> str:
+    """By how many points more tags are right than with the ordinary loss, with a 95 % interval."""
+    low, high = measured["tags_ahead"]["interval"]
+    return f"{measured['tags_ahead']['points']:+.1f} ({low:.1f} to {high:.1f})"
+
+
+# ---- stop_rules.py
+
+BASELINE = "W have finished"
+PROGRAMS = {
+    BASELINE: "fairseq, CTranslate2",
+    "2 W have finished": "CTranslate2 with patience 2",
+    "none can become the best, of 2 W candidates": "Tensor2Tensor",
+    "W have finished, none is better now than the W-th": "Hugging Face",
+    "W have finished, none is better now than the best": "**Dragoman**",
+    "the likeliest ends": "OpenNMT-py",
+    "W have finished, the beam shrinks": "Marian",
+}
+"""Programs with a rule as their default, or with the option that is named."""
+
+
+def stop_rules(found: Row, beam: int = 4, penalty: str = "α = 0.6") -> str:
+    """BLEU by the first rule, and differences from it by the others; runs of one name stand in one column.
+
+    An asterisk is p < 0.05. Steps and changed translations are means of the models.
+    """
+    rows = [row for row in found["rows"] if (row["beam"], row["penalty"]) == (beam, penalty)]
+    by_rule = defaultdict(dict)
+    for row in rows:
+        by_rule[row["rule"]][row["model"]] = row
+    first = by_rule[BASELINE]
+    columns = defaultdict(list)
+    for model in first:
+        columns[model.rpartition("/")[2]].append(model)
+    lines = []
+    for rule, own in by_rule.items():
+        cells = [
+            ", ".join(gained(own[model], first[model]) for model in models) for models in columns.values()
+        ]
+        steps = statistics.mean(own[model]["steps"] / first[model]["steps"] for model in first)
+        changed = statistics.mean(row["changed"] for row in own.values())
+        lines.append([rule, PROGRAMS.get(rule, ""), *cells, f"{steps:.3f}", f"{changed:.1%}"])
+    return table(["a search ends when", "programs", *columns, "steps", "changed"], lines)
+
+
+def gained(row: Row, first: Row) -> str:
+    """The BLEU of the first rule, or the difference from it."""
+    if row["rule"] == BASELINE:
+        return shown(row["BLEU"], 2)
+    return f"{row['BLEU'] - first['BLEU']:+.2f}{'*' * (row['p'] < 0.05)}"
+
+
+# ---- serve.py
+
+HOW = {"connections": "connections", "texts": "sentences a request", "rate": "rate"}
+
+
+def medians(rows: Sequence[Row]) -> list[Row]:
+    """The medians over the rounds, with the share of the offline translator in the same round."""
+    speeds = defaultdict(list)
+    for row in rows:
+        if row["measured"] == "offline":
+            speeds[row["round"]].append(row["sentences_per_second"])
+    kinds = defaultdict(list)
+    for row in rows:
+        share = {}
+        if row["measured"] == "saturation" and row["round"] in speeds:
+            share = {"share_of_offline": row["sentences_per_second"] / statistics.mean(speeds[row["round"]])}
+        kind = (row["measured"], *(row.get(name) for name in (*HOW, "system")))
+        if "round" in row:
+            kinds[kind].append(row | share)
+    order = {
+        name: number
+        for number, name in enumerate(("offline", "saturation", "open loop", "overhead", "beside"))
+    }
+    return [median(same) for kind, same in sorted(kinds.items(), key=lambda each: order[each[0][0]])]
+
+
+def median(same: Sequence[Row]) -> Row:
+    """The medians of several measurements of the same, and their sums of errors."""
+    names = [name for name, value in same[0].items() if isinstance(value, float)]
+    found = same[0] | {name: statistics.median(row[name] for row in same) for name in names}
+    sums = {name: sum(row[name] for row in same) for name in ("errors", "unanswered") if name in found}
+    return {name: value for name, value in (found | sums).items() if name not in ("round", "when")}
+
+
+def serve(found: Row) -> str:
+    """A row for each system: sentences per second by connections, and milliseconds at a rate of requests."""
+    rows = medians(found["rows"])
+    full = [row for row in rows if row["measured"] == "saturation" and row["texts"] == 1]
+    loops = [row for row in rows if row["measured"] == "open loop"]
+    connections = [count for (count,) in distinct(full, "connections")]
+    heads = ["system", *(f"sentences/s, {count} connections" for count in connections)]
+    heads += ["p50, p95 at half of its own saturation", "p50, p95 at the rate of all"]
+    lines = []
+    for (system,) in distinct(full, "system"):
+        speeds = {row["connections"]: row for row in full if row["system"] == system}
+        times = {row["rate"]: row for row in loops if row["system"] == system}
+        cells = [of_offline(speeds[count], system) for count in connections]
+        cells += [
+            f"{times[rate]['p50_ms']:.1f}, {times[rate]['p95_ms']:.1f} ms at "
+            f"{times[rate]['requests_per_second']:.0f}/s"
+            for rate in ("own", "common")
+        ]
+        lines.append([NAMES[system], *cells])
+    return table(heads, lines)
+
+
+def of_offline(row: Row, system: str) -> str:
+    """Sentences per second; ours with the share of what the offline translator reaches."""
+    share = f" ({row['share_of_offline']:.0%} of offline)" if system == "dragoman" else ""
+    return f"{row['sentences_per_second']:.0f}{share}"
