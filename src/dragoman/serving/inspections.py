@@ -37,7 +37,7 @@ def refuse_contradictions(asked: InspectRequest) -> None:
     for name in asked_views(asked):
         if asked.changes:
             raise DragomanError(f"{name} needs the unchanged model; leave changes out, or leave {name} out.")
-        refuse_truncation(asked.truncate, name)  # type: ignore[attr-defined]
+        refuse_truncation(asked.truncate, name)
     for name in ("contrast", "target_tokens"):
         if getattr(asked, name) and not asked.attribution:
             raise DragomanError(f"{name} needs attribution; send attribution too, or leave {name} out.")
