@@ -161,7 +161,7 @@ def test_a_measurement_never_takes_the_place_of_another(tmp_path, monkeypatch):
 
 
 def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
-    source, target = write_copies(tmp_path, "train", 3000)
+    source, target = write_copies(tmp_path, "train", 600)
     command = ["--source", source, "--target", target, "--times", 1, 2, "--results", tmp_path]
     status, _, err = benchmark(tmp_path, "prepare.py", *command)
     assert status == 0, err
@@ -171,7 +171,7 @@ def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
         found["command"]
         == f"python benchmarks/prepare.py --source {source.name} --target {target.name} --times 1 2"
     )
-    assert [row["pairs"] for row in found["rows"]] == [3000, 6000]
+    assert [row["pairs"] for row in found["rows"]] == [600, 1200]
     assert all(row["gib"] > 0 for row in found["rows"])
     assert all(row["copies"] == 0 for row in found["rows"])  # the sides are two texts
 
