@@ -166,7 +166,7 @@ def marian(run: Path) -> torch.nn.Module:
 
 def plain(run: Path) -> Transformer:
     """A run's model. Raises `ValueError` if it is not the paper's: `marian` copies no other."""
-    model = Translator.load(run, device="cpu").torch.model
+    model = Translator.load(run, device="cpu").torch_backend.model
     sizes = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout", "attention_dropout")
     if replace(model.settings, **{name: getattr(ModelSettings(), name) for name in sizes}) != ModelSettings():
         raise ValueError(

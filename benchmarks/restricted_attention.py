@@ -33,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--positions", type=int, default=4096)
     parser.add_argument("--neighbourhood", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
     sizes = HEADS * WIDTH, HEADS, WIDTH, WIDTH
