@@ -102,6 +102,13 @@ def test_the_page_has_every_size_and_what_was_not_run(straight):
     assert scores(points) in page
 
 
+def test_a_cell_that_is_missing_leaves_its_column_empty(straight):
+    _, (small, large) = straight
+    table = scores([small, large, replace(large, row="conv")]).splitlines()
+    assert [line.count("|") for line in table] == [table[0].count("|")] * 4
+    assert table[2].endswith("|  |")
+
+
 def test_the_command_writes_the_page_and_the_picture(straight, tmp_path):
     request = replace(straight[0], out=tmp_path)
     shutil.copytree(straight[0].folder, request.folder)
