@@ -239,14 +239,14 @@ def test_answers_never_come_out_of_order(page, page_url, deaf):
     """Each request is faster than the one before it; also if the network does not hear of an abort."""
     texts = ["Hello world.", "Good morning.", "The old garden.", "A man rides."]
     page.evaluate(
-        "(deaf) => { window.deaf = deaf; window.delays = {Hello: 900, Good: 600, old: 300}; }", deaf
+        "(deaf) => { window.deaf = deaf; window.delays = {Hello: 3600, Good: 2400, old: 1200}; }", deaf
     )
     for text in texts:
         page.fill("textarea", text)
         page.keyboard.press("Control+Enter")
     last = translation_of(page_url, texts[-1])
     shows(page, last)
-    page.wait_for_timeout(1300)  # the delayed answers have come
+    page.wait_for_timeout(4000)  # the delayed answers have come
     assert page.inner_text(".words") == last
     aborted = page.evaluate("requests.filter(({body}) => body).map(({signal}) => signal.aborted)")
     assert len(aborted) >= len(texts)
