@@ -14,12 +14,10 @@ from dragoman.model.convolutional import GatedConvolution
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD, START
 from dragoman.model.transformer import build_model
-from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
-from dragoman.training.checkpoint import checkpoints
 from tests import test_laws
 from tests.conftest import VOCABULARY, no_shape_checks, small_recipe
-from tests.test_safety import assert_same, final_weights
+from tests.test_safety import assert_stopping_changes_nothing
 
 CONV = ModelSettings("conv", d_model=8, encoder_layers=2, decoder_layers=2, positions="learned")
 
@@ -285,10 +283,4 @@ def test_layers_are_called_once_and_are_all_but_embeddings_and_the_maps_around_t
 
 def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path):
     model = replace(CONV, d_model=16, kernel_width=2, dropout=0.2, max_positions=40)
-    recipe = replace(small_recipe(tmp_path, tmp_path / "run"), model=model)
-    run(recipe, lambda _: None)
-    stopped = replace(recipe, out=tmp_path / "stopped")
-    run(replace(stopped, training=replace(recipe.training, updates=8)), lambda _: None)
-    assert checkpoints(stopped.out)[-1].name == "step-00000008"
-    run(stopped, lambda _: None)
-    assert_same(final_weights(stopped), final_weights(recipe))
+    assert_stopping_changes_nothing(replace(small_recipe(tmp_path, tmp_path / "run"), model=model), 8)

@@ -8,16 +8,14 @@ import torch
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer, build_model
-from dragoman.pipeline.run import run
 from dragoman.search.attention_weights import all_attention, decode_with_attention
 from dragoman.search.beam import beam_search
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
-from dragoman.training.checkpoint import checkpoints
 from tests.conftest import TINY, VOCABULARY, random_model, small_recipe
-from tests.test_safety import assert_same, final_weights
+from tests.test_safety import assert_stopping_changes_nothing
 
 KINDS = [
     "lstm-enriched",
@@ -75,13 +73,9 @@ def test_a_beam_scores_its_hypotheses_as_they_are_scored_at_once(sources, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind):
     recipe = small_recipe(tmp_path, tmp_path / "straight", updates=8)
-    recipe = replace(recipe, model=replace(recipe.model, architecture=kind, dropout=0.2))
-    run(recipe, lambda _: None)
-    stopped = replace(recipe, out=tmp_path / "stopped")
-    run(replace(stopped, training=replace(stopped.training, updates=4)), lambda _: None)
-    assert checkpoints(stopped.out)[-1].name == "step-00000004"
-    run(stopped, lambda _: None)
-    assert_same(final_weights(stopped), final_weights(recipe))
+    assert_stopping_changes_nothing(
+        replace(recipe, model=replace(recipe.model, architecture=kind, dropout=0.2)), 4
+    )
 
 
 @pytest.mark.parametrize(

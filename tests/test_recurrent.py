@@ -9,14 +9,12 @@ from dragoman.inspection.inspect import inspect
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import build_model
-from dragoman.pipeline.run import run
 from dragoman.search.attention_weights import cross_attention
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml, write_toml
-from dragoman.training.checkpoint import checkpoints
 from tests.conftest import VARIANTS, VOCABULARY, random_model, small_recipe
 from tests.test_inspection import LINES, SETTINGS, translator_of
-from tests.test_safety import assert_same, final_weights
+from tests.test_safety import assert_stopping_changes_nothing
 
 GRU = ModelSettings("gru", d_model=8, encoder_layers=1, decoder_layers=2)
 
@@ -87,13 +85,7 @@ RESUMED = {
 @pytest.mark.parametrize("kind", ["lstm, fed", pytest.param("gru, general", marks=pytest.mark.long)])
 def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind):
     recipe = small_recipe(tmp_path, tmp_path / "straight", updates=8)
-    recipe = replace(recipe, model=replace(RESUMED[kind], dropout=0.2))
-    run(recipe, lambda _: None)
-    stopped = replace(recipe, out=tmp_path / "stopped")
-    run(replace(stopped, training=replace(stopped.training, updates=4)), lambda _: None)
-    assert checkpoints(stopped.out)[-1].name == "step-00000004"
-    run(stopped, lambda _: None)
-    assert_same(final_weights(stopped), final_weights(recipe))
+    assert_stopping_changes_nothing(replace(recipe, model=replace(RESUMED[kind], dropout=0.2)), 4)
 
 
 @pytest.mark.parametrize(

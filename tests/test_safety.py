@@ -96,6 +96,16 @@ def assert_same(one, other):
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def assert_stopping_changes_nothing(recipe, updates):
+    """A run that ends after so many updates, and is resumed, has the weights of one that was not stopped."""
+    run(recipe, silent)
+    stopped = replace(recipe, out=recipe.out.with_name("stopped"))
+    run(replace(stopped, training=replace(stopped.training, updates=updates)), silent)
+    assert checkpoints(stopped.out)[-1].name == f"step-{updates:08}"
+    run(stopped, silent)
+    assert_same(final_weights(stopped), final_weights(recipe))
+
+
 def log_of(recipe):
     return [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
 
