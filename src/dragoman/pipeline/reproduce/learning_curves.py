@@ -5,9 +5,7 @@ often, and the weights with the lowest validation loss are kept, or the last one
 passes instead, little text would have few updates, and the curve would show too short a training.
 """
 
-from dataclasses import replace
-
-from dragoman.pipeline.reproduce.baselines import BASELINES, Trial, without_test
+from dragoman.pipeline.reproduce.baselines import ROWS, Trial, own_sizes
 from dragoman.pipeline.reproduce.rows import Scale, Table
 
 SETTINGS = Trial(0.002, 0.1)
@@ -23,8 +21,8 @@ DRAW = 1
 CURVES = Table(
     "learning-curves",
     "Learning curves: BLEU against the size of the corpus",
-    tuple(row for row in BASELINES.rows if row.name in ("transformer", "lstm", "conv")),
-    tuple(replace(scale, data=without_test(scale.data)) for scale in BASELINES.scales),
+    tuple(row for row in ROWS if row.name in ("transformer", "lstm", "conv")),
+    (own_sizes("multi30k"), own_sizes("tatoeba")),
 )
 
 
