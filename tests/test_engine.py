@@ -142,8 +142,7 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
     assert not thread.is_alive()
 
 
-# Three searches share a batch. Memory runs out when the first one has begun a step, and the second one, which
-# needs most of it, begins the step.
+# A search that needs more memory than there is, and searches that share its batches.
 WIDE = ModelSettings(d_model=16, d_ff=16, heads=8, d_k=64, d_v=64, encoder_layers=1, decoder_layers=6)
 SHORT_OF_MEMORY = f"""
 import resource
@@ -156,23 +155,35 @@ from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 
 decoder = NativeDecoder(load_library(DECODER), {WIDE}, dict(numpy.load(sys.argv[1])), "float32", 1)
-small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=300), Constraints(min_length=300)
+small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=150), Constraints(min_length=150)
 settings = SearchSettings(beam_size=16, max_length=10_000, batch_tokens=10**6)
 large = [[7, 3]], settings, Constraints(min_length=10_000)
+brief = [[*[5, 6] * 15, 3]], SearchSettings(beam_size=1, max_length=3), Constraints(min_length=3)
 in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (in_use + 12 * 2**20, -1))
+"""
+# Small searches, for which there is enough memory, have begun a step when it is short.
+RUNNING = f"""
 futures = [decoder.submit(*each) for each in (small, large, small)]
 assert isinstance(futures[1].exception({SECONDS}), MemoryError), futures[1]
-assert not futures[0].done(), "it ended before memory was short"
 one, other = (futures[number].result({SECONDS}) for number in (0, 2))
 assert one == other == decoder.submit(*small).result({SECONDS})
 """
+# Small searches whose sources need more memory than a step of the large one: it is short when one is encoded.
+JOINING = f"""
+future, found = decoder.submit(*large), []
+while not future.done():
+    found.append(decoder.submit(*brief).result({SECONDS}))
+assert isinstance(future.exception(), MemoryError), future
+assert all(each == decoder.submit(*brief).result({SECONDS}) for each in found)
+"""
 
 
-def test_a_search_that_memory_does_not_suffice_for_fails_alone(tmp_path):
+@pytest.mark.parametrize("others", [RUNNING, JOINING], ids=["running", "joining"])
+def test_a_search_that_memory_does_not_suffice_for_fails_alone(tmp_path, others):
     """In a process that never had more memory, and does not import PyTorch."""
     np.savez(tmp_path / "weights.npz", **numpy_weights(build_model(WIDE, 50, 50).eval()))
-    command = [sys.executable, "-c", SHORT_OF_MEMORY, tmp_path / "weights.npz"]
+    command = [sys.executable, "-c", SHORT_OF_MEMORY + others, tmp_path / "weights.npz"]
     subprocess.run(command, check=True, timeout=MOST_SECONDS)
 
 

@@ -487,21 +487,23 @@ class SearchEngine {
         sentences.erase(std::remove_if(sentences.begin(), sentences.end(), leaves), sentences.end());
     }
 
-    // Memory does not suffice for all of them: the search of the largest fails.
-    void fail_largest(std::vector<Sentence>& sentences) {
-        const auto memory_size = [&](const Sentence& sentence) {
+    // Memory does not suffice for the sentences that are taken and those that run: the search of the largest
+    // fails.
+    void fail_largest(std::vector<Sentence>& taken, std::vector<Sentence>& running) {
+        const auto memory_size = [](const Sentence& sentence) {
             const int32_t* offsets = sentence.search->source_offsets + sentence.number;
             return size_t(offsets[1] - offsets[0]) + size_t(sentence.step) * sentence.search->beam_size;
         };
-        const auto& largest =
-            *std::max_element(sentences.begin(), sentences.end(), [&](const auto& one, const auto& other) {
-                return memory_size(one) < memory_size(other);
-            });
+        const Sentence* largest = nullptr;
+        for (const auto* sentences : {&taken, &running})
+            for (const Sentence& sentence : *sentences)
+                if (!largest || memory_size(sentence) > memory_size(*largest)) largest = &sentence;
         {
             const std::lock_guard lock(mutex);
-            stop(*largest.search, OUT_OF_MEMORY);
+            stop(*largest->search, OUT_OF_MEMORY);
         }
-        release(sentences);
+        release(taken);
+        release(running);
     }
 
     // The first exception of a thread allocates thread-local memory, and ends the process if that fails.
@@ -549,9 +551,9 @@ class SearchEngine {
                 try {
                     encode(model, taken, workspace);
                     std::move(taken.begin(), taken.end(), std::back_inserter(sentences));
-                    break;
+                    taken.clear();
                 } catch (const std::exception&) {
-                    fail_largest(taken);
+                    fail_largest(taken, sentences);
                 }
             }
             if (sentences.empty()) continue;
@@ -566,7 +568,7 @@ class SearchEngine {
             } catch (const std::exception&) {
                 give_back();
                 undo(sentences);
-                fail_largest(sentences);
+                fail_largest(taken, sentences);
             }
         }
     }
