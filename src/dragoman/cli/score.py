@@ -64,7 +64,7 @@ def score(given: Given) -> None:
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
     nll = -total / tokens
-    losses = f"negative log-likelihood {nll:.4f} per token, perplexity {perplexity(nll):.2f}"
+    losses = f"negative log-likelihood {nll:.4f} per token, perplexity {perplexity(nll):.4g}"
     say(f"{counted(tokens, 'token')}; {losses}.")
 
 

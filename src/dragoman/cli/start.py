@@ -53,7 +53,7 @@ def say_result(out: Path) -> None:
         say(f"Test: {score['name']} {score['value']:.2f} ({score['signature']}).")
     if "test" not in result:
         scores = result["validation"]
-        say(f"Validation: BLEU {scores['bleu']:.2f} (greedy), perplexity {scores['perplexity']:.2f}.")
+        say(f"Validation: BLEU {scores['bleu']:.2f} (greedy), perplexity {scores['perplexity']:.4g}.")
 
 
 COMMAND = Command(

@@ -20,7 +20,7 @@ from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator, has_gpu
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ def input_lines(path: Path | None) -> Iterator[bytes]:
         is_packed = isinstance(stream, io.BufferedReader) and stream.peek(2)[:2] == GZIP
         yield from gzip.GzipFile(fileobj=stream) if is_packed else stream
     except GZIP_ERRORS as error:
-        raise DragomanError(f"Standard input is not a complete gzip file: {reason(error)}") from error
+        raise DragomanError(
+            "Standard input is not a complete gzip file: it is damaged or cut off."
+        ) from error
 
 
 def input_line(raw: bytes, number: int) -> str:

@@ -63,4 +63,7 @@ def refuse_ignored(settings: ModelSettings, given: set[str]) -> None:
     if settings.architecture in ("lstm", "gru", "conv"):
         for name in OF_EVERY_PRESET:
             if name in given:
-                raise DragomanError(f"The architecture {settings.architecture} has no {name}; leave it out.")
+                raise DragomanError(
+                    f"The architecture {settings.architecture} has no {name}; leave it out, or "
+                    "choose another preset."
+                )

@@ -232,7 +232,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         scores["bleu"] = bleu(translations, data.valid_target, tokenize).value
         say(
             f"Validation {name}: loss {scores['loss']:.3f}, negative log-likelihood {scores['nll']:.3f}, "
-            f"perplexity {scores['perplexity']:.2f}, BLEU {scores['bleu']:.2f} (greedy)."
+            f"perplexity {scores['perplexity']:.4g}, BLEU {scores['bleu']:.2f} (greedy)."
         )
         rows = list(zip(data.valid_source, data.valid_target, translations, strict=True))
         shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
@@ -264,7 +264,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
         )
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
-    found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.2f}" for one in candidates)
+    found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.4g}" for one in candidates)
     say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity ({found}).")
     early = f", as {recipe.training.patience} validations (--patience) brought no gain"
     early *= state.step < make_schedule(recipe).updates

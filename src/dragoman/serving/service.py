@@ -333,7 +333,7 @@ class Service:
         """The error of a request whose deadline has passed."""
         return ApiError(
             504,
-            f"The translation took more than {self.settings.deadline:g} seconds and was stopped; "
+            f"The request took more than {self.settings.deadline:g} seconds and was stopped; "
             "send less text at once.",
         )
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError
 
 GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)  # of a truncated or damaged file
 BUFFER = 2**16
@@ -41,7 +41,9 @@ class Decompressed(io.RawIOBase):
             return self._file.readinto(buffer)
         except self._errors as error:
             kind = "gzip" if self.path.suffix == ".gz" else "zstd"
-            raise DragomanError(f"{self.path} is not a complete {kind} file: {reason(error)}.") from error
+            raise DragomanError(
+                f"{self.path} is not a complete {kind} file: it is damaged, cut off, or not compressed."
+            ) from error
 
     def close(self) -> None:
         if not self.closed:

@@ -114,7 +114,7 @@ def run_cells(
                     hashes = texts[cell.recipe.data]
                     result = score_cell(cell, passport(request.command, request.version, hashes))
                     results[cell.name] = result
-                    scores = f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f}"
+                    scores = f"perplexity {result.perplexity:.4g}, BLEU {result.bleu:.2f}"
                     say(f"{cell.name}: {scores}. {progress(results, len(cells))}")
                     if measure is not None:
                         measure(cell)
