@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from threading import Event
 
 import pytest
 import torch
@@ -119,6 +120,15 @@ def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
         assert [[best.text for best in found] for found in one] == [
             [best.text for best in found] for found in other
         ]
+
+
+def test_a_search_that_needs_pytorch_builds_its_model_in_another_thread(folder):
+    translator, search, release = Translator.load(folder), replace(SEARCH, coverage_penalty=0.2), Event()
+    translator.torch_executor.submit(release.wait, MOST_SECONDS)
+    future = translator.submit(translator.prepare(LINES, search))
+    assert "torch_backend" not in vars(translator)  # the caller may be an event loop
+    release.set()
+    assert future.result(MOST_SECONDS) == translator.n_best(LINES, search)
 
 
 def test_workers_leave_the_number_of_threads_as_it_was(folder):

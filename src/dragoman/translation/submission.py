@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.system.futures import submit_interruptible, then
-from dragoman.translation.native_backend import NativeBackend
 from dragoman.translation.token_ids import constraint_ids, explain_out_of_memory
 
 if TYPE_CHECKING:
@@ -20,11 +19,13 @@ def submit(
     """`Translator.submit`."""
     settings, sources = prepared.settings, prepared.sources
     constraints = constraint_ids(settings, translator.tokenizers.target)
-    backend = translator.backend(settings, len(sources))
-    if not isinstance(backend, NativeBackend):
+    backend = translator.native_for(settings, len(sources))
+    if backend is None:  # PyTorch, whose first import takes seconds: in its own thread too
         return submit_interruptible(
             translator.torch_executor,
-            lambda: translator.assemble(prepared, backend.search(sources, settings, constraints)),
+            lambda: translator.assemble(
+                prepared, translator.torch_backend.search(sources, settings, constraints)
+            ),
         )
 
     def found(hypotheses: "Callable[[], list[list[Hypothesis]]]") -> "list[list[Hypothesis]]":

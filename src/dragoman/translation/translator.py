@@ -204,7 +204,11 @@ class Translator:
         return self._open_native()
 
     def backend(self, settings: SearchSettings, sentences: int) -> Backend:
-        """The backend for these settings.
+        """The backend for these settings. Raises `DragomanError` as `native_for`."""
+        return self.native_for(settings, sentences) or self.torch_backend
+
+    def native_for(self, settings: SearchSettings, sentences: int) -> NativeBackend | None:
+        """The C++ backend; None if PyTorch has to search with these settings.
 
         While the C++ decoder is being compiled, PyTorch translates a few sentences in float32. Raises
         `DragomanError` if there is a shortlist and C++ does not support the settings.
@@ -220,7 +224,7 @@ class Translator:
             return self.native_backend
         if self.engine_settings.shortlist is not None:
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
-        return self.torch_backend
+        return None
 
     def search_settings(self, settings: SearchSettings | None, options: SearchOptions) -> SearchSettings:
         """The settings, or the defaults, with the options; `max_extra_tokens` fits a model of bytes."""
