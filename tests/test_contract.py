@@ -43,8 +43,8 @@ def run(tmp_path_factory):
 SEARCHES = [
     SearchSettings(beam_size=1, max_extra_tokens=8),
     SearchSettings(beam_size=4, n_best=4, max_extra_tokens=8),
-    SearchSettings(beam_size=4, groups=2, max_extra_tokens=8),
-    SearchSettings(temperature=1.0, n_best=3, max_extra_tokens=8),
+    pytest.param(SearchSettings(beam_size=4, groups=2, max_extra_tokens=8), marks=pytest.mark.long),
+    pytest.param(SearchSettings(temperature=1.0, n_best=3, max_extra_tokens=8), marks=pytest.mark.long),
 ]
 
 

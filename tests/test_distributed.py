@@ -180,6 +180,7 @@ def test_processes_accumulate_the_gradients_of_small_batches(text):
     assert_near(text / "cut-one", text / "cut-spread")
 
 
+@pytest.mark.long
 def test_processes_guide_a_head_as_one_does(text):
     """By pairs that end up in different batches, and in a rank without a batch."""
     counts = [len(line.split()) for line in (text / "train.source").read_text().splitlines()]
@@ -557,6 +558,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_graphs_of_layers_train_as_layers_do(text, one):
     asked = [sys.executable, "-c", GRAPHS, *arguments(text, text / "graphs", "--compile")]
     messages = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=MOST_SECONDS).stderr

@@ -63,7 +63,7 @@ def test_scripts_without_spaces_are_cut():
         assert "|".join(plain_text(text.replace("|", ""), language).sentences) == text
 
 
-@settings(max_examples=500)
+@settings(max_examples=100)
 @given(TEXT, LANGUAGES, st.booleans())
 def test_the_laws_of_a_text(text, language, split):
     document = plain_text(text, language, split)
@@ -87,7 +87,7 @@ def test_the_laws_of_a_text(text, language, split):
     assert written + text[end:] == text
 
 
-@settings(max_examples=500)
+@settings(max_examples=100)
 @given(TEXT, LANGUAGES, st.booleans())
 def test_a_plain_block_is_cut_as_any_block(text, language, split):
     for block in plain_blocks(text):
@@ -96,7 +96,7 @@ def test_a_plain_block_is_cut_as_any_block(text, language, split):
             assert fast == list(segments_of(text, block, language, split, False))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(TEXT, st.text(alphabet="aä <>&{}/g0\n", max_size=9))
 def test_addresses_are_kept_with_every_translation(text, translation):
     document = plain_text(text, "en")

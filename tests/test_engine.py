@@ -205,7 +205,7 @@ def random_search(draw: random.Random) -> tuple[list[list[int]], SearchSettings,
     return sentences[: 600 // beam_size], settings, constraints
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [10, pytest.param(120, marks=pytest.mark.long)])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_searches_that_run_together_find_what_each_finds_alone(lib, precision, count):
     decoder = native(lib, model_of("as in the paper"), precision, 2)

@@ -164,7 +164,7 @@ def test_a_translation_is_streamed_before_its_end(folder):  # noqa: F811
     assert any(len(pieces) > 1 for pieces in streams)  # bytes that are not UTF-8 yet are not yielded
 
 
-@pytest.mark.parametrize("prefix", [[], [5, 7]])
+@pytest.mark.parametrize("prefix", [pytest.param([], marks=pytest.mark.long), [5, 7]])
 def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     source, rules = sources[:1], Constraints(prefix=prefix)
     asked = SearchSettings(max_extra_tokens=3, beam_size=2)

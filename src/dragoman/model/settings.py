@@ -87,7 +87,7 @@ class ModelSettings:
     input_feeding: bool = False
     """The decoder of an LSTM or GRU also reads its last attentional vector (Luong et al. 2015)."""
     neighbourhood: int | None = None
-    """Restrict self-attention to this many positions around each query, the paper's r (section 4)."""
+    """Restrict self-attention to this many positions around a query, half on each side (section 4: r)."""
     attention_bias: bool = False
     """Add biases to the four projections of attention. The paper has none."""
     output_bias: bool = False
