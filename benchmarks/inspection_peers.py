@@ -1,6 +1,6 @@
 """Time of integrated gradients beside inseq, and sizes of pages beside CircuitsVis.
 
-    python -m venv peers && peers/bin/pip install torch==2.13.0 . inseq==0.7.1 circuitsvis==1.43.3
+    python -m venv peers && peers/bin/pip install torch==2.13.0 ".[huggingface]" inseq circuitsvis
     peers/bin/python benchmarks/inspection_peers.py [--preset tiny] [--tokens 10 25] [--pages base]
 
 Models have random weights, and as many target as source tokens, END included. Both programs compute the same
