@@ -1,6 +1,7 @@
 """The tables of measurements in Markdown, from what their programs write as JSON.
 
-The programs write them beside the JSON; `python -m tools.docs.readme_tables` writes them to README files.
+The programs write them beside the JSON; `python -m tools.docs.readme_tables` writes them to README files and
+pages of the documentation.
 Each function takes the contents of one file of results, or of several whose rows stand in one table.
 """
 
@@ -312,6 +313,58 @@ def gained(row: Row, first: Row) -> str:
     if row["rule"] == BASELINE:
         return shown(row["BLEU"], 2)
     return f"{row['BLEU'] - first['BLEU']:+.2f}{'*' * (row['p'] < 0.05)}"
+
+
+# ---- inspection_costs.py and inspection_peers.py
+
+
+def inspections(found: Row) -> str:
+    """A row for each length of a sentence: times, memory and size of the HTML file."""
+    heads = ["tokens", "translation by PyTorch", "inspection", "memory before it", "memory", "HTML file"]
+    rows = [
+        (
+            str(row["tokens"]),
+            *(f"{shown(row[name], 2)} s" for name in ("translation_seconds", "inspection_seconds")),
+            *(f"{shown(row[name])} MB" for name in ("memory_before_mb", "memory_mb")),
+            f"{shown(row['html_mb'], 2)} MB",
+        )
+        for row in found["rows"]
+    ]
+    return table(heads, rows)
+
+
+def attributions(found: Row) -> str:
+    """A row for each length of a sentence: times of integrated gradients and of value zeroing."""
+    heads = ["tokens", "integrated gradients", "with target tokens", "value zeroing"]
+    names = ("source_seconds", "both_seconds", "value_zeroing_seconds")
+    rows = [
+        (str(row["tokens"]), *(f"{shown(row[name], 1)} s" for name in names)) for row in found["attributions"]
+    ]
+    return table(heads, rows)
+
+
+def beside_inseq(found: Row) -> str:
+    """A row for each length of a sentence: times, and how far apart the contributions are."""
+    heads = ["tokens", "Dragoman", "inseq", "times as long", "largest difference", "largest contribution"]
+    rows = [
+        (
+            str(row["tokens"]),
+            *(f"{shown(row[name], 2)} s" for name in ("our_seconds", "their_seconds")),
+            shown(row["ratio"], 2),
+            *(f"{row[name]:.1g} nats" for name in ("difference", "largest")),
+        )
+        for row in found["rows"]
+    ]
+    return table(heads, rows)
+
+
+def beside_circuitsvis(found: Row) -> str:
+    """A row for each page: its size."""
+    rows = [
+        (row["page"], *(shown(row[name], 2) for name in ("offline_mb", "online_mb")))
+        for row in found["pages"]
+    ]
+    return table(["page", "MB, works offline", "MB, loads a script"], rows)
 
 
 # ---- serve.py

@@ -305,3 +305,42 @@ def test_the_benchmark_of_students_trains_measures_and_resumes(monkeypatch, tmp_
         ]
         assert [row["beside"] for row in found["comparisons"]] == ["teacher", "student, original"]
         assert path.with_suffix(".md").exists()
+
+
+def test_the_benchmark_of_inspections_measures_each_length(tmp_path):
+    command = ["--preset", "tiny", "--vocabulary", 60, "--tokens", 7, 16, "--attributed", 4]
+    status, _, err = benchmark(tmp_path, "inspection_costs.py", *command, "--results", tmp_path)
+    assert status == 0, err
+    (path,) = tmp_path.glob("inspection-costs-*.json")
+    found = json.loads(path.read_text())
+    assert found["command"] == shlex.join(["python", "benchmarks/inspection_costs.py", *map(str, command)])
+    short, long = found["rows"]
+    assert (short["tokens"], long["tokens"]) == (7, 16)
+    assert short["html_mb"] < long["html_mb"]
+    for row in (short, long):
+        assert row["translation_seconds"] > 0
+        assert row["inspection_seconds"] > 0
+        assert row["memory_before_mb"] <= row["memory_mb"]
+    (attribution,) = found["attributions"]
+    assert all(value > 0 for value in attribution.values())
+    assert tables.inspections(found).count("\n") == 4
+    assert tables.attributions(found).count("\n") == 3
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")
+def test_the_benchmark_beside_inseq_and_circuitsvis_compares_the_same_numbers(tmp_path):
+    for name in ("inseq", "circuitsvis"):
+        pytest.importorskip(name, reason=f"{name} is missing: pip install inseq circuitsvis")
+    command = ["--tokens", 5, "--rounds", 1, "--pages", "tiny", "--results", tmp_path]
+    status, _, err = benchmark(tmp_path, "inspection_peers.py", *command)
+    assert status == 0, err
+    (path,) = tmp_path.glob("inspection-peers-*.json")
+    found = json.loads(path.read_text())
+    (row,) = found["rows"]
+    assert row["difference"] < 1e-3 * row["largest"]  # float32
+    one, several, ours = found["pages"]
+    assert one["online_mb"] < one["offline_mb"] < several["offline_mb"]
+    assert ours["online_mb"] is None
+    assert tables.beside_inseq(found).count("\n") == 3
+    assert tables.beside_circuitsvis(found).count("\n") == 5

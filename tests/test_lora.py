@@ -123,6 +123,7 @@ def test_merged_equals_unmerged_and_the_run_itself(base, tuned, exported, tmp_pa
         np.testing.assert_allclose(each, after.weights[name], rtol=0, atol=1e-6)
         if name in adapter.factors:
             (a, b), row = adapter.factors[name], rows[:, : each.shape[1]]
+            assert a.size + b.size == RANK * sum(each.shape)
             apart = row @ before.weights[name].T + row @ a.T @ b.T
             np.testing.assert_allclose(row @ each.T, apart, rtol=1e-5, atol=1e-4)
     assert (merged.tokenizers, merged.longest_trained) == (after.tokenizers, after.longest_trained)

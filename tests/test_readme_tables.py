@@ -1,12 +1,13 @@
-"""Tables of measurements in README files are those that are made from the files of results."""
+"""Tables of measurements in README files and pages are those that are made from the files of results."""
 
 import re
 
 import pytest
 
-from tools.docs.readme_tables import READMES, TYPED, with_tables
+from tools.docs.readme_tables import PAGES, READMES, TYPED, with_tables
 
-EACH = pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
+EACH = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.parent.name)
+EACH_README = pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
 
 
 @EACH
@@ -24,7 +25,7 @@ def test_a_typed_number_is_replaced(path):
     assert with_tables(typed, path.parent) == own
 
 
-@EACH
+@EACH_README
 def test_each_table_is_made_or_says_that_it_is_typed(path):
     text = path.read_text(encoding="utf-8")
     left = re.sub(rf"(<!-- table: [^>]*-->|{re.escape(TYPED)})\n(\|.*\n)+", "", text)

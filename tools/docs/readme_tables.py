@@ -1,7 +1,7 @@
-"""The tables of measurements in README files, from files of results: `python -m tools.docs.readme_tables`.
+"""The tables of measurements in README files and pages: `python -m tools.docs.readme_tables`.
 
-A comment over a table names what makes it, a function of `MAKERS`, and its files, relative to the README; `*`
-in their names is anything:
+They are made from files of results. A comment over a table names what makes it, a function of `MAKERS`, and
+its files, relative to the README or page; `*` in their names is anything:
 
     <!-- table: students ../benchmarks/results/students-multi30k-2-2026-11-26.json -->
 
@@ -20,6 +20,8 @@ from dragoman.pipeline.reproduce import baselines_page, curves_page, page, table
 
 ROOT = Path(__file__).parents[2]
 READMES = (ROOT / "benchmarks" / "README.md", ROOT / "experiments" / "README.md")
+PAGES = (*READMES, ROOT / "docs" / "inspection.md")
+"""With those of the documentation, whose other tables have no measurements."""
 TYPED = "<!-- This table is typed: its numbers have no file of results. -->"
 
 
@@ -50,12 +52,16 @@ def table3(found: dict[str, Any]) -> str:
 
 MAKERS: dict[str, Callable[..., str]] = {
     "adaptation": tables.adaptation,
+    "attributions": tables.attributions,
     "baseline_scores": baseline_scores,
     "baseline_speeds": baseline_speeds,
     "baseline_trials": baseline_trials,
+    "beside_circuitsvis": tables.beside_circuitsvis,
     "beside_ctranslate2": tables.beside_ctranslate2,
+    "beside_inseq": tables.beside_inseq,
     "decode": tables.decode,
     "guided_alignment": tables.guided_alignment,
+    "inspections": tables.inspections,
     "learning_curves": learning_curves,
     "restricted_attention": tables.restricted_attention,
     "serve": tables.serve,
@@ -70,7 +76,7 @@ MAKERS: dict[str, Callable[..., str]] = {
 
 
 def with_tables(text: str, folder: Path) -> str:
-    """A README's text with its tables made anew; `folder` is the README's.
+    """The text of a README or page with its tables made anew; `folder` is the one that it lies in.
 
     Raises `ValueError` if a comment names no maker, or a file that is not there.
     """
@@ -94,8 +100,8 @@ def written(folder: Path, file: str) -> list[Any]:
 
 
 def main() -> None:
-    """Write the tables of all README files."""
-    for path in READMES:
+    """Write the tables of all README files and pages."""
+    for path in PAGES:
         text = path.read_text(encoding="utf-8")
         path.write_text(with_tables(text, path.parent), encoding="utf-8")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.inspection.changes import Change
     from dragoman.inspection.inspection import Inspection
 
-MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
+MOST_INSPECTED = 200  # tokens of a sentence; the memory of an inspection grows faster than their number
 ASKED = {
     "heads": (60, "the effects of all heads"),
     "attribution": (40, "an attribution to tokens"),
