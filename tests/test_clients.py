@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import threading
@@ -92,6 +94,23 @@ def keyed(trained, tmp_path_factory):
 def client(address):
     with httpx.Client(base_url=address, timeout=MOST_SECONDS) as connected:
         yield connected
+
+
+# ---- curl
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_requests_of_the_page_are_answered(address):
+    """Short form of tests/test_docs_run.py. tests/test_served_adapters.py has requests with an adapter."""
+    page = (CLIENTS.parents[1] / "docs" / "serving.md").read_text("utf-8")
+    commands = [line for line in re.findall(r"^\$ (curl .*)$", page, re.MULTILINE) if '"adapter"' not in line]
+    for line in commands:
+        own = line.replace("localhost:8000", address).replace("Ein Mann", TEXT.upper())  # known words
+        command = shlex.split(own)
+        ran = subprocess.run([*command, "--fail-with-body", "--silent"], capture_output=True, check=False)
+        assert ran.returncode == 0, (line, ran.stdout)
+        assert ran.stdout
+    assert len(commands) > 7
 
 
 # ---- clients of LibreTranslate

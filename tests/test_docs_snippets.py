@@ -1,15 +1,12 @@
-"""The Python of the pages and of CONTRIBUTING, and the commands that look inside, run on a small model.
+"""The Python of the pages and of CONTRIBUTING runs on a small model.
 
-tests/test_readme.py runs the README's, tests/test_docs_run.py the commands of the guides.
+tests/test_readme.py runs the README's, tests/test_docs_run.py the commands of all pages.
 """
-
-import sys
 
 import pytest
 import torch
 from torch.nn import functional
 
-from dragoman.cli import main as cli
 from dragoman.model.attention import KeysValues
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import Transformer
@@ -17,7 +14,7 @@ from dragoman.model.variants import SCORES, make_attention
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
-from tests.test_docs import DOCS, PAGES, ROOT, SHELL, blocks
+from tests.test_docs import DOCS, PAGES, ROOT, blocks
 
 WITH_TRANSFORMERS = DOCS / "interop.md"  # its import takes seconds
 PATHS = [path for path in PAGES if blocks(path, "python") and path != WITH_TRANSFORMERS]
@@ -67,17 +64,6 @@ def test_the_score_that_contributing_adds_is_the_papers_of_unit_vectors(monkeypa
     units = functional.normalize(query, dim=-1), functional.normalize(key, dim=-1)
     expected = paper.attend(3 * units[0], KeysValues(units[1], value), causal=True)
     torch.testing.assert_close(cosine.attend(query, KeysValues(key, value), causal=True), expected)
-
-
-@pytest.mark.long
-def test_commands_that_look_inside_run(folder, monkeypatch):
-    commands = [words for words in SHELL[DOCS / "look-inside.md"] if words[0] != "serve"]
-    for words in commands:
-        monkeypatch.setattr(sys, "argv", ["dragoman", *words])
-        cli.main()
-        if "--out" in words:
-            assert (folder / words[words.index("--out") + 1]).stat().st_size > 0
-    assert len(commands) > 6
 
 
 @pytest.mark.long
