@@ -179,7 +179,7 @@ def weight_cells(root):
 
 
 def opacity(element):
-    return float(element.get("opacity", 1))
+    return min(float(element.get(name, 1)) for name in ("opacity", "fill-opacity", "stroke-opacity"))
 
 
 # ---- all pictures
@@ -301,6 +301,7 @@ def test_lines_are_the_weights():
     np.testing.assert_allclose(
         [opacity(line) for line in lines], weights[weights >= 0.005].ravel(), atol=0.0051
     )
+    assert not any("opacity" in line.attrib for line in lines)  # PNG would have a layer for each: seconds
 
 
 def test_lines_run_from_queries_on_the_left_to_keys_on_the_right():

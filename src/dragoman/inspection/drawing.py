@@ -250,7 +250,10 @@ class Drawing:
         self, tag: str, shape: str, css: str, title: str, opacity: float, stroke: float, dashed: bool
     ) -> None:
         """A shape with its look and its title."""
-        look = f' opacity="{number(opacity)}"' * (opacity < 1)
+        # That of a fill or a stroke alone needs no layer of its own when the picture is rendered.
+        kinds = [kind for kind in ("fill", "stroke") if f"{kind}-" in css]
+        name = f"{kinds[0]}-opacity" if len(kinds) == 1 else "opacity"
+        look = f' {name}="{number(opacity)}"' * (opacity < 1)
         if "stroke-" in css:
             look += f' stroke-width="{number(stroke)}"' + ' stroke-dasharray="4 3"' * dashed
         body = f"><title>{escape(title)}</title></{tag}>" if title else "/>"
