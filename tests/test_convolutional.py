@@ -124,9 +124,18 @@ def test_an_enriched_kernel_may_be_wider_than_the_sentence_too(law, sources, tar
         (["rnn-enriched", "--d-model", "17", "--heads", "1"], "d_model 17 is odd, and an encoder of"),
         (["small", "--input-feeding"], "The architecture transformer has no input_feeding; leave it out."),
         (["restricted", "--attention-score", "additive"], "leave neighbourhood or attention_score out."),
-        (["rnn", "--heads", "4"], "The architecture lstm has no heads; leave it out."),
-        (["tiny", "--architecture", "gru", "--d-ff", "4"], "The architecture gru has no d_ff; leave it out."),
-        (["conv", "--heads", "4"], "The architecture conv has no heads; leave it out."),
+        (
+            ["rnn", "--heads", "4"],
+            "The architecture lstm has no heads; leave it out, or choose another preset.",
+        ),
+        (
+            ["tiny", "--architecture", "gru", "--d-ff", "4"],
+            "The architecture gru has no d_ff; leave it out, or choose another preset.",
+        ),
+        (
+            ["conv", "--heads", "4"],
+            "The architecture conv has no heads; leave it out, or choose another preset.",
+        ),
     ],
 )
 def test_a_wrong_setting_is_refused_before_text_is_read(arguments, message, monkeypatch, capsys, tmp_path):

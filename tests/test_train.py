@@ -189,7 +189,7 @@ def test_the_kept_model_has_the_lowest_perplexity_of_best_last_and_average(tmp_p
     assert min(found, key=found.__getitem__) == result["kept"] == "last"
     assert result["validation"] == result["candidates"]["last"]
     names = {"best": "best by BLEU", "last": "last", "average": "average"}
-    numbers = ", ".join(f"{names[kind]} {perplexity:.2f}" for kind, perplexity in found.items())
+    numbers = ", ".join(f"{names[kind]} {perplexity:.4g}" for kind, perplexity in found.items())
     assert (
         "Kept: the last checkpoint, at 24. Of the candidates it has the lowest validation perplexity "
         f"({numbers})." in messages
