@@ -427,3 +427,20 @@ def of_offline(row: Row, system: str) -> str:
     """Sentences per second; ours with the share of what the offline translator reaches."""
     share = f" ({row['share_of_offline']:.0%} of offline)" if system == "dragoman" else ""
     return f"{row['sentences_per_second']:.0f}{share}"
+
+
+# ---- single runs of recipes
+
+
+def models(found: Row) -> str:
+    """A row for each run: its scores on test data, its training, and where it was trained."""
+    lines = []
+    for row in found["rows"]:
+        training = []
+        if "minutes" in row:
+            conditions = f" {row['conditions']}" if "conditions" in row else ""
+            training = [f"{row['minutes']:g} minutes{conditions}", f"{row['parameters']} M parameters"]
+        scores = ", ".join(f"{value:.2f} {name}" for name, value in row["scores"].items())
+        origin = ", ".join(row[name] for name in ("commit", "date", "machine") if name in row)
+        lines.append([row["task"], scores, ", ".join(training), row.get("recipe", ""), origin])
+    return table(["task", "score", "training", "recipe", "commit, date and machine"], lines)

@@ -5,8 +5,7 @@ its files, relative to the README or page; `*` in their names is anything:
 
     <!-- table: students ../benchmarks/results/students-multi30k-2-2026-11-26.json -->
 
-The table's lines under the comment are replaced. To show newer results, change the name of the file. A table
-whose numbers have no file of results has a comment that says so, and stays as it is typed.
+The table's lines under the comment are replaced. To show newer results, change the name of the file.
 """
 
 import json
@@ -22,7 +21,6 @@ ROOT = Path(__file__).parents[2]
 READMES = (ROOT / "benchmarks" / "README.md", ROOT / "experiments" / "README.md")
 PAGES = (*READMES, ROOT / "docs" / "inspection.md")
 """With those of the documentation, whose other tables have no measurements."""
-TYPED = "<!-- This table is typed: its numbers have no file of results. -->"
 
 
 def baseline_scores(found: dict[str, Any]) -> str:
@@ -63,6 +61,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "guided_alignment": tables.guided_alignment,
     "inspections": tables.inspections,
     "learning_curves": learning_curves,
+    "models": tables.models,
     "restricted_attention": tables.restricted_attention,
     "serve": tables.serve,
     "sizes": tables.sizes,
