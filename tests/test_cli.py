@@ -976,7 +976,8 @@ def test_packed_standard_input_is_unpacked(folder, monkeypatch, capsysbinary, tm
                 with pytest.raises(SystemExit) as end:
                     cli.main()
                 assert end.value.code == status
-                assert "Standard input is not a complete gzip file" in capsysbinary.readouterr().err.decode()
+                told = capsysbinary.readouterr().err.decode()
+                assert "Standard input is not a complete gzip file: it is damaged or cut off." in told
             else:
                 cli.main()
                 assert capsysbinary.readouterr().out.decode() == expected

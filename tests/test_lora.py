@@ -142,7 +142,7 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
     name = next(name for name, each in stored.weights.items() if each.shape == (32, 32))
     replace(stored, weights=stored.weights | {name: noise}).save(tmp_path / "trained")
     with pytest.raises(
-        DragomanError, match=f"The change of {name} is not of low rank, so an adapter would not"
+        DragomanError, match=f"The change of {name} is not of low rank, .* or the rank is too high for maps"
     ):
         Adapter.between(base, tmp_path / "trained")
     with pytest.raises(DragomanError, match="is not an adapter: it has no adapter.json"):

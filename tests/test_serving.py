@@ -375,7 +375,7 @@ def test_what_takes_too_long_is_stopped(run):
     with serving(run, "--deadline", 0.5) as server, server.client() as client:
         answer = client.post(V1, json=endless())
         assert answer.status_code == 504
-        assert "more than 0.5 seconds" in answer.json()["error"]["message"]
+        assert "The request took more than 0.5 seconds" in answer.json()["error"]["message"]
         wait_until_idle(client)
 
 

@@ -1,5 +1,7 @@
 """`dragoman start`: two text files to a page in one command, which resumes what was interrupted."""
 
+import json
+import math
 import os
 import re
 import signal
@@ -10,7 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dragoman.cli.start import say_result
 from dragoman.cli.train import default_folder
+from dragoman.model.loss import perplexity
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import start, worst
 from tests.test_cli import call
@@ -26,6 +30,13 @@ from tests.test_cli import call
 )
 def test_a_run_is_named_after_its_files(tmp_path, source, target, name):
     assert default_folder(tmp_path / source, tmp_path / target).as_posix() == f"runs/{name}"
+
+
+def test_the_perplexity_of_a_diverged_model_is_short(tmp_path, capsys):
+    result = {"validation": {"bleu": 0.0, "perplexity": perplexity(math.inf)}}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    say_result(tmp_path)
+    assert capsys.readouterr().err == "Validation: BLEU 0.00 (greedy), perplexity 1.014e+304.\n"
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -135,7 +135,7 @@ def low_rank_factors(
             return a.astype(np.float32), np.ascontiguousarray(b.astype(np.float32))
     raise DragomanError(
         f"The change of {name} is not of low rank, so an adapter would not be smaller: the model was not "
-        "trained with --lora-rank, or with one that is too high for its sizes. Use the model itself."
+        "trained with --lora-rank, or the rank is too high for maps of this size. Use the model itself."
     )
 
 

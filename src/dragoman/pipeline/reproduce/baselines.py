@@ -36,9 +36,9 @@ TITLES = {
 """Of the rows, in the tables of a page."""
 
 
-def own_sizes(scale: str) -> Scale:
+def own_sizes(name: str) -> Scale:
     """A scale of Table 3, for rows whose sizes are not the paper's."""
-    return replace(TABLE3.scale(scale), width=1, depth=1)
+    return replace(TABLE3.scale(name), width=1, depth=1)
 
 
 def with_test(scale: Scale, test: str) -> Scale:
