@@ -71,14 +71,65 @@ def train(*results: Row) -> str:
             f"`{option(found, '--preset')}`",
             NAMES[row["peer"]],
             "set as ours" if row["allocator_settings"] else "as it comes",
-            *(shown(row[whose]["median_tokens_per_second"]) for whose in ("ours", "theirs")),
-            f"**{row['median_ratio']:.2f}**",
+            *(shown(speed(row[whose])) for whose in ("ours", "theirs")),
+            f"**{row.get('median_ratio', row['ratio']):.2f}**",
             *(shown(row[whose]["peak_gib"], 1) for whose in ("ours", "theirs")),
         )
         for found in results
         for row in found["rows"]
     ]
     return table(heads, rows)
+
+
+def speed(measured: Row) -> float:
+    """Target tokens per second: the median of the updates, or all of them where a file has no median."""
+    return measured.get("median_tokens_per_second", measured["tokens_per_second"])
+
+
+def train_starts(*results: Row) -> str:
+    """A row for each preset, peer and setting of its allocator: seconds until 100 updates are done."""
+    rows = [
+        (
+            f"`{option(found, '--preset')}`",
+            NAMES[row["peer"]],
+            "set as ours" if row["allocator_settings"] else "as it comes",
+            *(shown(row[whose]["seconds_to_100_updates"]) for whose in ("ours", "theirs")),
+        )
+        for found in results
+        for row in found["rows"]
+    ]
+    return table(["preset", "beside", "allocator and oneDNN", "ours, s", "theirs, s"], rows)
+
+
+def products(*results: Row) -> str:
+    """A row for each preset and machine: the speed of matrix products alone, and training's share of it."""
+    rows = [
+        (
+            f"`{option(found, '--preset')}`",
+            found["machine"],
+            found["commit"],
+            precision,
+            shown(statistics.median(floor["gflops"])),
+            f"{floor['share']:.0%}",
+        )
+        for found in results
+        for precision, floor in found["floors"].items()
+    ]
+    return table(["preset", "machine", "commit", "precision", "products, GFLOP/s", "share"], rows)
+
+
+def prepare(found: Row) -> str:
+    """A row for each size of corpus: time and memory of its preparation."""
+    rows = [
+        (
+            shown(row["pairs"]),
+            shown(row["seconds"]),
+            shown(row["pairs"] / row["seconds"]),
+            shown(row["gib"], 1),
+        )
+        for row in found["rows"]
+    ]
+    return table(["pairs", "seconds", "pairs per second", "GiB"], rows)
 
 
 def decode(found: Row) -> str:
@@ -99,33 +150,68 @@ def decode(found: Row) -> str:
     return table(heads, rows)
 
 
-def beside_ctranslate2(*results: Row) -> str:
-    """A row for each machine and model: how many times as fast as CTranslate2 in the same precision.
+def decode_ratios(*results: Row) -> str:
+    """A row for each machine and model: how many times as fast as a peer in the same precision.
 
-    The ratios are those of the numbers of `decode`.
+    The ranges are those of the numbers of `decode`, over both beams and all precisions.
     """
+    peers = ("ctranslate2", "transformers")
+    heads = ["machine", "commit", "date", "model"]
+    heads += [f"{NAMES[peer]}, {how}" for peer in peers for how in ("in batches", "one by one")]
     rows = []
     for found in results:
         preset = option(found, "--preset")
         model = f"`{preset}`, random weights" if preset else "`small`"
-        ratios = [times_ctranslate2(found["rows"], one_by_one) for one_by_one in (False, True)]
-        ranges = (f"{min(each):.2f} to {max(each):.2f}" for each in ratios)
-        rows.append((found["machine"], found["commit"], found["date"], model, *ranges))
-    return table(["machine", "commit", "date", "model", "in batches", "one by one"], rows)
+        ratios = [
+            times_peer(found["rows"], peer, one_by_one) for peer in peers for one_by_one in (False, True)
+        ]
+        rows.append((found["machine"], found["commit"], found["date"], model, *map(extent, ratios)))
+    return table(heads, rows)
 
 
-def times_ctranslate2(rows: Sequence[Row], one_by_one: bool) -> list[float]:
+def extent(values: Sequence[float], digits: int = 2) -> str:
+    """From the least to the greatest value; nothing if there are none."""
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}" if values else ""
+
+
+def times_peer(rows: Sequence[Row], peer: str, one_by_one: bool) -> list[float]:
     """How many times as fast ours is, in each precision and with each beam that both have."""
     chosen = [row for row in rows if row["one_by_one"] == one_by_one]
     found = {(row["system"], row["precision"], row["beam"]): row for row in chosen}
     pairs = [
-        (row, found["ctranslate2", precision, beam])
+        (row, found[peer, precision, beam])
         for (system, precision, beam), row in found.items()
-        if system == "dragoman" and ("ctranslate2", precision, beam) in found
+        if system == "dragoman" and (peer, precision, beam) in found
     ]
     if one_by_one:
         return [theirs["milliseconds"] / ours["milliseconds"] for ours, theirs in pairs]
     return [ours["sentences_per_second"] / theirs["sentences_per_second"] for ours, theirs in pairs]
+
+
+def same_translations(found: Row) -> str:
+    """A row for each system and precision: the share of translations that are ours in float32."""
+    rows = [row for row in found["rows"] if not row["one_by_one"]]
+    cells = {(row["system"], row["precision"], row["beam"]): row["same_as_ours_in_float32"] for row in rows}
+    beams = [beam for (beam,) in distinct(rows, "beam")]
+    lines = [
+        (NAMES[system], precision, *(f"{cells[system, precision, beam]:.1%}" for beam in beams))
+        for system, precision in distinct(rows, "system", "precision")
+    ]
+    return table(["system", "precision", *map(beam_name, beams)], lines)
+
+
+def onnx_search(found: Row) -> str:
+    """A row for each program: processor time of a sentence, and how many translations are those of C++."""
+    names = {
+        "onnxruntime": "onnxruntime, exported graphs",
+        "PyTorch": "Dragoman, PyTorch",
+        "C++": "Dragoman, C++",
+    }
+    rows = [
+        (title, shown(found[name]["ms_a_sentence"], 1), str(found[name]["same_as_cpp"]))
+        for name, title in names.items()
+    ]
+    return table(["program", "ms per sentence", "translations as by C++"], rows)
 
 
 # ---- sizes.py
@@ -150,6 +236,24 @@ def sizes(found: Row) -> str:
         cells = [shown(one.get(name), digits) for name, _, digits in columns for one in same]
         lines.append([*start, *cells, "" if row["alike"] is None else f"{row['alike']:.1%}"])
     return table([*heads, "as ours in float32"], lines)
+
+
+def sizes_ratios(found: Row) -> str:
+    """A row for each other system: how many times as fast ours is, over all models, precisions and beams."""
+    kind = ("model", "precision", "beam")
+    ours = {tuple(row[name] for name in kind): row for row in found["rows"] if row["system"] == "dragoman"}
+    rows = []
+    for (system,) in distinct(found["rows"], "system"):
+        if system != "dragoman":
+            pairs = [
+                (ours[tuple(row[name] for name in kind)], row)
+                for row in found["rows"]
+                if row["system"] == system
+            ]
+            batches = [own["sentences_per_second"] / row["sentences_per_second"] for own, row in pairs]
+            alone = [row["milliseconds"] / own["milliseconds"] for own, row in pairs]
+            rows.append((NAMES[system], extent(batches, 1), extent(alone, 1)))
+    return table(["beside", "in batches", "one by one"], rows)
 
 
 # ---- students.py
@@ -193,7 +297,7 @@ def student_differences(found: Row) -> str:
     for own in distinct(found["comparisons"], *kind):
         same = [row for row in found["comparisons"] if tuple(row[name] for name in kind) == own]
         difference = mean_and_spread([row["difference"] for row in same], sign="+")
-        lines.append([*map(str, own), difference, " ".join(f"{row['p']:.3f}" for row in same)])
+        lines.append([*map(str, own), difference, ", ".join(f"{row['p']:.3f}" for row in same)])
     return table(["student", "precision", "beam", "beside", "BLEU, difference", "p"], lines)
 
 
@@ -315,6 +419,29 @@ def gained(row: Row, first: Row) -> str:
     return f"{row['BLEU'] - first['BLEU']:+.2f}{'*' * (row['p'] < 0.05)}"
 
 
+def stop_rule_gains(*results: Row) -> str:
+    """What Dragoman's rule gains over the first one: a row for each beam size and length penalty.
+
+    An asterisk is p < 0.05.
+    """
+    ours = next(rule for rule, program in PROGRAMS.items() if program == NAMES["dragoman"])
+    rows = [row for found in results for row in found["rows"]]
+    by_kind = {(row["beam"], row["penalty"], row["rule"], row["model"]): row for row in rows}
+    columns = defaultdict(list)
+    for (model,) in distinct(rows, "model"):
+        columns[model.rpartition("/")[2]].append(model)
+    lines = []
+    for beam, penalty in distinct(rows, "beam", "penalty"):
+        gains = {
+            model: gained(row, by_kind[beam, penalty, BASELINE, model])
+            for (*setting, rule, model), row in by_kind.items()
+            if (*setting, rule) == (beam, penalty, ours)
+        }
+        cells = [", ".join(gains[each] for each in models if each in gains) for models in columns.values()]
+        lines.append([str(beam), penalty.replace("power 1", "length"), *cells])
+    return table(["beam", "length penalty", *columns], lines)
+
+
 # ---- inspection_costs.py and inspection_peers.py
 
 
@@ -429,6 +556,20 @@ def of_offline(row: Row, system: str) -> str:
     return f"{row['sentences_per_second']:.0f}{share}"
 
 
+def serve_short(found: Row) -> str:
+    """Milliseconds of short sentences: what HTTP adds, and what a long sentence beside them does."""
+    rows = {row["measured"]: row for row in medians(found["rows"])}
+    overhead, beside = rows["overhead"], rows["beside"]
+    lines = [
+        ("median, by the translator", overhead["direct_ms"]),
+        ("median, by the server", overhead["http_ms"]),
+        ("p95", beside["alone_p95_ms"]),
+        ("p95, beside long texts", beside["whole_p95_ms"]),
+        ("p95, beside long texts that are translated in parts", beside["parts_p95_ms"]),
+    ]
+    return table(["short sentences", "ms"], [(title, shown(value, 1)) for title, value in lines])
+
+
 # ---- single runs of recipes
 
 
@@ -444,3 +585,14 @@ def models(found: Row) -> str:
         origin = ", ".join(row[name] for name in ("commit", "date", "machine") if name in row)
         lines.append([row["task"], scores, ", ".join(training), row.get("recipe", ""), origin])
     return table(["task", "score", "training", "recipe", "commit, date and machine"], lines)
+
+
+def parsing(found: Row) -> str:
+    """A row for each search of one parser: recall, precision and F1, and F1 by length of the sentence."""
+    lengths = found["rows"][0]["by_length"]
+    lines = []
+    for row in found["rows"]:
+        scores = [shown(row.get(name), 2) for name in ("recall", "precision", "F1")]
+        by_length = row.get("by_length", {})
+        lines.append([row["search"], *scores, *(shown(by_length.get(each), 2) for each in lengths)])
+    return table(["search", "recall", "precision", "F1", *lengths], lines)

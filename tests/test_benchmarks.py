@@ -282,7 +282,7 @@ def test_the_tables_of_students_have_means_over_seeds_and_ratios_to_the_teacher(
     found = {"rows": rows, "comparisons": compared}
     line = "| student, distilled | 2.00 | 1 | 30.50 ± 0.71 | 250 (2.50 ×) | 2.00 (3.00 ×) |"
     assert line in tables.students(found).splitlines()
-    line = "| student, distilled | int8 | 1 | teacher | -0.50 ± 0.71 | 0.250 0.250 |"
+    line = "| student, distilled | int8 | 1 | teacher | -0.50 ± 0.71 | 0.250, 0.250 |"
     assert line in tables.student_differences(found).splitlines()
 
 

@@ -31,6 +31,25 @@ def test_each_table_is_made(path):
     assert "\n| ---" not in left
 
 
+SET_OR_PUBLISHED = {
+    "benchmarks": {"0.1"},  # the weight of the guided loss
+    "experiments": {"3.66", "27.34", "31.00", "30.2", "33.89", "91.3", "90", "95", "5", "3.0", "3.11"},
+}
+"""Numbers of settings, licences, versions and other people's papers, which no file of results has."""
+
+
+@EACH_README
+def test_prose_has_no_measurement_that_is_in_no_table(path):
+    text = re.sub(r"```.*?```|<!--.*?-->", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    tables = "\n".join(re.findall(r"^\|.*$", text, re.MULTILINE))
+    prose = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
+    prose = re.sub(r"`[^`]*`|\]\([^)]*\)|\d{4}-\d\d-\d\d|\d+\.\d+\.\d+", "", prose)
+    measured = re.findall(r"(?<![\w.])(?:\d[\d,]*\.\d+(?![\w.])|\d+(?= ?[%×]))", prose)
+    known = {*re.findall(r"\d[\d,]*(?:\.\d+)?", tables), *SET_OR_PUBLISHED[path.parent.name]}
+    assert len(measured) > 3
+    assert {*measured} <= known
+
+
 @pytest.mark.parametrize(
     ("comment", "words"),
     [

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
 
-MOST_SCORES = 256**2  # of a head: above, PyTorch's fused kernel is faster (benchmarks/README.md)
+MOST_SCORES = 256**2  # of a head: above, PyTorch's fused kernel is faster (experiments/LOG.md)
 
 
 class ShortAttention(MultiHeadAttention):
