@@ -1,5 +1,7 @@
 """`dragoman evaluate` on several test sets, and `dragoman aer` of what `dragoman align` writes."""
 
+import hashlib
+import json
 import re
 
 import pytest
@@ -71,6 +73,39 @@ def test_sets_are_named_by_their_folders_if_their_files_have_one_name(monkeypatc
 
 
 TWO = ["-s", "one.source", "two.source", "-t", "one.target", "two.target"]
+
+
+def test_json_has_the_scores_that_are_printed_and_where_they_come_from(monkeypatch, capsysbinary, folder):
+    status, table, _ = call(monkeypatch, capsysbinary, *of_sets(folder, *SETS))
+    assert status == 0
+    status, out, _ = call(monkeypatch, capsysbinary, *of_sets(folder, *SETS), "--json")
+    assert status == 0
+    found = json.loads(out)
+    shown = [line.split() for line in table.split("\n\n")[0].splitlines()[1:]]
+    for test, (own, baseline, p) in zip(found["test_sets"], (shown[:3], shown[3:]), strict=True):
+        assert own[:2] == [test["name"], str(test["lines"])]
+        assert own[2:] == [f"{score['value']:.2f}" for score in test["scores"]]
+        assert baseline[1:] == [f"{each['baseline']['value']:.2f}" for each in test["comparisons"]]
+        assert p[1:] == [f"{each['p_value']:.4f}" for each in test["comparisons"]]
+        compared = [each["score"] for each in test["comparisons"]]
+        assert {f"{each['name']} [{each['signature']}]" for each in compared} <= {*table.splitlines()}
+    assert found["passport"]["data"] == {
+        str(folder / f"{name}.{side}"): hashlib.sha256((folder / f"{name}.{side}").read_bytes()).hexdigest()
+        for name in SETS
+        for side in ("source", "target")
+    }
+    manifest = (folder / "model" / "manifest.json").read_bytes()
+    assert found["models"] == {str(folder): hashlib.sha256(manifest).hexdigest()}
+    assert found["settings"]["search"]["max_extra_tokens"] == 4
+    assert found["settings"]["run"] == str(folder)
+
+
+def test_json_of_one_set_without_a_baseline_is_json_alone(monkeypatch, capsysbinary, folder):
+    files = ["--source", folder / "one.source", "--target", folder / "one.target"]
+    status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder, *files, "--json")
+    assert status == 0
+    (test,) = json.loads(out)["test_sets"]
+    assert test.keys() == {"name", "lines", "scores"}
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """`dragoman evaluate`: translate test sets and score the translations."""
 
+import json
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dragoman import __version__
 from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files, warn_of_language
 from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from dragoman.evaluation.comet import Comet
     from dragoman.evaluation.compare import Comparison
     from dragoman.evaluation.metrics import Score
+    from dragoman.evaluation.score_table import SetScores
     from dragoman.translation.translator import Translator
 
 
@@ -52,6 +57,8 @@ class Evaluate:
     comet: Path | None = None
     """Add COMET, computed with this checkpoint, a file model.ckpt on this machine (extra:
     dragoman[comet])."""
+    json: bool = False
+    """Print JSON: scores, signatures, settings, versions and hashes of files."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +99,32 @@ def evaluate(given: Given) -> None:
             try:
                 for score in scores(asked, test, translations, baseline, comet):
                     results[-1].scores.append(score)
-                    if len(tests) == 1:
+                    if len(tests) == 1 and not asked.json:
                         print(score, flush=True)
             finally:  # after the scores: a full disk must not lose them
                 if asked.hypotheses:
                     write_lines(asked.hypotheses[number], translations)
     finally:
-        if len(tests) > 1 and results:
+        if len(tests) > 1 and results and not asked.json:
             print(score_table(results), flush=True)
+    if asked.json:
+        print(json.dumps(record(asked, results), indent=2, ensure_ascii=False, default=str), flush=True)
+
+
+def record(asked: Evaluate, results: Sequence["SetScores"]) -> dict[str, Any]:
+    """All that is needed to get the scores again, and the scores: values for JSON."""
+    from dragoman.pipeline.reproduce.passport import passport, text_hashes
+    from dragoman.translation.model_folder import model_hash
+
+    runs = (asked.run, *asked.ensemble, *(asked.baseline if names_run(asked.baseline) else ()))
+    files = {str(path): path for path in (*asked.source, *asked.target)}
+    command = shlex.join(["dragoman", *sys.argv[1:]])
+    return {
+        "passport": passport(command, __version__, text_hashes(files)),
+        "models": {str(run): model_hash(run) for run in runs},
+        "settings": asdict(asked),
+        "test_sets": [result.values for result in results],
+    }
 
 
 def scores(
@@ -198,7 +223,7 @@ COMMAND = Command(
     arguments="RUN -s FILE … -t FILE …",
     groups={
         "text": ("run", "source", "target", "hypotheses"),
-        "scores": ("baseline", "tokenize", "lowercase", "paper_bleu", "comet"),
+        "scores": ("baseline", "tokenize", "paper_bleu", "comet", "json"),
         "search": ("beam_size", "length_penalty", "max_length"),
         "speed": ("precision", "workers"),
         "model": ("ensemble",),

@@ -1,8 +1,9 @@
-"""Scores of several test sets as one table of text. Strings only."""
+"""Scores of several test sets, as one table of text or as values for JSON. Strings only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
+from typing import Any
 
 from dragoman.evaluation.compare import Comparison
 from dragoman.evaluation.metrics import Score
@@ -25,6 +26,17 @@ class SetScores:
     def compared(self) -> dict[str, Comparison]:
         """The comparisons by the names of their measures."""
         return {each.score.name: each for each in self.scores if isinstance(each, Comparison)}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What JSON has of it; the comparisons are left out where there is no baseline."""
+        found = {
+            "name": self.name,
+            "lines": self.lines,
+            "scores": [asdict(each) for each in self.alone.values()],
+            "comparisons": [asdict(each) for each in self.compared.values()],
+        }
+        return found if self.compared else {name: found[name] for name in ("name", "lines", "scores")}
 
 
 def score_table(results: Sequence[SetScores]) -> str:
