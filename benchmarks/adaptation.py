@@ -1,4 +1,6 @@
-"""What does an adaptation gain in the new domain, and lose in the old one, with and without replay?
+"""What does an adaptation gain in the new domain, and lose in the old one?
+
+With and without replay, with a frozen encoder, with frozen embeddings, and as an adapter (LoRA).
 
     python benchmarks/adaptation.py DATA --seeds 1 2 3
 
@@ -75,17 +77,25 @@ def measured(seed: int, given: argparse.Namespace) -> Scores:
 
 
 def measure(seed: int, given: argparse.Namespace) -> Scores:
-    """Train, adapt twice, and score the three models."""
+    """Train a model, adapt it in each way, and score all of them."""
     data, folder = given.data, given.runs / f"seed-{seed}"
     old, old_valid = (side_files(data, OLD, name) for name in ("train", "valid"))
     new, new_valid = some_pairs(data, given.pairs, given.runs), side_files(data, NEW, "valid")
     begin = {"preset": given.preset, "training": {"updates": given.updates, "seed": seed}}
     initial: Path = given.initial_model or train(folder / "initial", old, old_valid, begin)
     runs = {"initial": initial}
-    for name, replay in (("adapted", {}), ("adapted with replay", {"replay": old})):
-        adaptation = {"initial_model": str(initial), "replay_valid": old_valid, **replay}
+    ways: dict[str, dict[str, Any]] = {
+        "adapted": {},
+        "adapted with replay": {"replay": old},
+        "adapted, encoder frozen": {"freeze": ["encoder"]},
+        "adapted, embeddings frozen": {"freeze": ["embeddings"]},
+        "adapter of rank 8": {"lora_rank": 8},
+        "adapter of rank 8, with replay": {"lora_rank": 8, "replay": old},
+    }
+    for name, way in ways.items():
+        adaptation = {"initial_model": str(initial), "replay_valid": old_valid, **way}
         settings = {"adaptation": adaptation, "training": {"updates": given.adaptation_updates, "seed": seed}}
-        runs[name] = train(folder / name.replace(" ", "-"), new, new_valid, settings)
+        runs[name] = train(folder / name.replace(",", "").replace(" ", "-"), new, new_valid, settings)
     return {name: {test: score(out, data, test) for test in (OLD, NEW)} for name, out in runs.items()}
 
 
