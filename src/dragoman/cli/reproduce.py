@@ -34,8 +34,8 @@ class Reproduce:
     """The text and the sizes; `paper` is the paper's own recipe, and the
     default of table2."""
     rows: str = ""
-    """Rows or groups, separated by commas, such as A,B1,D; the first row is always included. The default is
-    all."""
+    """Rows or groups, separated by commas, such as A,B1,D; the first row is always included, except in
+    table2. The default is all."""
     seeds: int = 3
     """Runs of each row, with seeds 1, 2 and so on."""
     quick: bool = False

@@ -60,7 +60,7 @@ class ModelSettings:
     max_positions: int = 1024
     """Rows of the learned table. Sinusoids have no limit."""
     first_position: int = 0
-    """The number of the first position in the sinusoids. The paper counts from 0, fairseq from 2."""
+    """The number of the first position in the sinusoids: 0 as in the authors' code; fairseq counts from 2."""
     decoder_start: Literal["start", "end"] = "start"
     """What the decoder reads before the first target token: START, a symbol of its own, or END, as in
     fairseq.

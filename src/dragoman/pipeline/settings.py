@@ -15,7 +15,8 @@ class AdaptationSettings:
     """Adapt this model to the text; it is a run, or a folder written by dragoman import. Its tokenizers and
     model settings are kept; dropout may change."""
     peak_rate: float | None = None
-    """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003."""
+    """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003, or
+    0.002 with lora_rank."""
     freeze: tuple[str, ...] | None = None
     """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
     named in model.safetensors, such as encoder.0."""

@@ -60,9 +60,9 @@ def accumulate_gradients(objective: nn.Module, update: Update, world: World) -> 
     """Add the gradient of the mean loss over all tokens of the update.
 
     Returns this process's [loss, nll], summed over tokens. Processes synchronise once, in the last backward
-    pass. If memory runs out before that, the update starts again with every batch of this process cut in two,
-    which gives the same gradient. Raises `DragomanError` if memory runs out for a single pair, or in the last
-    backward pass, or if weights are sharded: then processes compute in lockstep.
+    pass. If memory runs out before that, the update starts again with every batch of this process cut in two:
+    the same gradient, but for the dropout masks. Raises `DragomanError` if memory runs out for a single pair,
+    or in the last backward pass, or if weights are sharded: then processes compute in lockstep.
     """
     batches = update.batches
     while True:

@@ -43,7 +43,7 @@ class TrainingSettings:
     checkpoint_every: int | None = None
     """Updates between checkpoints; None is the same as between validations."""
     average: int = 5
-    """Number of last checkpoints to keep and to average at the end (section 6.1: 5, for big models 20)."""
+    """Number of last checkpoints to keep (at least 2) and to average (section 6.1: 5, for big models 20)."""
     best_by: Literal["bleu", "loss"] = "bleu"
     """Score that decides which checkpoint is the best one and when to stop early: BLEU of greedy
     translations, or the loss. At the end the perplexity decides among this checkpoint, the last one and
