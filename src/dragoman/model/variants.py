@@ -184,7 +184,8 @@ class RestrictedState(TransformerState):
 class BatchNorm(nn.Module):
     """Batch normalisation of each feature over all tokens of a batch but padding (Ioffe and Szegedy 2015).
 
-    In evaluation it uses running averages, which are weights without a gradient: checkpoints keep them.
+    In evaluation it uses running averages of the mean and of the unbiased variance. These are weights without
+    a gradient, so checkpoints keep them.
     """
 
     momentum = 0.1
@@ -205,9 +206,10 @@ class BatchNorm(nn.Module):
             assert self.tokens is not None
             rows = x[self.tokens].float()
             mean, variance = rows.mean(0), rows.var(0, unbiased=False)
+            unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
             with torch.no_grad():
                 self.mean.lerp_(mean.to(self.mean), self.momentum)
-                self.variance.lerp_(variance.to(self.variance), self.momentum)
+                self.variance.lerp_(unbiased.to(self.variance), self.momentum)
         scale = self.weight * (variance + self.epsilon).rsqrt()
         return x * scale.to(x) + (self.bias - mean * scale).to(x)
 
