@@ -1,5 +1,5 @@
-"""Computes the wavelength of each pair of features from the formula, and checks it on the package's table:
-after a whole number of wavelengths a pair returns to its first value. The same is done for the frequencies of
+"""Computes the wavelength of each pair of features from the formula, and compares it with the angle by which
+the pair turns from position 0 to position 1 in the package's table. The same is done for the frequencies of
 the authors' code.
 """
 

@@ -1,8 +1,10 @@
 """`dragoman lab`: every experiment states its claim, is short, runs, and leaves its files."""
 
+import importlib
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +15,7 @@ import torch
 from dragoman.cli import lab as verb
 from dragoman.inspection.drawing import Drawing
 from dragoman.model.symbols import END
+from dragoman.search.beam import beam_search
 from lab.frame import catalogue, report
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
 from lab.frame.pictures import axis, bars, curves, matrices
@@ -167,6 +170,51 @@ def test_where_there_is_no_lab_a_sentence_says_so(lab, monkeypatch, tmp_path):
     assert status == 2
     assert str(tmp_path) in err
     assert "run dragoman lab in a checkout." in err
+
+
+def half_apart(scale, before, kind):
+    return torch.tensor([1.0, 2.0 if before else 1.0])
+
+
+def no_square(tokens):
+    return {"tokens a side": tokens, "million": 1.0, "scores and weighted values, %": 0.0}
+
+
+def equal_costs(layer, n, width):
+    """Of a separable convolution, and what with equation 2 costs the same."""
+    separable = 2 * (n**2 * width + n * width**2)
+    return separable if layer.name == "separable" else separable - 16 * n * width**2
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "replacement", "verdict"),
+    [
+        ("half-precision-scores", "scores", half_apart, "does not hold"),
+        ("half-precision-scores", "scores", lambda *_: torch.ones(2), "holds"),
+        ("mask-value", "weights", lambda *_: [0.0, 1.0], "holds"),
+        ("mask-value", "weights", lambda *_: [1.0, 0.0], "does not hold"),
+        ("naive-softmax-overflow", "error", lambda *_: 0.0, "holds"),
+        ("naive-softmax-overflow", "error", lambda _, shift: float(not shift), "does not hold"),
+        ("operations-by-hand", "shares", no_square, "does not hold"),
+        ("separable-convolution", "count_flops", equal_costs, "holds"),
+    ],
+)
+def test_a_verdict_follows_from_the_numbers(monkeypatch, name, part, replacement, verdict):
+    experiment = catalogue.experiment(name)
+    monkeypatch.setattr(sys.modules[f"lab.{name.replace('-', '_')}"], part, replacement)
+    assert experiment.run(True).verdict == verdict
+
+
+def test_a_length_penalty_that_changes_no_length_makes_no_translation_longer(monkeypatch):
+    module = importlib.import_module("lab.length_penalty_of_a_trained_model")
+
+    def search(model, source, settings):
+        return beam_search(model, source[:5], replace(settings, length_penalty=0.0))
+
+    monkeypatch.setattr(module, "beam_search", search)
+    monkeypatch.setattr(module, "examples", lambda *_: training.examples(training.reversing(4, 5), 1, 5))
+    monkeypatch.setattr(module, "train", lambda settings, _, __, seed: training.fresh(settings, seed).eval())
+    assert module.run(True).verdict == "does not hold"
 
 
 def test_what_an_experiment_states_is_checked():
