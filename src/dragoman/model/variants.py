@@ -231,8 +231,7 @@ class VariedTransformer(Transformer):
         super().__init__(settings, source_vocabulary, target_vocabulary)
         for layer in (*self.encoder, *self.decoder):
             vary_attention(cast(EncoderLayer | DecoderLayer, layer), settings)
-        for residual in [module for module in self.modules() if isinstance(module, Residual)]:
-            vary_residual(residual, settings)
+        vary_residuals(self, settings)
         width = settings.d_model
         self.combine = nn.Linear(2 * width, width, bias=False) if settings.concatenate_positions else None
 
@@ -299,13 +298,14 @@ def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) 
             setattr(layer, name, make_attention(settings))
 
 
-def vary_residual(residual: Residual, settings: ModelSettings) -> None:
-    """Replace the norm of a residual connection, or take its sum away, as the settings ask for."""
+def vary_residuals(model: nn.Module, settings: ModelSettings) -> None:
+    """Replace the norms of all residual connections, or take their sums away, as the settings ask for."""
     if settings.norm in ("post", "pre") and settings.residual:
         return
-    residual.__class__ = VariedResidual
-    cast(VariedResidual, residual).adds = settings.residual
-    if settings.norm == "batch":
-        residual.register_module("norm", BatchNorm(settings.d_model, settings.norm_epsilon))
-    elif settings.norm == "none":
-        residual.register_module("norm", nn.Identity())
+    for residual in [module for module in model.modules() if isinstance(module, Residual)]:
+        residual.__class__ = VariedResidual
+        cast(VariedResidual, residual).adds = settings.residual
+        if settings.norm == "batch":
+            residual.register_module("norm", BatchNorm(settings.d_model, settings.norm_epsilon))
+        elif settings.norm == "none":
+            residual.register_module("norm", nn.Identity())
