@@ -186,9 +186,15 @@ def equal_costs(layer, n, width):
     return separable if layer.name == "separable" else separable - 16 * n * width**2
 
 
+def a_quarter(d_k, draws, seed):
+    variances = {"variance, unscaled": float(d_k), "variance, scaled": 1.0}
+    return variances | {"gradient, unscaled": 1.0 if d_k == 4 else 0.25, "gradient, scaled": 1.0}
+
+
 @pytest.mark.parametrize(
     ("name", "part", "replacement", "verdict"),
     [
+        ("dot-product-variance", "measure", a_quarter, "does not hold"),
         ("half-precision-scores", "scores", half_apart, "does not hold"),
         ("half-precision-scores", "scores", lambda *_: torch.ones(2), "holds"),
         ("mask-value", "weights", lambda *_: [0.0, 1.0], "holds"),

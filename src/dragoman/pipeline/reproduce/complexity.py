@@ -23,7 +23,7 @@ REPEATS = 5  # of which the fastest counts
 CONFIDENCE = 0.95
 FEWEST_FLOPS = 2e7  # below, the time is that of calling PyTorch
 PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "ConvolutionBackward", "ScaledDotProduct")
-"""The beginnings of the names of autograd's nodes that are products of matrices."""
+"""The beginnings of the names of autograd's nodes that are products of matrices, or a fused pair of them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Distance:
     layer: str
     positions: int
     sequential: int
-    """The longest chain of matrix products in a layer that wait for each other."""
+    """The longest chain of matrix products that wait for each other in a layer; fused attention is one."""
     path: int
     """Operations (layers; steps of the recurrent one) until each position has reached each it may reach."""
 

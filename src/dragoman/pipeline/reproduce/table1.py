@@ -170,7 +170,8 @@ METHOD = f"""\
   95 % confidence intervals; those of time where a layer has at least {FEWEST_FLOPS:,.0f} operations: in
   smaller ones, the time is that of calling PyTorch.
 - Operations are those of matrix products. Time is the fastest of several forward passes of one text.
-- Sequential operations: the longest chain of matrix products that wait for each other, in autograd's graph.
+- Sequential operations: the longest chain of matrix products that wait for each other, in autograd's graph,
+  where PyTorch's fused attention is one node.
 - Path length: layers, or steps of the recurrent layer, until every position has reached every other one by
   gradients that are not zero. The recurrent and the dilated layer look back, so it is every later one there.
 - The pictures, one a column, have logarithmic axes; their numbers are in table.json.
