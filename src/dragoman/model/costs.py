@@ -106,7 +106,7 @@ def query_map(settings: ModelSettings) -> int:
     return settings.heads * settings.key_width**2 if settings.attention_score == "general" else 0
 
 
-def self_attention_pairs(settings: ModelSettings, tokens: int, causal: bool = False) -> int:
+def self_attention_pairs(settings: ModelSettings, tokens: int, causal: bool) -> int:
     """Pairs of a query and a key that self-attention computes; a neighbourhood is computed in blocks."""
     if settings.neighbourhood is None or tokens <= 3 * (radius := settings.neighbourhood // 2):
         return tokens**2
