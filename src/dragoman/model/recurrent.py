@@ -109,11 +109,6 @@ class RecurrentState(PrefixState):
     memory: Float[Tensor, "B S M"]
     keys: Float[Tensor, "B S D"]
 
-    @property
-    def hidden(self) -> Float[Tensor, "R L D"]:
-        """The decoder's hidden states."""
-        return self.past[0]
-
     def select(self, sentences: Int[Tensor, "B2"]) -> "RecurrentState":
         mask, memory, keys = (part[sentences] for part in (self.mask, self.memory, self.keys))
         return replace(self, mask=mask, past=self.past_of(sentences), memory=memory, keys=keys)
