@@ -6,6 +6,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -20,6 +21,8 @@ from lab.frame import catalogue, report
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
 from lab.frame.pictures import axis, bars, curves, matrices
 from lab.parts import training
+from lab.parts.models import random_sentences, random_transformer
+from lab.parts.stop_rules import ASKED, searches
 from lab.parts.training import TINY
 from tests.test_cli import call
 
@@ -186,6 +189,14 @@ def equal_costs(layer, n, width):
     return separable if layer.name == "separable" else separable - 16 * n * width**2
 
 
+class Multiplying(torch.nn.Dropout):
+    """Dropout that multiplies what it keeps by the share that it keeps."""
+
+    def forward(self, x):
+        kept = 1 - self.p
+        return super().forward(x) * kept**2 if self.training else x
+
+
 def a_quarter(d_k, draws, seed):
     variances = {"variance, unscaled": float(d_k), "variance, scaled": 1.0}
     return variances | {"gradient, unscaled": 1.0 if d_k == 4 else 0.25, "gradient, scaled": 1.0}
@@ -195,6 +206,7 @@ def a_quarter(d_k, draws, seed):
     ("name", "part", "replacement", "verdict"),
     [
         ("dot-product-variance", "measure", a_quarter, "does not hold"),
+        ("dropout-scale", "nn", SimpleNamespace(Dropout=Multiplying), "holds"),
         ("half-precision-scores", "scores", half_apart, "does not hold"),
         ("half-precision-scores", "scores", lambda *_: torch.ones(2), "holds"),
         ("mask-value", "weights", lambda *_: [0.0, 1.0], "holds"),
@@ -221,6 +233,13 @@ def test_a_length_penalty_that_changes_no_length_makes_no_translation_longer(mon
     monkeypatch.setattr(module, "examples", lambda *_: training.examples(training.reversing(4, 5), 1, 5))
     monkeypatch.setattr(module, "train", lambda settings, _, __, seed: training.fresh(settings, seed).eval())
     assert module.run(True).verdict == "does not hold"
+
+
+def test_the_searches_of_the_stop_rules_find_what_beam_search_finds():
+    model, source = random_transformer().float(), random_sentences([4, 7, 5])
+    found = searches(model, source)
+    for one, (best, *_) in zip(found, beam_search(model, source, ASKED), strict=True):
+        assert one["none can become the best"][0] == best.ids
 
 
 def test_what_an_experiment_states_is_checked():
