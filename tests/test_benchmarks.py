@@ -88,16 +88,13 @@ def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
         *more[:-3],
         "--profile",
     ]
-    assert (
-        shlex.split(found["command"]) == said
-    )  # files by their names alone: what lies where is nobody's business
+    assert shlex.split(found["command"]) == said  # files without their folders
     (row,) = found["rows"]
     assert row["peer"] == "torch.nn.Transformer"
     assert row["allocator_settings"]
     for side in (row["ours"], row["theirs"]):
-        assert side["tokens_per_second"] == pytest.approx(
-            side["median_tokens_per_second"]
-        )  # there is one update
+        # There is one update.
+        assert side["tokens_per_second"] == pytest.approx(side["median_tokens_per_second"])
         assert side["extrapolated"]
         assert side["seconds_to_start"] < side["seconds_to_100_updates"]
     assert row["ratio"] == pytest.approx(row["median_ratio"])

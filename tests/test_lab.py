@@ -126,9 +126,8 @@ def test_experiments_that_have_results_are_skipped(lab, tmp_path):
     assert out.splitlines()[0] == catalogue.experiment(missing).claim.claim
     assert err.count(" has a result in ") == len(NAMES) - 1
     assert report.has_result(tmp_path, missing, quick=True)
-    assert not report.has_result(
-        tmp_path, missing, quick=False
-    )  # a quick result does not stand for a full one
+    # A quick result does not stand for a full one.
+    assert not report.has_result(tmp_path, missing, quick=False)
     overview = (tmp_path / "README.md").read_text("utf-8")
     assert overview.count("\n| ") == len(NAMES) + 2
     status, out, err = lab("--quick", "--out", tmp_path)

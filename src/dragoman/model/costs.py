@@ -37,7 +37,7 @@ GRU or ConvS2S."""
 def part_of(name: str) -> str:
     """The part of a model that a weight belongs to.
 
-    The output projection and its bias count with the embeddings, which it usually is one with.
+    The output projection and its bias count with the embeddings, with which it is usually tied.
     """
     if name.startswith("output"):
         return "embeddings"
