@@ -189,11 +189,13 @@ def longest_chain(root: Node) -> int:
 def path_length(layer_type: LayerType, positions: int) -> int:
     """Operations until each position has reached, by non-zero gradients, each that it can reach at all."""
     reached = torch.eye(positions, dtype=torch.bool)
-    for operations, step in zip(count(1), reach_of_steps(layer_type, positions), strict=False):
+    for operations, step in enumerate(reach_of_steps(layer_type, positions), 1):
         before, reached = reached, (step.float() @ reached.float()) > 0
-        if reached.all() or torch.equal(before, reached):
-            return operations - torch.equal(before, reached)
-    raise AssertionError
+        if torch.equal(before, reached):
+            return operations - 1
+        if reached.all():
+            return operations
+    raise AssertionError  # the steps have no end
 
 
 def reach_of_steps(layer_type: LayerType, positions: int) -> Iterator[Bool[Tensor, "outputs inputs"]]:
