@@ -13,7 +13,7 @@ CLAIM = Claim(
     section="5.4",
     claim="Dropout with P_drop = 0.1 multiplies the remaining activations by 0.9.",
     claimed_by="study notes",
-    topics=("W7", "C45", "A16"),
+    topics=("W7",),
 )
 P, SEEDS = 0.1, (1, 2, 3)
 

@@ -14,7 +14,6 @@ CLAIM = Claim(
     section="3.2.1",
     claim="A fused attention kernel computes equation 1, with any mask.",
     claimed_by="the documentation of PyTorch",
-    topics=("C16", "C18"),
 )
 TOKENS, D_K = 33, 16
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}

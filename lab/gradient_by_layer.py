@@ -18,7 +18,7 @@ CLAIM = Claim(
     claim="Before training, the gradients of a post-norm Transformer are larger near its output than near "
     "its input, and those of a pre-norm one are not.",
     claimed_by="Xiong et al. 2020, as the reason why post-norm needs warm-up",
-    topics=("C42", "C43", "T10"),
+    topics=("T10",),
 )
 LAYERS = 6
 DEEP = replace(TINY, encoder_layers=LAYERS, decoder_layers=LAYERS)

@@ -14,7 +14,6 @@ CLAIM = Claim(
     claim="In half precision it makes no difference whether the scores are divided by √d_k after the "
     "product, or the queries before it.",
     claimed_by="folklore (the two are equal in exact arithmetic)",
-    topics=("C22",),
 )
 D_K, KEYS, SIZE = 64, 64, "standard deviation of q and k"
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}

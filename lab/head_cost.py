@@ -15,7 +15,6 @@ CLAIM = Claim(
     claim="The computational cost of multi-head attention is similar to that of single-head attention with "
     "full dimensionality.",
     claimed_by="the paper, section 3.2.2",
-    topics=("C25", "C23"),
 )
 D_MODEL, TOKENS = 512, 25
 

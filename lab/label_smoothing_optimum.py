@@ -15,7 +15,6 @@ CLAIM = Claim(
     section="5.4",
     claim="Label smoothing hurts perplexity, as the model learns to be more unsure.",
     claimed_by="the paper, section 5.4",
-    topics=("C46", "C63", "F5"),
 )
 VOCABULARY = 1000
 

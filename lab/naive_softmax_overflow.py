@@ -14,7 +14,6 @@ CLAIM = Claim(
     section="3.2.1",
     claim="The softmax may be computed as exp(x) / Σ exp(x).",
     claimed_by="folklore (the formula of the softmax)",
-    topics=("C49",),
 )
 TYPES = {
     "float16": torch.float16,

@@ -16,7 +16,6 @@ CLAIM = Claim(
     section="4",
     claim="Self-attention costs O(n² · d), so it is the larger part of a Transformer's operations.",
     claimed_by="folklore (a reading of Table 1)",
-    topics=("C55", "C65"),
 )
 LENGTHS, SQUARE = (5, 25, 100, 400, 1600, 6400), "scores and weighted values, %"
 

@@ -15,7 +15,7 @@ CLAIM = Claim(
     section="3.5",
     claim="The wavelengths form a geometric progression from 2π to 10000 · 2π.",
     claimed_by="the paper, section 3.5",
-    topics=("C9", "T1"),
+    topics=("T1",),
 )
 D_MODEL = 512
 

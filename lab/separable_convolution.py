@@ -14,7 +14,6 @@ CLAIM = Claim(
     claim="Even with k = n, the complexity of a separable convolution is equal to that of a self-attention "
     "layer and a point-wise feed-forward layer.",
     claimed_by="the paper, section 4",
-    topics=("C53", "C55"),
 )
 SIZES, WIDTHS = (33, 65, 129, 257), (64, 512)
 

@@ -17,7 +17,6 @@ CLAIM = Claim(
     section="4",
     claim="A Transformer needs O(1) sequential operations where a recurrent model needs O(n).",
     claimed_by="folklore (a reading of Table 1)",
-    topics=("C35", "C51", "C55", "C66", "F14"),
 )
 
 
