@@ -4,7 +4,6 @@ Shapes: B sentences, H heads, T queries, N keys, n tokens, K = d_k, D = d_model,
 Q = W · T queries of a sentence.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -266,7 +265,7 @@ def tell_tokens(layers: nn.Module, ids: Int[Tensor, "B T"]) -> None:
             module.tokens = ids != PAD
 
 
-SCORES: dict[str | None, Callable[..., MultiHeadAttention]] = {
+SCORES: dict[str | None, type[MultiHeadAttention]] = {
     None: MultiHeadAttention,
     "dot": DotProductAttention,
     "general": GeneralAttention,
@@ -291,11 +290,10 @@ def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) 
     if settings.neighbourhood is not None:
         layer.self_attention.__class__ = RestrictedAttention
         cast(RestrictedAttention, layer.self_attention).radius = settings.neighbourhood // 2
-    if settings.attention_score is None:
-        return
-    for name in ("self_attention", "cross_attention"):
-        if name in dict(layer.named_children()):
-            setattr(layer, name, make_attention(settings))
+    if settings.attention_score is not None:
+        layer.self_attention = make_attention(settings)
+        if isinstance(layer, DecoderLayer):
+            layer.cross_attention = make_attention(settings)
 
 
 def vary_residuals(model: nn.Module, settings: ModelSettings) -> None:
