@@ -54,7 +54,10 @@ class Recurrence(nn.Module):
 
 
 class Convolution(GatedConvolution):
-    """A gated convolution around each token of a whole text, or of each token with those before it."""
+    """A gated convolution around each token of a whole text, or of each token with those before it.
+
+    Its initial variance is that of ConvS2S, for a dropped input, although only its output is dropped here.
+    """
 
     @property
     def kept(self) -> int:
