@@ -30,6 +30,8 @@ from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 
+from dragoman.interop.huggingface import HALVES, embedding_tensors, halves_order, name_map, permute_features
+from dragoman.interop.weights import export_layers
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer, build_model
@@ -120,52 +122,22 @@ ENGINES = {
 
 
 def marian(run: Path) -> torch.nn.Module:
-    """Hugging Face's Marian with a run's weights, and our table of positions in the place of its own."""
+    """Hugging Face's Marian with a run's weights, whose features are permuted as Marian's sinusoids are."""
     from transformers import MarianMTModel
 
     ours = plain(run)
+    ours = permute_features(ours, halves_order(ours.settings.d_model), HALVES)
     theirs = MarianMTModel(marian_config(ours.settings, ours.output.num_embeddings, dropout=0.0)).eval()
-    weights = {"model.shared.weight": ours.output.weight}
-    parts = [
-        ("encoder", ours.encoder, ["self_attn"]),
-        ("decoder", ours.decoder, ["self_attn", "encoder_attn"]),
-    ]
-    for side, layers, names in parts:
-        weights[f"model.{side}.embed_positions.weight"] = ours.source_positions(
-            0, theirs.config.max_position_embeddings
-        )
-        for number, layer in enumerate(layers):
-            place = f"model.{side}.layers.{number}"
-            attentions = [(layer.self_attention, layer.self_attention_residual)]
-            if side == "decoder":
-                attentions.append((layer.cross_attention, layer.cross_attention_residual))
-            for name, (attention, residual) in zip(names, attentions, strict=True):
-                rows = attention.query_key_value.weight.split(attention.widths)
-                for letter, weight in zip("qkv", rows, strict=True):
-                    weights[f"{place}.{name}.{letter}_proj.weight"] = weight
-                weights[f"{place}.{name}.out_proj.weight"] = attention.output.weight
-                weights |= {
-                    f"{place}.{name}_layer_norm.{kind}": getattr(residual.norm, kind)
-                    for kind in ("weight", "bias")
-                }
-            for name, part in (("fc1", layer.feed_forward.inner), ("fc2", layer.feed_forward.outer)):
-                weights |= {f"{place}.{name}.{kind}": getattr(part, kind) for kind in ("weight", "bias")}
-            norm = layer.feed_forward_residual.norm
-            weights |= {
-                f"{place}.final_layer_norm.{kind}": getattr(norm, kind) for kind in ("weight", "bias")
-            }
-    with torch.no_grad():
-        for name, parameter in theirs.named_parameters():
-            if name in weights:
-                parameter.copy_(weights.pop(name))
-            else:
-                parameter.zero_()  # biases that the paper's attention does not have
-    assert not weights, weights.keys()
+    tensors = export_layers(ours, name_map(ours.settings)) | embedding_tensors(ours)
+    missing, unexpected = theirs.load_state_dict(tensors, strict=False)
+    assert not unexpected, unexpected
+    tied_or_sinusoids = ("embed_tokens.weight", "embed_positions.weight", "lm_head.weight")
+    assert all(name.endswith(tied_or_sinusoids) for name in missing), missing
     return theirs
 
 
 def plain(run: Path) -> Transformer:
-    """A run's model. Raises `ValueError` if it is not the paper's: `marian` copies no other."""
+    """A run's model. Raises `ValueError` if it differs from the paper's in more than its sizes."""
     model = Translator.load(run, device="cpu").torch_backend.model
     sizes = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout", "attention_dropout")
     if replace(model.settings, **{name: getattr(ModelSettings(), name) for name in sizes}) != ModelSettings():

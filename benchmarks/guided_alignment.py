@@ -141,9 +141,10 @@ def train(recipe: Recipe, data: PreparedData, guides: Guides, every: int) -> Non
         for out, training in trainings.items():
             sums[out] += training.update(step, update)
         if step % every == 0 or step == recipe.training.updates:
+            count = step % every or every
             for out, training in trainings.items():
                 print(
-                    f"{out.name}, update {step}: negative log-likelihood {sums[out] / every:.3f}", flush=True
+                    f"{out.name}, update {step}: negative log-likelihood {sums[out] / count:.3f}", flush=True
                 )
                 training.save(out.with_name(f"{out.name}-{step}"))
             sums = dict.fromkeys(guides, 0.0)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import shlex
 import subprocess
 from argparse import Namespace
@@ -12,8 +11,7 @@ from pathlib import Path
 
 import torch
 
-# What runs, from the top of the checkout. Results are written in there, and run nothing.
-CODE = (":(top)src", ":(top)lab", ":(top)benchmarks", ":(top,exclude)benchmarks/results")
+from dragoman.pipeline.reproduce.passport import CODE, processor
 
 
 def passport(command: str) -> dict[str, object]:
@@ -69,13 +67,3 @@ def keep(found: dict[str, object], folder: Path, name: str) -> Path:
             break
     path.write_text(json.dumps(found, indent=1) + "\n")
     return path
-
-
-def processor() -> str:
-    """The processor's name, with its family, which tells generations apart that share a name."""
-    path = Path("/proc/cpuinfo")
-    lines = (
-        [line.split(":") for line in path.read_text().splitlines() if ":" in line] if path.exists() else []
-    )
-    known = {name.strip(): value.strip() for name, value in lines}
-    return f"{known.get('model name', platform.processor())}, family {known.get('cpu family', 'unknown')}"

@@ -17,7 +17,6 @@ CLAIM = Claim(
     claim="Warm-up is needed because the first gradients are large, and therefore the first updates would be "
     "too large.",
     claimed_by="common explanations of warm-up",
-    topics=("A16",),
 )
 RATE = 7e-4
 

@@ -19,7 +19,6 @@ CLAIM = Claim(
     claim="Dot-product attention is much faster and more space-efficient in practice than additive "
     "attention, though the two are similar in theoretical complexity.",
     claimed_by="the paper, section 3.2.1",
-    topics=("C19", "C20", "A8"),
 )
 D_MODEL, HEADS = 256, 4
 

@@ -14,7 +14,7 @@ CLAIM = Claim(
     section="3.2.3",
     claim="All keys of a padding query may be masked: its output is not used, so it does no harm.",
     claimed_by="study notes, in their table of masks",
-    topics=("W13", "C31"),
+    topics=("W13",),
 )
 TOKENS, WIDTH = 5, 8
 

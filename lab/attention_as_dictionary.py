@@ -14,7 +14,6 @@ CLAIM = Claim(
     claim="Attention is a soft look-up in a dictionary: with one-hot keys, a query that equals a key returns "
     "exactly the value of that key.",
     claimed_by="common explanations of queries, keys and values",
-    topics=("A11", "C16"),
 )
 ENTRIES, D_V = 16, 4
 

@@ -19,7 +19,6 @@ CLAIM = Claim(
     "prediction depends on most.",
     claimed_by="folklore (attention weights as explanations); the paper, section 4, says only that "
     "self-attention “could yield more interpretable models”",
-    topics=("C59",),
 )
 LENGTH = 6
 

@@ -19,7 +19,6 @@ CLAIM = Claim(
     section="3.2.1",
     claim="Attention to three words can be computed by hand: products, a softmax, a weighted mean.",
     claimed_by="walkthroughs in study notes and animations",
-    topics=("A3", "A6", "A12", "C16", "F2", "F6"),
 )
 WORDS, WIDTH, HEADS = ("we", "like", "tea"), 4, 2
 EMBEDDINGS = [[0.5, 0.0, -0.5, 0.0], [0.0, 0.5, 0.0, 0.5], [0.5, 0.5, 0.0, -0.5]]

@@ -14,7 +14,7 @@ CLAIM = Claim(
     section="6.1",
     claim="A model with the mean of several checkpoints' weights predicts what their ensemble predicts.",
     claimed_by="common explanations of checkpoint averaging (the paper, section 6.1)",
-    topics=("C64", "T9"),
+    topics=("T9",),
 )
 MEMBERS, SEEDS = 3, (1, 2, 3)
 

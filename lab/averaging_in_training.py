@@ -1,6 +1,6 @@
-"""Trains Transformers to reverse texts and keeps the weights of every tenth update. Five checkpoints in
-succession are averaged, and the average is compared with the last and with the best of them: early, while the
-loss falls fast, and at the end.
+"""Trains Transformers to reverse texts and keeps the weights before each update. Five checkpoints, ten
+updates apart, are averaged, and the average is compared with the last and with the best of them: early, while
+the loss falls fast, and at the end.
 """
 
 from statistics import mean

@@ -16,7 +16,6 @@ CLAIM = Claim(
     claim="With sentences of unequal lengths and small batches, batch normalisation trains worse than layer "
     "normalisation, and its loss is higher in evaluation than in training.",
     claimed_by="study notes and tutorials",
-    topics=("C41",),
 )
 SIZES = (4, 32)
 NORMS = {"LayerNorm": "post", "BatchNorm": "batch"}

@@ -14,7 +14,6 @@ CLAIM = Claim(
     claim="Sentence pairs are batched together by approximate length, because other batches are mostly "
     "padding.",
     claimed_by="the paper, section 5.1; the reason: common explanations of it",
-    topics=("C2",),
 )
 
 

@@ -24,7 +24,6 @@ CLAIM = Claim(
     section="3.5",
     claim="A model with concatenated positions learns no better than one with added positions.",
     claimed_by="answers to a common question (why positions are added, and not concatenated)",
-    topics=("C7",),
 )
 TASK = reversing(4, 8)
 KINDS = {"added": False, "concatenated": True}

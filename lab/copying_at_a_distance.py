@@ -20,7 +20,6 @@ CLAIM = Claim(
     claim="Self-attention learns long-range dependencies that recurrent, convolutional and restricted "
     "self-attention layers of the same size do not learn, although they learn short ones.",
     claimed_by="the paper, section 4 (shorter paths make long-range dependencies easier to learn)",
-    topics=("C67", "C54"),
 )
 DISTANCES, LETTERS, FILLING, ASK = (1, 2, 4, 8, 20), 8, 22, 23
 MODELS = BY_ARCHITECTURE | {"restricted Transformer": replace(TINY, neighbourhood=8)}

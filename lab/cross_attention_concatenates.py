@@ -17,7 +17,7 @@ CLAIM = Claim(
     claim="The second attention of a decoder layer concatenates its input with the encoder's output and "
     "applies self-attention to both.",
     claimed_by="study notes",
-    topics=("W4", "C28", "C32"),
+    topics=("W4",),
 )
 
 

@@ -16,7 +16,7 @@ CLAIM = Claim(
     section="3.2.3",
     claim="Encoder-decoder attention needs no mask.",
     claimed_by="study notes",
-    topics=("W3", "C30", "C33"),
+    topics=("W3",),
 )
 LENGTH = 6
 

@@ -18,7 +18,6 @@ CLAIM = Claim(
     claim="A model makes more errors after its own prefix than after the reference's, and the difference "
     "grows towards the end of the text.",
     claimed_by="texts about exposure bias",
-    topics=("C35", "C36"),
 )
 LENGTH = 10
 

@@ -13,7 +13,6 @@ CLAIM = Claim(
     section="3.5",
     claim="Only the first features of the embedding carry information about the position.",
     claimed_by="tutorials",
-    topics=("C13", "F7"),
 )
 D_MODEL = 512
 

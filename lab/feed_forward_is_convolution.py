@@ -16,7 +16,6 @@ CLAIM = Claim(
     claim="The feed-forward sub-layer is applied to each position separately and identically; it is two "
     "convolutions with kernel size 1.",
     claimed_by="the paper, section 3.3",
-    topics=("C37", "C38", "F4"),
 )
 TOKENS = 9
 

@@ -15,7 +15,6 @@ CLAIM = Claim(
     section="5.1",
     claim="The mean of the gradients of a batch's parts is the gradient of the batch.",
     claimed_by="implementations of gradient accumulation",
-    topics=("C46",),
 )
 LENGTHS = (2, 3, 3, 4, 12, 15, 17, 20)
 

@@ -15,10 +15,10 @@ from lab.parts.training import TINY, paper_rate, rate_without_warmup, reversing,
 CLAIM = Claim(
     title="Gradients by layer, post-norm and pre-norm",
     section="3.1",
-    claim="Before training, the gradient of a post-norm Transformer is largest in its last layer; in a "
-    "pre-norm one the last layer's gradient is about as large as the others, or smaller.",
+    claim="Before training, the gradients of a post-norm Transformer are larger near its output than near "
+    "its input, and those of a pre-norm one are not.",
     claimed_by="Xiong et al. 2020, as the reason why post-norm needs warm-up",
-    topics=("C42", "C43", "T10"),
+    topics=("T10",),
 )
 LAYERS = 6
 DEEP = replace(TINY, encoder_layers=LAYERS, decoder_layers=LAYERS)

@@ -1,5 +1,6 @@
 """Computes q · k in float16 for queries and keys of growing size. The scores are divided by √d_k after the
 product, or the queries before it. Both are equal in exact arithmetic; float16 has no number above 65,504.
+Counts the infinite scores, and compares the scores that are finite both times.
 """
 
 import torch
@@ -13,9 +14,10 @@ CLAIM = Claim(
     claim="In half precision it makes no difference whether the scores are divided by √d_k after the "
     "product, or the queries before it.",
     claimed_by="folklore (the two are equal in exact arithmetic)",
-    topics=("C22",),
 )
 D_K, KEYS, SIZE = 64, 64, "standard deviation of q and k"
+TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+APART = "largest difference of finite scores, share of the largest"
 
 
 def scores(scale: float, before: bool, kind: torch.dtype) -> torch.Tensor:
@@ -28,15 +30,22 @@ def scores(scale: float, before: bool, kind: torch.dtype) -> torch.Tensor:
     return product if before else product / D_K**0.5
 
 
+def apart(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference of scores that are finite in both, as a share of the largest score."""
+    finite = one.isfinite() & other.isfinite()
+    return float((one - other)[finite].abs().max() / one[finite].abs().max())
+
+
 def run(quick: bool) -> Result:
     scales = [1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0]
     rows = []
     for scale in scales:
         row = {SIZE: scale}
-        for name, kind in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
-            for when in ("after", "before"):
-                found = scores(scale, when == "before", kind)
-                row[f"{name}, divided {when}: infinite, %"] = 100 * float(found.isinf().double().mean())
+        for name, kind in TYPES.items():
+            found = {when: scores(scale, when == "before", kind).double() for when in ("after", "before")}
+            for when, each in found.items():
+                row[f"{name}, divided {when}: infinite, %"] = 100 * float(each.isinf().double().mean())
+            row[f"{name}, {APART}"] = apart(*found.values())
         rows.append(row)
 
     def first(when: str) -> float:
@@ -45,7 +54,9 @@ def run(quick: bool) -> Result:
         )
 
     after, before = first("after"), first("before")
-    names = [name for name in rows[0] if name != SIZE]
+    names = [name for name in rows[0] if name.endswith("infinite, %")]
+    worst = {name: max(row[f"{name}, {APART}"] for row in rows) for name in TYPES}
+    alike = all(worst[name] <= torch.finfo(kind).eps for name, kind in TYPES.items())
     picture = curves(
         f"Scores that overflow, d_k = {D_K}",
         SIZE,
@@ -56,9 +67,9 @@ def run(quick: bool) -> Result:
     return Result(
         {f"d_k = {D_K}, {KEYS} queries and keys": rows},
         picture,
-        verdict_of(True, "the unscaled products stay below 65,504" if after != before else ""),
-        f"If the scores are divided, they overflow when q and k have a standard deviation of {after:g} or "
-        f"more; if the queries are divided, of {before:g} or more. The undivided product is √d_k times as "
-        "large. bfloat16 has the range of float32 and overflows in neither case. The softmax of a row with "
-        "∞ is NaN.",
+        verdict_of(alike, "the unscaled products stay below 65,504" if after != before else ""),
+        f"Finite scores differ by at most {max(worst.values()):.0e} of the largest. If scores are divided, "
+        f"they overflow when q and k have a standard deviation of {after:g} or more; if the queries are "
+        f"divided, of {before:g} or more. The undivided product is √d_k times as large. bfloat16 has the "
+        "range of float32 and overflows in neither case. The softmax of a row with ∞ is NaN.",
     )

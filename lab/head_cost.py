@@ -1,6 +1,5 @@
-"""Counts the parameters and the multiply-adds of multi-head attention with 1 to 32 heads of width d_model /
-h: by the package's formulas, from the built module, and by PyTorch's counter on a run of it. The exponentials
-of the softmax are counted too.
+"""Counts the parameters of multi-head attention with 1 to 32 heads of width d_model / h, and its
+multiply-adds, by hand and by PyTorch's counter. The exponentials of the softmax are counted too.
 """
 
 import torch
@@ -16,7 +15,6 @@ CLAIM = Claim(
     claim="The computational cost of multi-head attention is similar to that of single-head attention with "
     "full dimensionality.",
     claimed_by="the paper, section 3.2.2",
-    topics=("C25", "C23"),
 )
 D_MODEL, TOKENS = 512, 25
 

@@ -18,7 +18,7 @@ CLAIM = Claim(
     section="3.2.2",
     claim="d_k has to be d_model / h, and h has to divide d_model.",
     claimed_by="most implementations, by an assertion in their code",
-    topics=("W14", "C15"),
+    topics=("W14",),
 )
 VOCABULARY = 37_000
 

@@ -14,7 +14,6 @@ CLAIM = Claim(
     section="3.2.2",
     claim="Concat(head_1 … head_h) W^O mixes the heads with each other.",
     claimed_by="folklore (figures of multi-head attention)",
-    topics=("C23", "C26", "F6"),
 )
 WIDTH, HEADS, TOKENS = 24, 4, 6
 

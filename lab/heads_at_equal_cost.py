@@ -18,7 +18,6 @@ CLAIM = Claim(
     claim="Several heads let a position attend to several others at once; a single head of the same cost "
     "averages and learns less.",
     claimed_by="the paper, section 3.2.2 and Table 3, rows A",
-    topics=("C23", "C25"),
 )
 HEADS, LETTERS = (1, 2, 8), 6
 

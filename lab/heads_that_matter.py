@@ -19,7 +19,6 @@ CLAIM = Claim(
     section="3.2.2",
     claim="Most heads of a trained model can be removed, one alone or many together, with little loss.",
     claimed_by="Michel et al. 2019; Voita et al. 2019",
-    topics=("C27", "C59"),
 )
 TASK, LOSS = reversing(3, 6), 0.02
 

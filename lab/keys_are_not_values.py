@@ -16,7 +16,7 @@ CLAIM = Claim(
     section="3.2",
     claim="The keys of attention are usually its values.",
     claimed_by="an introduction to attention of 2018",
-    topics=("W12", "C15", "C52"),
+    topics=("W12",),
 )
 
 

@@ -14,7 +14,6 @@ CLAIM = Claim(
     section="5.4",
     claim="Label smoothing with ε = 0.1 is the same in every toolkit.",
     claimed_by="folklore (recipes that copy the paper's ε)",
-    topics=("C46",),
 )
 EPSILON, TOKENS = 0.1, 50
 

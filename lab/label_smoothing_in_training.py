@@ -15,7 +15,6 @@ CLAIM = Claim(
     section="5.4",
     claim="Label smoothing hurts perplexity and improves accuracy.",
     claimed_by="the paper, section 5.4",
-    topics=("C63", "C46"),
 )
 NOISE, PAIRS = 0.1, 400
 CLEAN = reversing(3, 6)

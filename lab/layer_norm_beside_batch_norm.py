@@ -19,7 +19,6 @@ CLAIM = Claim(
     claim="Layer normalisation does not depend on the other sentences of the batch and their lengths; batch "
     "normalisation does, and differs between training and evaluation, most in small batches.",
     claimed_by="study notes",
-    topics=("C41", "F3"),
 )
 WIDTH, SEEDS, SIZES = 32, (1, 2, 3), (1, 2, 4, 16, 64, 256)
 GAP = "batch norm: training against evaluation"

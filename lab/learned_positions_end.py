@@ -16,7 +16,6 @@ CLAIM = Claim(
     section="3.5",
     claim="A learned table of positions serves sentences of any length, as sinusoids do.",
     claimed_by="folklore (Table 3, row E, where both have the same quality)",
-    topics=("C6", "A15"),
 )
 ROWS, LONGEST = 32, 12
 

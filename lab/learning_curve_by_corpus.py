@@ -16,7 +16,6 @@ CLAIM = Claim(
     claim="A Transformer makes weaker assumptions than a recurrent model, so it needs more data: from little "
     "data, an LSTM learns more.",
     claimed_by="study notes",
-    topics=("C58",),
 )
 SIZES, TASK = (50, 400, 3200), reversing(3, 6)
 NAMES = ("Transformer", "LSTM")

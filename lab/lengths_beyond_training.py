@@ -15,7 +15,6 @@ CLAIM = Claim(
     section="3.5",
     claim="Sinusoids may allow the model to extrapolate to sequences longer than those of training.",
     claimed_by="the paper, section 3.5",
-    topics=("C14", "C6"),
 )
 LENGTHS = (4, 6, 8, 9, 10, 12, 16)
 LONGEST = 8

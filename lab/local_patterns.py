@@ -28,7 +28,6 @@ CLAIM = Claim(
     claim="Self-attention learns local patterns worse than recurrent and convolutional layers of the same "
     "width.",
     claimed_by="study notes",
-    topics=("C57",),
 )
 LETTERS, LENGTH, SOURCE = 8, 16, 23
 TABLE = np.random.default_rng(7).integers(LETTERS, size=(LETTERS, LETTERS))

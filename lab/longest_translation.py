@@ -18,7 +18,7 @@ CLAIM = Claim(
     section="6.1",
     claim="The maximum output length is the input's length + 50 tokens.",
     claimed_by="the paper, section 6.1",
-    topics=("T5", "C35"),
+    topics=("T5",),
 )
 
 

@@ -18,7 +18,6 @@ CLAIM = Claim(
     claim="The mask, combined with the offset of the output embeddings by one position, ensures that the "
     "prediction for position i depends only on the known outputs at positions less than i.",
     claimed_by="the paper, section 3.1",
-    topics=("C29", "C34", "C36", "C37"),
 )
 TOKENS = 6
 

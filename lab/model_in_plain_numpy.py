@@ -18,7 +18,6 @@ CLAIM = Claim(
     section="3.1",
     claim="The paper's equations, written as loops, are the whole model.",
     claimed_by="the paper, section 3; texts that define the model by its equations",
-    topics=("A9", "P1", "P3", "P4", "P5", "P6"),
 )
 MODELS = {
     "4 heads, 3 + 3 layers": SMALL,

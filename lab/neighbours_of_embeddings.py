@@ -19,7 +19,6 @@ CLAIM = Claim(
     section="3.4",
     claim="Words that are used in the same way get embeddings that are near each other.",
     claimed_by="study notes and tutorials",
-    topics=("C3",),
 )
 WORDS = range(4, 24)
 

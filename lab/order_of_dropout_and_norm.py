@@ -19,7 +19,7 @@ CLAIM = Claim(
     section="5.4",
     claim="A sub-layer ends with Dropout(LayerNorm(x + Sublayer(x))).",
     claimed_by="study notes",
-    topics=("W2", "C43", "C44", "P1"),
+    topics=("W2",),
 )
 WIDTH, DEPTH, P, SEEDS = 256, 12, 0.1, (1, 2, 3)
 

@@ -17,7 +17,6 @@ CLAIM = Claim(
     section="6.2",
     claim="Base has 65 million parameters and big 213 million, with a vocabulary of about 37,000 tokens.",
     claimed_by="the paper, Table 3 and section 5.1",
-    topics=("C48", "C50"),
 )
 
 

@@ -16,7 +16,6 @@ CLAIM = Claim(
     claim="The maximum path length is O(1) for self-attention, O(n) for recurrent layers, O(n / k) or "
     "O(log_k n) for convolutional ones, and O(n / r) for restricted self-attention.",
     claimed_by="the paper, Table 1 and section 4",
-    topics=("C54", "C55", "C56", "C67", "F11"),
 )
 EXACT = {
     "self-attention": lambda _: 1,

@@ -19,7 +19,6 @@ CLAIM = Claim(
     claim="Positions are added only below the first layer, and residual connections carry them to the upper "
     "layers; without residual connections they are lost.",
     claimed_by="study notes and tutorials",
-    topics=("C12", "C40"),
 )
 LAYERS, LENGTH = 4, 8
 DEEP = replace(TINY, encoder_layers=LAYERS, decoder_layers=1)

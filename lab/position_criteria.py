@@ -17,7 +17,6 @@ CLAIM = Claim(
     claim="Sinusoids are unique for each position, independent of the sentence's length, bounded, and "
     "deterministic; each simpler code lacks one of these properties.",
     claimed_by="tutorials (Kazemnejad's four criteria)",
-    topics=("C8", "C5"),
 )
 D_MODEL = 64
 CRITERIA = ("unique", "independent of length", "bounded", "deterministic")

@@ -13,7 +13,6 @@ CLAIM = Claim(
     section="3.5",
     claim="The dot product of two positions is symmetric and decays with their distance.",
     claimed_by="tutorials",
-    topics=("C11",),
 )
 
 

@@ -1,5 +1,5 @@
-"""Computes the wavelength of each pair of features from the formula, and checks it on the package's table:
-after a whole number of wavelengths a pair returns to its first value. The same is done for the frequencies of
+"""Computes the wavelength of each pair of features from the formula, and compares it with the angle by which
+the pair turns from position 0 to position 1 in the package's table. The same is done for the frequencies of
 the authors' code.
 """
 
@@ -15,7 +15,7 @@ CLAIM = Claim(
     section="3.5",
     claim="The wavelengths form a geometric progression from 2π to 10000 · 2π.",
     claimed_by="the paper, section 3.5",
-    topics=("C9", "T1"),
+    topics=("T1",),
 )
 D_MODEL = 512
 

@@ -13,7 +13,6 @@ CLAIM = Claim(
     section="3.5",
     claim="For any fixed offset k, PE(pos + k) is a linear function of PE(pos).",
     claimed_by="the paper, section 3.5",
-    topics=("C10",),
 )
 BOUND = 1e-9
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from dragoman.model.sinusoids import sinusoid_table
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import bars
 from lab.parts.models import SMALL, largest_difference, random_sentences, random_transformer
@@ -22,22 +23,23 @@ CLAIM = Claim(
 
 def run(quick: bool) -> Result:
     source, target = random_sentences([8, 5]), random_sentences([7, 7], seed=2)
-    logits = {}
+    log_probs = {}
     for first in (0, 1, 2):
         model = random_transformer(replace(SMALL, first_position=first))
         with torch.no_grad():
-            logits[first] = model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
-    spread = float(logits[0].std())
+            log_probs[first] = model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
+    table = sinusoid_table(len(log_probs), SMALL.d_model)
+    spread = float(log_probs[0].std())
     rows = [
         {
             "first position": first,
-            "PE(first), first pair": ", ".join(f"{x:.3g}" for x in model_row(first)),
-            "largest difference of a log-probability": largest_difference(each, logits[0]),
+            "PE(first), first pair": ", ".join(f"{x:.3g}" for x in table[first, :2]),
+            "largest difference of a log-probability": largest_difference(each, log_probs[0]),
             "share of likeliest tokens that change": float(
-                (each.argmax(-1) != logits[0].argmax(-1)).double().mean()
+                (each.argmax(-1) != log_probs[0].argmax(-1)).double().mean()
             ),
         }
-        for first, each in logits.items()
+        for first, each in log_probs.items()
     ]
     worst = rows[1]["largest difference of a log-probability"]
     picture = bars(
@@ -58,10 +60,3 @@ def run(quick: bool) -> Result:
         f"{worst:.2f} nats (their standard deviation is {spread:.2f}), so an engine has to count as the "
         "training did.",
     )
-
-
-def model_row(first: int) -> list[float]:
-    """The first pair of features of the first token's position."""
-    from dragoman.model.sinusoids import sinusoid_table
-
-    return sinusoid_table(first + 1, SMALL.d_model)[first, :2].tolist()

@@ -14,7 +14,6 @@ CLAIM = Claim(
     section="3.1",
     claim="Without residual connections a Transformer does not train.",
     claimed_by="study notes",
-    topics=("C40",),
 )
 DEPTHS = (1, 2, 4)
 

@@ -26,7 +26,6 @@ CLAIM = Claim(
     claim="For a Transformer, reversing a text is as easy to learn as copying it, because attention does not "
     "depend on the order of the tokens.",
     claimed_by="explanations of the constant path length (the paper, section 4)",
-    topics=("C67", "C58"),
 )
 MODELS = BY_ARCHITECTURE | {"restricted Transformer": replace(TINY, neighbourhood=4)}
 

@@ -16,7 +16,7 @@ CLAIM = Claim(
     section="3.4",
     claim="Embeddings are divided by √d_model.",
     claimed_by="study notes",
-    topics=("W6", "C4", "C47"),
+    topics=("W6",),
 )
 SEEDS, TOKENS = (1, 2, 3), 200
 

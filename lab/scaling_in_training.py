@@ -14,7 +14,6 @@ CLAIM = Claim(
     section="3.2.1",
     claim="For large d_k a model with unscaled dot products trains worse than one with scaled ones.",
     claimed_by="the paper, section 3.2.1",
-    topics=("C22", "C17", "C18"),
 )
 WIDTHS = (8, 512)
 SCORES = {"scaled": None, "unscaled": "dot"}

@@ -13,7 +13,7 @@ CLAIM = Claim(
     section="3.2.1",
     claim="Scores are divided because d_model is large.",
     claimed_by="study notes",
-    topics=("W5", "C24"),
+    topics=("W5",),
 )
 SEEDS, TOKENS = (1, 2, 3), 64
 

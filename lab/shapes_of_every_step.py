@@ -16,7 +16,6 @@ CLAIM = Claim(
     section="3.1",
     claim="All sub-layers and the embedding layers produce outputs of dimension d_model.",
     claimed_by="the paper, section 3.1",
-    topics=("A3", "A6", "C1", "C50", "F1", "F8"),
 )
 SUB_LAYERS = ("_embedding", "attention.output", "feed_forward", "_residual.norm")
 SOURCE, TARGET = 7, 5

@@ -16,7 +16,7 @@ CLAIM = Claim(
     section="3.2.1",
     claim="The weights of each row are softmax(scores, axis=0).",
     claimed_by="study notes, in their code",
-    topics=("W1", "C21"),
+    topics=("W1",),
 )
 TOKENS, D_K = 8, 16
 

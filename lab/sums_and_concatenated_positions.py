@@ -18,7 +18,6 @@ CLAIM = Claim(
     section="3.5",
     claim="Adding positions to embeddings loses nothing that concatenating them would keep.",
     claimed_by="tutorials; study notes, as a question",
-    topics=("C7",),
 )
 
 

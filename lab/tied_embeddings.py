@@ -18,7 +18,6 @@ CLAIM = Claim(
     claim="Sharing one matrix among both embeddings and the output projection saves two matrices of V · "
     "d_model.",
     claimed_by="the paper, section 3.4; Press and Wolf (2017)",
-    topics=("C47", "C48", "A16"),
 )
 PAPER_VOCABULARY = 37_000
 

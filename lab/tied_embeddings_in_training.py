@@ -17,7 +17,6 @@ CLAIM = Claim(
     section="3.4",
     claim="One matrix for both embeddings and the output projection costs no quality.",
     claimed_by="Press and Wolf 2017, to whom the paper refers in section 3.4",
-    topics=("C47", "A16"),
 )
 LETTERS = (VOCABULARY - 4) // 2
 TIED = ("none", "target", "all")

@@ -19,7 +19,6 @@ CLAIM = Claim(
     claim="At the same width a Transformer trains more tokens a second than a recurrent model, because it "
     "reads all positions at once.",
     claimed_by="the paper, sections 1 and 4",
-    topics=("C66", "C51"),
 )
 WIDE = replace(TINY, d_model=128, d_ff=512, encoder_layers=1, decoder_layers=1)
 MODELS = {"Transformer": WIDE, "LSTM": replace(WIDE, architecture="lstm")}

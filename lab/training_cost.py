@@ -13,7 +13,6 @@ CLAIM = Claim(
     section="6.1",
     claim="Base was trained with 3.3 · 10^18 operations and big with 2.3 · 10^19.",
     claimed_by="the paper, Table 2",
-    topics=("C65", "C66", "C64"),
 )
 
 

@@ -16,7 +16,6 @@ CLAIM = Claim(
     claim="With the causal mask, the prediction for each token is the same whether all tokens are given at "
     "once or only those before it.",
     claimed_by="the paper, sections 3.1 and 3.2.3; study notes",
-    topics=("C35", "C36", "C1", "C32"),
 )
 TOKENS = 12
 

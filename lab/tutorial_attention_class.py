@@ -17,7 +17,6 @@ CLAIM = Claim(
     claim="The multi-head attention of tutorials, with three linear maps, view and transpose, computes "
     "what this package computes with one.",
     claimed_by="study notes, which contain such a class",
-    topics=("A17", "C15", "C23"),
 )
 WIDTH, HEADS, TOKENS = 24, 4, 7
 

@@ -26,7 +26,7 @@ CLAIM = Claim(
     section="5.3",
     claim="Without warm-up a post-norm Transformer does not train, and a pre-norm one does.",
     claimed_by="Xiong et al. 2020; advice on training",
-    topics=("C43", "T10"),
+    topics=("T10",),
 )
 DEEP = replace(TINY, encoder_layers=4, decoder_layers=4)
 RATES = {"with warm-up": paper_rate, "without warm-up": rate_without_warmup}

@@ -13,7 +13,7 @@ CLAIM = Claim(
     section="3.2.3",
     claim="In the encoder, each position attends to the positions up to and including its own.",
     claimed_by="tutorials",
-    topics=("W8", "C28", "C29", "C33", "C37"),
+    topics=("W8",),
 )
 SOURCE, TARGET = 7, 6
 

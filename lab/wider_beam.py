@@ -19,7 +19,6 @@ CLAIM = Claim(
     section="6.1",
     claim="A wider beam never finds a less probable translation.",
     claimed_by="folklore",
-    topics=("C49",),
 )
 FOLLOWING = {
     "<s>": {"a": 0.55, "b": 0.45},

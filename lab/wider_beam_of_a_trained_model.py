@@ -17,7 +17,6 @@ CLAIM = Claim(
     section="6.1",
     claim="A wider beam finds more probable translations, and beyond some width worse ones.",
     claimed_by="Koehn and Knowles 2017, about neural machine translation",
-    topics=("C49",),
 )
 BEAMS, TASK = (1, 2, 4, 8, 16), reversing(4, 8)
 

@@ -26,9 +26,7 @@ if "EMULATED" in os.environ:
     import tests.emulated  # noqa: F401  it replaces `load_library`
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=LENIENT
-)  # nothing here asserts a time
+settings.register_profile("untimed", deadline=None, suppress_health_check=LENIENT)  # no test asserts a time
 settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
 MEASURED = {name: getattr(autoconfigure, name) for name in ("TIMED_UPDATES", "LEAST_SECONDS")}

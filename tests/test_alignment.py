@@ -109,7 +109,7 @@ def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(source
     additive = model.attention
     for place in range(target_in.size(1)):
         compared = additive.score(
-            torch.tanh(additive.query(state.hidden[:, 0])[:, None] + additive.key(state.memory))
+            torch.tanh(additive.query(state.past[0][:, 0])[:, None] + additive.key(state.memory))
         ).squeeze(-1)
         torch.testing.assert_close(
             cross[0, :, 0, place], compared.masked_fill(sources == PAD, -torch.inf).softmax(-1)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention, attention, causal_mask
+from dragoman.model.replaced_attend import replaced_attend
 from dragoman.native.short_attention import MOST_SCORES, ShortAttention, short_attention
 
 LONG = 300
@@ -145,6 +146,18 @@ def test_recording_the_weights_changes_no_result(mask):
     layer.attention_weights_hook = recorded.append
     torch.testing.assert_close(layer.attend(query, memory, allowed), expected)
     torch.testing.assert_close(recorded[0], attention(query, *memory, allowed)[1])
+
+
+def test_a_replaced_attend_gives_way_to_the_one_before_it():
+    layer = MultiHeadAttention(8, 2, 4, 4)
+    query, memory = layer.project(torch.randn(1, 5, 8))
+    expected = layer.attend(query, memory)
+    with replaced_attend(layer, lambda *_: torch.zeros(1)):
+        with replaced_attend(layer, lambda *_: torch.ones(1)):
+            assert layer.attend(query, memory) == 1
+        assert layer.attend(query, memory) == 0
+    assert torch.equal(layer.attend(query, memory), expected)
+    assert "attend" not in vars(layer)
 
 
 def test_recorded_causal_weights_reach_no_later_position():

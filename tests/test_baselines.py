@@ -16,7 +16,6 @@ from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.pipeline.reproduce.baselines import BASELINES, TRIALS
 from dragoman.pipeline.reproduce.baselines_page import (
     TEXTS,
-    p_value,
     page_lines,
     quality,
     speed,
@@ -25,6 +24,7 @@ from dragoman.pipeline.reproduce.baselines_page import (
     written_lines,
 )
 from dragoman.pipeline.reproduce.measures import minutes_to
+from dragoman.pipeline.reproduce.report import bootstrap_p_value
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.pipeline.reproduce.tuning import choose, final_recipe, run_baselines, trial_cells
@@ -292,7 +292,7 @@ def test_a_cell_without_its_texts_is_named(straight, tmp_path, texts, file):
     shutil.copytree(straight[0].folder, request.folder)
     (request.folder / "transformer" / "seed-1" / file).unlink()
     with pytest.raises(DragomanError, match=f"seed-1 has a result, but not {file}, .* delete .*result.json"):
-        p_value(request, ROWS[0], *TEXTS["bleu"])
+        bootstrap_p_value(request, ROWS[0], *TEXTS["bleu"])
 
 
 def test_measures_that_are_damaged_are_named(straight, tmp_path, texts):

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import tables
 from dragoman.model.settings import PRESETS
+from dragoman.model.symbols import END, PAD, START
 from dragoman.model.transformer import build_model
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -88,16 +90,13 @@ def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
         *more[:-3],
         "--profile",
     ]
-    assert (
-        shlex.split(found["command"]) == said
-    )  # files by their names alone: what lies where is nobody's business
+    assert shlex.split(found["command"]) == said  # files without their folders
     (row,) = found["rows"]
     assert row["peer"] == "torch.nn.Transformer"
     assert row["allocator_settings"]
     for side in (row["ours"], row["theirs"]):
-        assert side["tokens_per_second"] == pytest.approx(
-            side["median_tokens_per_second"]
-        )  # there is one update
+        # There is one update.
+        assert side["tokens_per_second"] == pytest.approx(side["median_tokens_per_second"])
         assert side["extrapolated"]
         assert side["seconds_to_start"] < side["seconds_to_100_updates"]
     assert row["ratio"] == pytest.approx(row["median_ratio"])
@@ -190,6 +189,20 @@ def random_model(tmp_path_factory):
         Tokenizers(tokenizer, tokenizer),
     )
     return folder / "run", source
+
+
+@pytest.mark.long
+def test_hugging_faces_marian_has_the_weights_that_it_is_compared_by(random_model, monkeypatch):
+    pytest.importorskip("transformers", reason="transformers is missing: pip install transformers")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from decode import marian, plain
+
+    ours, theirs = (load(random_model[0]) for load in (plain, marian))
+    source, target = torch.tensor([[5, 6, 7, END], [8, 9, END, PAD]]), torch.tensor([[START, 5], [START, 6]])
+    with torch.no_grad():
+        found = theirs(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target)
+        expected = ours.logits(ours.decode(target, ours.encode(source))[0])
+    torch.testing.assert_close(found.logits, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.long

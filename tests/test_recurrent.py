@@ -23,7 +23,7 @@ GRU = ModelSettings("gru", d_model=8, encoder_layers=1, decoder_layers=2)
 def test_scores_are_those_of_luong(sources, targets, score):
     model = random_model(replace(GRU, attention_score=score))
     state = model.encode(sources)
-    query, matrix = state.hidden[:, 0], torch.cat([torch.eye(8)] * 2, 1).double()
+    query, matrix = state.past[0][:, 0], torch.cat([torch.eye(8)] * 2, 1).double()
     if score == "general":
         matrix = model.attention.key.weight
     scores = torch.einsum("bd,dm,bsm->bs", query, matrix, state.memory)

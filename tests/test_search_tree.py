@@ -299,7 +299,7 @@ def test_recurrent_norms_are_those_of_the_states(recurrent):
         hidden = []
         for token in target[0]:
             _, state = model.decode(token.view(1, 1), state)
-            hidden.append(state.hidden[0].norm(dim=-1))
+            hidden.append(state.past[0][0].norm(dim=-1))
         decoder = torch.cat([model.target_embedding(target)[0].norm(dim=-1)[None], torch.stack(hidden, 1)])
     np.testing.assert_allclose(found.stream.encoder, encoder.float().numpy(), atol=1e-5)
     np.testing.assert_allclose(found.stream.decoder, decoder.float().numpy(), atol=1e-5)

@@ -22,6 +22,7 @@ from dragoman.inspection.figures.layer_costs import (
 )
 from dragoman.pipeline.reproduce import table1
 from dragoman.pipeline.reproduce.complexity import (
+    SMALL,
     Cost,
     Distance,
     count_flops,
@@ -110,9 +111,9 @@ def test_dilated_convolutions_reach_all_positions_in_the_logarithm_of_their_numb
 
 
 def test_reach_is_where_a_gradient_is():
-    linear = nn.Linear(4, 4).double()
-    assert torch.equal(reach(linear, 5, 4), torch.eye(5, dtype=torch.bool))
-    assert torch.equal(reach(lambda x: linear(x).cumsum(1), 5, 4), torch.ones(5, 5, dtype=torch.bool).tril())
+    linear = nn.Linear(SMALL, SMALL).double()
+    assert torch.equal(reach(linear, 5), torch.eye(5, dtype=torch.bool))
+    assert torch.equal(reach(lambda x: linear(x).cumsum(1), 5), torch.ones(5, 5, dtype=torch.bool).tril())
 
 
 def test_a_recurrent_layer_gives_the_same_step_by_step():

@@ -15,7 +15,7 @@ from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.paper.figures import TABLE_2, TRAINING_RUNS, estimated_flops
 from dragoman.pipeline.recipe import complete_recipe
-from dragoman.pipeline.reproduce import table2, table2_runs
+from dragoman.pipeline.reproduce import cells, table2, table2_runs
 from dragoman.pipeline.reproduce.table2 import PAPER, SCALES, choose, rows_of
 from dragoman.pipeline.reproduce.table2_page import write_page
 from dragoman.pipeline.reproduce.table2_runs import Outcome, Table2Request, finished, run_rows
@@ -73,7 +73,7 @@ def complete(toy, tmp_path_factory):
     """The first row, run; what was said; the weights of its checkpoints, by their updates."""
     out, said, kept = tmp_path_factory.mktemp("out"), [], {}
     request = Table2Request("toy", ROWS, ROWS[:1], out, toy[1], "dragoman reproduce table2", "1")
-    keep = table2_runs.rmtree
+    keep = cells.rmtree
 
     def before_deleting(folder, **options):
         for path in folder.glob("step-*/model.safetensors"):
@@ -82,7 +82,7 @@ def complete(toy, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(datasets.DATASETS, "toy-en-de", toy[0])
-        patch.setattr(table2_runs, "rmtree", before_deleting)
+        patch.setattr(cells, "rmtree", before_deleting)
         assert run_rows(request, said.append)
     return request, said, kept
 

@@ -135,17 +135,15 @@ def matrices(
     note: str = "",
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
-    most: float = 0.0,
     across: int = 2,
     numbers: bool = False,
 ) -> Drawing:
-    """Matrices as cells with one scale, from −most to most if a number is negative, else from 0.
+    """Matrices as cells with one scale, up to the largest magnitude, from 0 or from its negative.
 
-    `most` is the largest magnitude unless it is given. Labels are drawn where they are given. `numbers`
-    writes each number into its cell.
+    Labels are drawn where they are given. `numbers` writes each number into its cell.
     """
     drawing = Drawing("lab", title, f"Numbers as shades: {', '.join(by_name)}. {note}")
-    most = most or max(float(np.nanmax(np.abs(matrix))) for matrix in by_name.values()) or 1.0
+    most = max(float(np.nanmax(np.abs(matrix))) for matrix in by_name.values()) or 1.0
     signed = any(float(np.nanmin(matrix)) < 0 for matrix in by_name.values())
     scale = diverging if signed else sequential
     tall, wide = max(map(len, by_name.values())), max(matrix.shape[1] for matrix in by_name.values())

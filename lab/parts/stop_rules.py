@@ -23,10 +23,12 @@ if it ended now, and of its score at the maximum length if all its further token
 RULES: dict[str, Rule] = {
     "W have finished": lambda found, now, bound: len(found) >= W,
     "W, none is better now": lambda found, now, bound: len(found) >= W and now <= found[0],
-    "W, none beats the W-th": (lambda found, now, bound: len(found) >= W and now <= found[W - 1]),
+    "W, none beats the W-th": lambda found, now, bound: len(found) >= W and now <= found[W - 1],
     "none can become the best": lambda found, now, bound: bound <= found[0],
 }
-"""fairseq and CTranslate2; Dragoman, which ends by the last rule too; Hugging Face; Tensor2Tensor."""
+"""fairseq and CTranslate2; Dragoman, which ends by the last rule too; Hugging Face; Tensor2Tensor, where any
+of 2 W candidates of a step can finish.
+"""
 Ends = dict[str, tuple[list[int], int]]
 """For each rule the ids of the best finished hypothesis, and the number of steps."""
 

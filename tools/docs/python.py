@@ -47,11 +47,6 @@ def floor_page(source: Path, floor: str, title: str) -> str:
     for path in paths:
         if path.stem != "__init__":
             name = ".".join(("dragoman", *path.relative_to(source).with_suffix("").parts))
-            options = ":members:\n:show-inheritance:"
-            parts += [f"## {name}", f"```{{eval-rst}}\n.. automodule:: {name}\n{indented(options)}\n```"]
+            directive = f".. automodule:: {name}\n   :members:\n   :show-inheritance:"
+            parts += [f"## {name}", f"```{{eval-rst}}\n{directive}\n```"]
     return page(f"{title} (`dragoman.{floor}`)", summary or "", *parts)
-
-
-def indented(text: str) -> str:
-    """The options of a directive."""
-    return "\n".join(f"   {line}" for line in text.splitlines())

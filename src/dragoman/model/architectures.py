@@ -22,9 +22,9 @@ PARTS_OF_A_TRANSFORMER = (
     "neighbourhood",
     "alignment_head",
 )
-"""Settings that older architectures do not have."""
+"""Settings of Transformers and enriched models, which an LSTM, a GRU and ConvS2S do not have."""
 OF_EVERY_PRESET = ("d_ff", "heads")
-"""The same, but presets set them: older architectures ignore them, and the command line refuses them."""
+"""They do not have these either, but every preset sets them: they are ignored, and refused as options."""
 OF_CONVOLUTIONS = ("kernel_width", "dilated")
 OF_THE_TRANSFORMER = ("neighbourhood", "concatenate_positions", "decoder_start", "source_end", "output_bias")
 """Settings of the Transformer alone, also beside enriched models."""

@@ -72,7 +72,7 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(heads * d_v, d_model, bias=bias)
         self.dropout = dropout
         self.attention_weights_hook: Callable[[Tensor], None] | None = None
-        """If set, equation 1 is computed as written, and this is called with its weights [B H T N]."""
+        """If set, equation 1 is computed as written, without dropout, and this gets its weights [B H T N]."""
         for block in self.query_key_value.weight.split(self.widths):
             # fairseq's gain: post-norm converges sooner (experiments/LOG.md).
             nn.init.xavier_uniform_(block, gain=2**-0.5)

@@ -42,8 +42,8 @@ class GatedConvolution(nn.Module):
     """A ⊗ σ(B) of [A B] = W [x_i; …; x_i+k-1] + b: a kernel of width k and a gated linear unit (section 3.2).
 
     The kernel is a linear map of a window, for a whole text and for one more token alike. Its initial
-    variance makes up for the gate and for dropout. The paper's weight normalisation is left out: with Adam
-    these initial weights suffice.
+    variance makes up for the gate and for dropout of its input (section 3.5). The paper's weight
+    normalisation is left out: with Adam these initial weights suffice.
     """
 
     def __init__(self, settings: ModelSettings, layer: int) -> None:
@@ -53,8 +53,6 @@ class GatedConvolution(nn.Module):
         self.reach = (settings.kernel_width - 1) * self.distance
         """Steps from the first input of a window to its last."""
         self.kernel = initialised(settings.kernel_width * width, 2 * width, 4 * (1 - settings.dropout))
-        self.dropout = nn.Dropout(settings.dropout)
-        """On the layer's input, before padding."""
 
     def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B T D"]:
         """One output for each window: T = N - `reach`."""
@@ -78,10 +76,10 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, settings: ModelSettings, layer: int) -> None:
         super().__init__()
-        self.convolution = GatedConvolution(settings, layer)
+        self.convolution, self.dropout = GatedConvolution(settings, layer), nn.Dropout(settings.dropout)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S 1"]) -> Float[Tensor, "B S D"]:
-        return (x + self.convolution.around(self.convolution.dropout(x), mask)) * HALF
+        return (x + self.convolution.around(self.dropout(x), mask)) * HALF
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, settings: ModelSettings, layer: int) -> None:
         super().__init__()
-        self.convolution = GatedConvolution(settings, layer)
+        self.convolution, self.dropout = GatedConvolution(settings, layer), nn.Dropout(settings.dropout)
         self.attention = MultiStepAttention(settings.d_model)
 
     def forward(
@@ -138,7 +136,7 @@ class DecoderBlock(nn.Module):
         state: ConvolutionalState,
     ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R P D"]]:
         """The next layer's x, and the last P inputs of this one."""
-        inputs = torch.cat([past, self.convolution.dropout(x)], 1)
+        inputs = torch.cat([past, self.dropout(x)], 1)
         y = self.attention(self.convolution(inputs), embedded, state)
         return (x + y) * HALF, inputs[:, x.size(1) :]
 
@@ -147,8 +145,9 @@ class Convolutional(Model):
     """Encoder and decoder of convolutions, with linear maps before and after them (section 3.2).
 
     It uses the settings `d_model`, the two depths, `kernel_width`, `dilated`, `dropout`, `tied` and those of
-    positions. Sinusoids are made as small as learned positions. Raises `DragomanError` for tied embeddings
-    of different vocabularies.
+    positions. Sinusoids are made as small as learned positions. The linear maps whose inputs are dropped,
+    those of the embeddings, have an initial variance of 1 / d_model; section 3.5 has (1 - P_drop) / d_model.
+    Raises `DragomanError` for tied embeddings of different vocabularies.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -183,7 +182,7 @@ class Convolutional(Model):
         for block in self.encoder:
             x = block(x, mask[:, :, None])
         keys = self.encoder_output(x)
-        if keys.requires_grad:  # each attention adds a gradient (section 3.4); embeddings get all of it
+        if keys.requires_grad:  # each attention adds two gradients, of keys and of values (section 3.4)
             keys.register_hook(lambda gradient: gradient / (2 * len(self.decoder)))
         scale = mask.sum(1)[:, None, None].sqrt()  # a mean of m values varies less than one (section 3.4)
         values = (keys + embedded) * HALF * scale

@@ -37,7 +37,7 @@ GRU or ConvS2S."""
 def part_of(name: str) -> str:
     """The part of a model that a weight belongs to.
 
-    The output projection and its bias count with the embeddings, which it usually is one with.
+    The output projection and its bias count with the embeddings, with which it is usually tied.
     """
     if name.startswith("output"):
         return "embeddings"
@@ -68,16 +68,15 @@ def multiply_adds_by_part(settings: ModelSettings, vocabulary: int, source: int,
     """
     if settings.architecture not in ("transformer", *ENRICHED):
         return multiply_adds_of_baseline(settings, vocabulary, source, target)
-    width, depth = settings.d_model, settings.decoder_layers
-    keys, values = settings.heads * settings.key_width, settings.heads * settings.value_width
-    pairs = keys + values  # of QKᵀ and of the weights with V, for each query and key
+    width, depth, heads = settings.d_model, settings.decoder_layers, width_of_heads(settings)
     name = "token mixer" if settings.architecture in ENRICHED else "self-attention"
+    # W^Q and W^O for each target token, W^K and W^V for each source token, then equation 1.
+    cross_attention = (source + target) * width * heads + target * (query_map(settings) + source * heads)
     counts = {
         f"encoder {name}": settings.encoder_layers * first_sub_layer(settings, source, encodes=True),
         "encoder feed-forward": settings.encoder_layers * source * 2 * width * settings.d_ff,
         f"decoder {name}": depth * first_sub_layer(settings, target, encodes=False),
-        "encoder-decoder attention": depth
-        * (target * (width * pairs + query_map(settings)) + source * width * pairs + target * source * pairs),
+        "encoder-decoder attention": depth * cross_attention,
         "decoder feed-forward": depth * target * 2 * width * (settings.decoder_d_ff or settings.d_ff),
         "logits": target * width * vocabulary,
     }
@@ -92,9 +91,14 @@ def first_sub_layer(settings: ModelSettings, tokens: int, encodes: bool) -> int:
         # Each of its matrices has one product with a token, or with the state before the token.
         shapes = token_mixer_shapes(settings, "", encodes).values()
         return tokens * sum(math.prod(shape) for shape in shapes if len(shape) == 2)
-    pairs = settings.heads * (settings.key_width + settings.value_width)
-    own = 2 * settings.d_model * pairs + query_map(settings)  # with W^Q, W^K, W^V and W^O
-    return tokens * own + self_attention_pairs(settings, tokens, causal=not encodes) * pairs
+    heads = width_of_heads(settings)
+    own = 2 * settings.d_model * heads + query_map(settings)  # with W^Q, W^K, W^V and W^O
+    return tokens * own + self_attention_pairs(settings, tokens, causal=not encodes) * heads
+
+
+def width_of_heads(settings: ModelSettings) -> int:
+    """The heads' h (d_k + d_v): multiply-adds of QKᵀ and of the weights with V, for a query and a key."""
+    return settings.heads * (settings.key_width + settings.value_width)
 
 
 def query_map(settings: ModelSettings) -> int:
@@ -102,7 +106,7 @@ def query_map(settings: ModelSettings) -> int:
     return settings.heads * settings.key_width**2 if settings.attention_score == "general" else 0
 
 
-def self_attention_pairs(settings: ModelSettings, tokens: int, causal: bool = False) -> int:
+def self_attention_pairs(settings: ModelSettings, tokens: int, causal: bool) -> int:
     """Pairs of a query and a key that self-attention computes; a neighbourhood is computed in blocks."""
     if settings.neighbourhood is None or tokens <= 3 * (radius := settings.neighbourhood // 2):
         return tokens**2

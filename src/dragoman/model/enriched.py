@@ -24,7 +24,7 @@ from dragoman.model.recurrent import states_of
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import FeedForward, Residual
-from dragoman.model.variants import make_attention, tell_tokens, vary_residual
+from dragoman.model.variants import make_attention, tell_tokens, vary_residuals
 
 
 class Recurrence(nn.Module):
@@ -54,7 +54,10 @@ class Recurrence(nn.Module):
 
 
 class Convolution(GatedConvolution):
-    """A gated convolution around each token of a whole text, or of each token with those before it."""
+    """A gated convolution around each token of a whole text, or of each token with those before it.
+
+    Its initial variance is that of ConvS2S, for a dropped input, although only its output is dropped here.
+    """
 
     @property
     def kept(self) -> int:
@@ -161,8 +164,7 @@ class Enriched(Model):
         self.decoder = nn.ModuleList(
             EnrichedDecoderLayer(settings, layer) for layer in range(settings.decoder_layers)
         )
-        for residual in [module for module in self.modules() if isinstance(module, Residual)]:
-            vary_residual(residual, settings)
+        vary_residuals(self, settings)
         pre = settings.norm == "pre"
         self.encoder_norm = nn.LayerNorm(width, settings.norm_epsilon) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width, settings.norm_epsilon) if pre else nn.Identity()

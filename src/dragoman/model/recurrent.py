@@ -1,7 +1,9 @@
 """The recurrent baseline: an LSTM or GRU encoder-decoder with attention.
 
 The model and its additive attention are those of Bahdanau et al. 2015; scores that are products, and input
-feeding, are those of Luong et al. 2015.
+feeding, are those of Luong et al. 2015. Unlike Bahdanau's, the decoder starts from the mean of the encoder's
+states, its features are a tanh (Luong's attentional vector) and not a maxout, and both sides may have several
+layers.
 
 Shapes: B sentences, S source and T target tokens, R = B · W prefixes, D = d_model, M = 2 D, L decoder layers.
 """
@@ -106,11 +108,6 @@ class RecurrentState(PrefixState):
 
     memory: Float[Tensor, "B S M"]
     keys: Float[Tensor, "B S D"]
-
-    @property
-    def hidden(self) -> Float[Tensor, "R L D"]:
-        """The decoder's hidden states."""
-        return self.past[0]
 
     def select(self, sentences: Int[Tensor, "B2"]) -> "RecurrentState":
         mask, memory, keys = (part[sentences] for part in (self.mask, self.memory, self.keys))

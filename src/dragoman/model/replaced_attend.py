@@ -1,4 +1,7 @@
-"""Watching what an attention is given, also one that projects without a module that could have a hook."""
+"""Another `attend` for an attention module, to see or change what it computes.
+
+PyTorch's hooks are for `forward`, and `MultiHeadAttention` has none.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,11 +12,12 @@ from torch import Tensor, nn
 @contextmanager
 def replaced_attend(module: nn.Module, attend: Callable[..., Tensor]) -> Iterator[None]:
     """Let a module have another `attend` while the context is open."""
-    before = vars(module).copy()
-    vars(module)["attend"] = attend
+    own = vars(module)
+    before = own.get("attend")  # of another context that is open
+    own["attend"] = attend
     try:
         yield
     finally:
-        del vars(module)["attend"]
-        if "attend" in before:
-            vars(module)["attend"] = before["attend"]
+        del own["attend"]
+        if before is not None:
+            own["attend"] = before

@@ -140,7 +140,7 @@ class ModelSettings:
     def refuse(self, *names: str) -> None:
         """Raise `DragomanError` for the first of these settings that is not its default."""
         for name in names:
-            if getattr(self, name) != getattr(ModelSettings(), name):
+            if getattr(self, name) != getattr(ModelSettings, name):
                 raise DragomanError(f"The architecture {self.architecture} has no {name}; leave it out.")
 
     def check_vocabularies(self, source: int, target: int) -> None:

@@ -4,7 +4,6 @@ Shapes: B sentences, H heads, T queries, N keys, n tokens, K = d_k, D = d_model,
 Q = W · T queries of a sentence.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -184,7 +183,8 @@ class RestrictedState(TransformerState):
 class BatchNorm(nn.Module):
     """Batch normalisation of each feature over all tokens of a batch but padding (Ioffe and Szegedy 2015).
 
-    In evaluation it uses running averages, which are weights without a gradient: checkpoints keep them.
+    In evaluation it uses running averages of the mean and of the unbiased variance. These are weights without
+    a gradient, so checkpoints keep them.
     """
 
     momentum = 0.1
@@ -205,9 +205,10 @@ class BatchNorm(nn.Module):
             assert self.tokens is not None
             rows = x[self.tokens].float()
             mean, variance = rows.mean(0), rows.var(0, unbiased=False)
+            unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
             with torch.no_grad():
                 self.mean.lerp_(mean.to(self.mean), self.momentum)
-                self.variance.lerp_(variance.to(self.variance), self.momentum)
+                self.variance.lerp_(unbiased.to(self.variance), self.momentum)
         scale = self.weight * (variance + self.epsilon).rsqrt()
         return x * scale.to(x) + (self.bias - mean * scale).to(x)
 
@@ -229,8 +230,7 @@ class VariedTransformer(Transformer):
         super().__init__(settings, source_vocabulary, target_vocabulary)
         for layer in (*self.encoder, *self.decoder):
             vary_attention(cast(EncoderLayer | DecoderLayer, layer), settings)
-        for residual in [module for module in self.modules() if isinstance(module, Residual)]:
-            vary_residual(residual, settings)
+        vary_residuals(self, settings)
         width = settings.d_model
         self.combine = nn.Linear(2 * width, width, bias=False) if settings.concatenate_positions else None
 
@@ -265,7 +265,7 @@ def tell_tokens(layers: nn.Module, ids: Int[Tensor, "B T"]) -> None:
             module.tokens = ids != PAD
 
 
-SCORES: dict[str | None, Callable[..., MultiHeadAttention]] = {
+SCORES: dict[str | None, type[MultiHeadAttention]] = {
     None: MultiHeadAttention,
     "dot": DotProductAttention,
     "general": GeneralAttention,
@@ -290,20 +290,20 @@ def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) 
     if settings.neighbourhood is not None:
         layer.self_attention.__class__ = RestrictedAttention
         cast(RestrictedAttention, layer.self_attention).radius = settings.neighbourhood // 2
-    if settings.attention_score is None:
-        return
-    for name in ("self_attention", "cross_attention"):
-        if name in dict(layer.named_children()):
-            setattr(layer, name, make_attention(settings))
+    if settings.attention_score is not None:
+        layer.self_attention = make_attention(settings)
+        if isinstance(layer, DecoderLayer):
+            layer.cross_attention = make_attention(settings)
 
 
-def vary_residual(residual: Residual, settings: ModelSettings) -> None:
-    """Replace the norm of a residual connection, or take its sum away, as the settings ask for."""
+def vary_residuals(model: nn.Module, settings: ModelSettings) -> None:
+    """Replace the norms of all residual connections, or take their sums away, as the settings ask for."""
     if settings.norm in ("post", "pre") and settings.residual:
         return
-    residual.__class__ = VariedResidual
-    cast(VariedResidual, residual).adds = settings.residual
-    if settings.norm == "batch":
-        residual.register_module("norm", BatchNorm(settings.d_model, settings.norm_epsilon))
-    elif settings.norm == "none":
-        residual.register_module("norm", nn.Identity())
+    for residual in [module for module in model.modules() if isinstance(module, Residual)]:
+        residual.__class__ = VariedResidual
+        cast(VariedResidual, residual).adds = settings.residual
+        if settings.norm == "batch":
+            residual.register_module("norm", BatchNorm(settings.d_model, settings.norm_epsilon))
+        elif settings.norm == "none":
+            residual.register_module("norm", nn.Identity())

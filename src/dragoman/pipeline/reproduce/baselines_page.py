@@ -1,12 +1,10 @@
 """The page of baselines: quality, speed and trials of each row, as table.json and table.md."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import mean
 from typing import Any
 
-from dragoman.evaluation.compare import bleu_p_value
 from dragoman.pipeline.reproduce.baselines import (
     CLIP_NORM,
     PUBLISHED,
@@ -15,13 +13,14 @@ from dragoman.pipeline.reproduce.baselines import (
     TRIALS,
     VALIDATIONS,
 )
-from dragoman.pipeline.reproduce.cells import Result, cell_lines
+from dragoman.pipeline.reproduce.cells import Result
 from dragoman.pipeline.reproduce.measures import Measures, minutes_to
-from dragoman.pipeline.reproduce.report import spread_of, table
+from dragoman.pipeline.reproduce.passport import origin
+from dragoman.pipeline.reproduce.report import VALIDATION, bootstrap_p_value, spread_of
 from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
 from dragoman.pipeline.reproduce.runner import Request
+from dragoman.pipeline.reproduce.table_files import table, write_table
 from dragoman.pipeline.reproduce.tuning import Tuned
-from dragoman.system.files import atomic_write
 
 SHARE = 0.9  # of the first row's BLEU, the score to which training is timed
 
@@ -65,7 +64,7 @@ MEASURED: dict[str, Callable[[Result, Measures], float]] = {
     "torch_sentences_per_second": lambda _, measures: measures.torch_sentences_per_second,
 }
 TEXTS = {
-    "bleu": ("hypotheses.txt", "run/data/valid.target.txt"),
+    "bleu": VALIDATION,
     "test_bleu": ("run/test.hypotheses.txt", "run/data/test.target.txt"),
 }
 """Translations and references of a score, in a cell's folder."""
@@ -97,6 +96,7 @@ def line_of(request: Request, tuned: Tuned, row: Row, score: float) -> Line:
     own = [pair for pair in zip(tuned.results, tuned.measures, strict=True) if pair[0].row == row.name]
     quantities = {name: quantity([of(*pair) for pair in own]) for name, of in MEASURED.items()}
     quantities["minutes_to_score"] = quantity([minutes_to(score, measures.curve) for _, measures in own])
+    compared = {} if row is first else TEXTS
     return Line(
         row=row.name,
         settings=settings_of(request, tuned, row),
@@ -104,7 +104,7 @@ def line_of(request: Request, tuned: Tuned, row: Row, score: float) -> Line:
         peak=trial.peak,
         dropout=trial.dropout,
         quantities=quantities,
-        p_values={} if row is first else {name: p_value(request, row, *TEXTS[name]) for name in TEXTS},
+        p_values={name: bootstrap_p_value(request, row, *texts) for name, texts in compared.items()},
     )
 
 
@@ -114,18 +114,6 @@ def settings_of(request: Request, tuned: Tuned, row: Row) -> str:
         return describe(row, request.scale, request.rows[0])
     model = replace(row.model, dropout=tuned.chosen[row.name].dropout)
     return describe_base(request.scale, replace(row, model=model))
-
-
-def p_value(request: Request, row: Row, translations: str, references: str) -> float:
-    """The p-value of a row's BLEU beside the first row's, pooled over seeds as `bootstrap_p_value`."""
-
-    def pooled(name: str, file: str) -> list[str]:
-        folders = (request.folder / name / f"seed-{seed}" for seed in range(1, request.seeds + 1))
-        return [line for folder in folders for line in cell_lines(folder, file)]
-
-    first = request.rows[0].name
-    gold = pooled(first, references)
-    return bleu_p_value(pooled(row.name, translations), pooled(first, translations), gold)
 
 
 def write_baselines(request: Request, tuned: Tuned) -> str:
@@ -149,7 +137,7 @@ def write_baselines(request: Request, tuned: Tuned) -> str:
         "signature": tuned.results[0].signature,
         "score": threshold(request, tuned),
         "rows": [asdict(line) for line in lines],
-        "not_run": not_run(request),
+        "not_run": request.not_run,
         "trials": trials,
         "measures": [asdict(each) for each in tuned.measures],
         "passports": [
@@ -157,12 +145,7 @@ def write_baselines(request: Request, tuned: Tuned) -> str:
             for result in (*tuned.trials, *tuned.results)
         ],
     }
-    page = markdown(request, tuned, lines, trials)
-    with atomic_write(request.folder / "table.json") as new:
-        new.write_text(json.dumps(content, indent=2) + "\n")
-    with atomic_write(request.folder / "table.md") as new:
-        new.write_text(page, "utf-8")
-    return page
+    return write_table(request.folder, content, markdown(request, tuned, lines, trials))
 
 
 def written_lines(content: Mapping[str, Any]) -> list[Line]:
@@ -173,11 +156,6 @@ def written_lines(content: Mapping[str, Any]) -> list[Line]:
     ]
 
 
-def not_run(request: Request) -> list[str]:
-    """The rows that were not asked for."""
-    return [row.name for row in request.table.rows if row not in request.rows]
-
-
 # ---- text
 
 
@@ -185,7 +163,7 @@ def markdown(
     request: Request, tuned: Tuned, lines: Sequence[Line], trials: Sequence[Mapping[str, Any]]
 ) -> str:
     """The page."""
-    left = not_run(request)
+    left = request.not_run
     return "\n\n".join(
         [
             f"# {request.table.title} ({request.scale.name})",
@@ -348,14 +326,9 @@ def published() -> str:
 def method(request: Request, tuned: Tuned) -> str:
     """How to read the page, and the passport of its results."""
     passports = [result.passport for result in (*tuned.trials, *tuned.results)]
-    made = {
-        name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
-        for name in ("commit", "date", "machine", "device", "torch", "threads")
-    }
-    changed = " with changes" * any(passport.get("dirty") for passport in passports)
+    threads = ", ".join(sorted({str(passport.get("threads")) for passport in passports}))
     minutes = sum(result.minutes for result in (*tuned.trials, *tuned.results))
-    seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
-    updates = request.scale.updates
+    updates, seeds = request.scale.updates, request.seeds_in_words
     return f"""\
 ## Method
 
@@ -374,7 +347,6 @@ def method(request: Request, tuned: Tuned) -> str:
   the log.
 - Decoding: validation data by beam search, without loading the model; C++ where it has the model (the
   paper's Transformer), else PyTorch.
-- Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
-  torch {made["torch"]}; threads: {made["threads"]}; {minutes:.0f} minutes of training in all. table.json has
+- {origin(passports)}; threads: {threads}; {minutes:.0f} minutes of training in all. table.json has
   each cell's passport.
 """

@@ -1,7 +1,7 @@
 """A cell of a table: one recipe, trained, its validation data translated, its result written once."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
@@ -51,6 +51,12 @@ def cell_lines(folder: Path, file: str) -> list[str]:
             "and the same command trains this cell again."
         )
     return list(read_lines(folder / file))
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a text file atomically."""
+    with atomic_write(path) as new:
+        new.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
 @dataclass(frozen=True)
@@ -131,10 +137,7 @@ def train_cell(cell: Cell) -> None:
 
 
 def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:
-    """Translate the validation data of a trained cell, score it, and write the result.
-
-    The run's checkpoints, most of its bytes, are deleted then.
-    """
+    """Translate the validation data of a trained cell, score it, and write the result."""
     from dragoman.translation.translator import Translator
 
     folder = cell.folder / "run"
@@ -143,8 +146,7 @@ def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:
     )
     translator = Translator.load(folder)
     hypotheses = translator.translate(source, cell.recipe.search)
-    with atomic_write(cell.folder / "hypotheses.txt") as new:
-        new.write_text("".join(f"{line}\n" for line in hypotheses), "utf-8", newline="\n")
+    write_lines(cell.folder / "hypotheses.txt", hypotheses)
     score = bleu(hypotheses, target, suitable_tokenization(target))
     trained = read_json(folder / "result.json")
     tokenizers = translator.tokenizers
@@ -162,10 +164,15 @@ def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:
         settings=cell.settings,
         passport=passport,
     )
+    write_result(cell, result)
+    return result
+
+
+def write_result(cell: Cell, result: Result) -> None:
+    """Write the cell's result. The run's checkpoints, most of its bytes, are deleted then."""
     with atomic_write(cell.folder / "result.json") as new:
         new.write_text(json.dumps(asdict(result), indent=2) + "\n")
-    rmtree(folder / "checkpoints", ignore_errors=True)
-    return result
+    rmtree(cell.folder / "run" / "checkpoints", ignore_errors=True)
 
 
 def make_cell(folder: Path, row: str, seed: int, recipe: Recipe) -> Cell:

@@ -21,9 +21,10 @@ from dragoman.pipeline.reproduce.layers import Layer, LayerType, Recurrent
 SEED = 1
 REPEATS = 5  # of which the fastest counts
 CONFIDENCE = 0.95
+SMALL = 8  # width of the layers whose gradients are followed: no distance depends on it
 FEWEST_FLOPS = 2e7  # below, the time is that of calling PyTorch
 PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "ConvolutionBackward", "ScaledDotProduct")
-"""The beginnings of the names of autograd's nodes that are products of matrices."""
+"""The beginnings of the names of autograd's nodes that are products of matrices, or a fused pair of them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Distance:
     layer: str
     positions: int
     sequential: int
-    """The longest chain of matrix products in a layer that wait for each other."""
+    """The longest chain of matrix products that wait for each other in a layer; fused attention is one."""
     path: int
     """Operations (layers; steps of the recurrent one) until each position has reached each it may reach."""
 
@@ -159,13 +160,13 @@ def slope(distances: Sequence[Distance], quantity: Callable[[Distance], float]) 
 # ---- sequential operations and path lengths
 
 
-def distance(layer_type: LayerType, positions: int, width: int = 8) -> Distance:
+def distance(layer_type: LayerType, positions: int) -> Distance:
     """Sequential operations and maximum path length, from the gradients of a small layer."""
-    layer = built(layer_type, width)
-    output = layer.stepwise(torch.randn(1, positions, width, requires_grad=True))
+    layer = built(layer_type, SMALL)
+    output = layer.stepwise(torch.randn(1, positions, SMALL, requires_grad=True))
     assert output.grad_fn is not None
     return Distance(
-        layer_type.name, positions, longest_chain(output.grad_fn), path_length(layer_type, positions, width)
+        layer_type.name, positions, longest_chain(output.grad_fn), path_length(layer_type, positions)
     )
 
 
@@ -185,38 +186,36 @@ def longest_chain(root: Node) -> int:
     return longest[root]
 
 
-def path_length(layer_type: LayerType, positions: int, width: int) -> int:
+def path_length(layer_type: LayerType, positions: int) -> int:
     """Operations until each position has reached, by non-zero gradients, each that it can reach at all."""
     reached = torch.eye(positions, dtype=torch.bool)
-    for operations, step in zip(count(1), reach_of_steps(layer_type, positions, width), strict=False):
+    for operations, step in enumerate(reach_of_steps(layer_type, positions), 1):
         before, reached = reached, (step.float() @ reached.float()) > 0
-        if reached.all() or torch.equal(before, reached):
-            return operations - torch.equal(before, reached)
-    raise AssertionError
+        if torch.equal(before, reached):
+            return operations - 1
+        if reached.all():
+            return operations
+    raise AssertionError  # the steps have no end
 
 
-def reach_of_steps(
-    layer_type: LayerType, positions: int, width: int
-) -> Iterator[Bool[Tensor, "outputs inputs"]]:
+def reach_of_steps(layer_type: LayerType, positions: int) -> Iterator[Bool[Tensor, "outputs inputs"]]:
     """For each operation of a stack of layers, which output depends on which input."""
-    first, second = (reach_of_layer(layer_type, positions, width, depth) for depth in (0, 1))
+    first, second = (reach_of_layer(layer_type, positions, depth) for depth in (0, 1))
     yield first
     if torch.equal(first, second):  # all layers are alike
         yield from repeat(first)
     yield second
     for depth in count(2):
-        yield reach_of_layer(layer_type, positions, width, depth)
+        yield reach_of_layer(layer_type, positions, depth)
 
 
-def reach_of_layer(
-    layer_type: LayerType, positions: int, width: int, depth: int
-) -> Bool[Tensor, "outputs inputs"]:
+def reach_of_layer(layer_type: LayerType, positions: int, depth: int) -> Bool[Tensor, "outputs inputs"]:
     """Which output of a layer of a stack depends on which input; of the recurrent one, which state."""
-    layer = built(layer_type, width, depth).double()
+    layer = built(layer_type, SMALL, depth).double()
     if isinstance(layer, Recurrent):  # an operation is a step from each state to the next
-        step = reach(partial(next_states, layer), positions, width)
+        step = reach(partial(next_states, layer), positions)
         return torch.eye(positions, dtype=torch.bool) | step
-    return reach(layer, positions, width)
+    return reach(layer, positions)
 
 
 def next_states(layer: Recurrent, states: Float[Tensor, "1 n D"]) -> Float[Tensor, "1 n D"]:
@@ -226,9 +225,9 @@ def next_states(layer: Recurrent, states: Float[Tensor, "1 n D"]) -> Float[Tenso
     return layer.step(zeros, before, zeros)[0][None]
 
 
-def reach(function: Callable[[Tensor], Tensor], positions: int, width: int) -> Bool[Tensor, "outputs inputs"]:
+def reach(function: Callable[[Tensor], Tensor], positions: int) -> Bool[Tensor, "outputs inputs"]:
     """Which output position of a function has a gradient with respect to which input position."""
-    x = torch.randn(1, positions, width, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(1, positions, SMALL, dtype=torch.float64, requires_grad=True)
     outputs = function(x).sum(-1)[0]
     rows = [torch.autograd.grad(output, x, retain_graph=True)[0][0].abs().sum(-1) for output in outputs]
     return torch.stack(rows) > 0

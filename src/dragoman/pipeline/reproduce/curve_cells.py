@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reproduce.cells import Result, make_cell
+from dragoman.pipeline.reproduce.cells import Result, make_cell, write_lines
 from dragoman.pipeline.reproduce.learning_curves import (
     DRAW,
     PATIENCE,
@@ -17,7 +17,6 @@ from dragoman.pipeline.reproduce.learning_curves import (
 from dragoman.pipeline.reproduce.rows import Row, Scale
 from dragoman.pipeline.reproduce.runner import Request, find_texts, run_cells
 from dragoman.pipeline.reproduce.tuning import tuned
-from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings
@@ -54,8 +53,7 @@ def subsets(data: DataSettings, folder: Path, sizes: tuple[int, ...]) -> dict[in
     for size in (size for size in sizes if size < whole):
         files = [folder / f"{size}{path.suffixes[0]}" for path in texts]
         for path, lines in zip(files, zip(*pairs[:size], strict=True), strict=True):
-            with atomic_write(path) as new:
-                new.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
+            write_lines(path, lines)
         found[size] = replace(data, source=files[0], target=files[1])
     return found | {whole: data}
 

@@ -1,6 +1,5 @@
 """The page of learning curves, as table.json and table.md."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import mean
@@ -11,9 +10,9 @@ from dragoman.pipeline.reproduce.baselines_page import quantity, shown
 from dragoman.pipeline.reproduce.cells import Result
 from dragoman.pipeline.reproduce.curve_cells import Point
 from dragoman.pipeline.reproduce.learning_curves import PATIENCE, SETTINGS, VALIDATIONS, vocabulary
-from dragoman.pipeline.reproduce.report import table
+from dragoman.pipeline.reproduce.passport import origin
 from dragoman.pipeline.reproduce.runner import Request
-from dragoman.system.files import atomic_write
+from dragoman.pipeline.reproduce.table_files import table, write_table
 
 PICTURE = "curves.svg"
 
@@ -25,7 +24,7 @@ def write_curves(request: Request, points: Sequence[Point]) -> str:
         "scale": request.scale.name,
         "seeds": request.seeds,
         "signature": points[0].results[0].signature,
-        "not_run": not_run(request),
+        "not_run": request.not_run,
         "points": [
             {
                 "row": point.row,
@@ -37,12 +36,7 @@ def write_curves(request: Request, points: Sequence[Point]) -> str:
             for point in points
         ],
     }
-    page = markdown(request, points)
-    with atomic_write(request.folder / "table.json") as new:
-        new.write_text(json.dumps(content, indent=2) + "\n")
-    with atomic_write(request.folder / "table.md") as new:
-        new.write_text(page, "utf-8")
-    return page
+    return write_table(request.folder, content, markdown(request, points))
 
 
 def written_points(contents: Sequence[Mapping[str, Any]]) -> list[Point]:
@@ -55,14 +49,9 @@ def written_points(contents: Sequence[Mapping[str, Any]]) -> list[Point]:
     return sorted(points, key=lambda point: (point.pairs, [*TITLES].index(point.row)))
 
 
-def not_run(request: Request) -> list[str]:
-    """The rows that were not asked for."""
-    return [row.name for row in request.table.rows if row not in request.rows]
-
-
 def markdown(request: Request, points: Sequence[Point]) -> str:
     """The page."""
-    scale, left = request.scale, not_run(request)
+    scale, left = request.scale, request.not_run
     parts = [
         f"# {request.table.title} ({scale.name})",
         f"{scale.about}. {scale.updates:,} updates at most of {scale.tokens:,} source and {scale.tokens:,} "
@@ -95,13 +84,7 @@ def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
 def method(request: Request, points: Sequence[Point]) -> str:
     """How to read the page, and the passport of its results."""
     results = [result for point in points for result in point.results]
-    passports = [result.passport for result in results]
-    made = {
-        name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
-        for name in ("commit", "date", "machine", "device", "torch")
-    }
-    changed = " with changes" * any(passport.get("dirty") for passport in passports)
-    seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
+    made, seeds = origin([result.passport for result in results]), request.seeds_in_words
     minutes = mean(result.minutes for result in results)
     return f"""\
 ## Method
@@ -116,6 +99,5 @@ def method(request: Request, points: Sequence[Point]) -> str:
   one if its perplexity is lower, and training ends after {PATIENCE} validations without a lower loss.
 - Every row and size: peak of the learning rate {SETTINGS.peak:g}, dropout {SETTINGS.dropout:g}. More dropout
   would suit little text; nothing is tuned here.
-- Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
-  torch {made["torch"]}; {minutes:.1f} minutes of training a cell. table.json has each cell's passport.
+- {made}; {minutes:.1f} minutes of training a cell. table.json has each cell's passport.
 """

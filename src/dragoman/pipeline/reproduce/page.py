@@ -1,21 +1,20 @@
 """The page of a table: table.json for programs, table.md for people."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from dragoman.pipeline.reproduce.cells import Result
-from dragoman.pipeline.reproduce.report import Line, Measure, table, table_lines
+from dragoman.pipeline.reproduce.passport import origin
+from dragoman.pipeline.reproduce.report import Line, Measure, table_lines
 from dragoman.pipeline.reproduce.rows import PAPER_UPDATES
 from dragoman.pipeline.reproduce.runner import Request
-from dragoman.system.files import atomic_write
+from dragoman.pipeline.reproduce.table_files import table, write_table
 
 
 def write_page(request: Request, results: Sequence[Result]) -> str:
     """Write table.json and table.md to the table's folder; returns the latter's text."""
     lines = table_lines(request, results)
-    page = markdown(request, results, lines)
     content = {
         "table": request.table.name,
         "scale": request.scale.name,
@@ -27,11 +26,7 @@ def write_page(request: Request, results: Sequence[Result]) -> str:
             for result in results
         ],
     }
-    with atomic_write(request.folder / "table.json") as new:
-        new.write_text(json.dumps(content, indent=2) + "\n")
-    with atomic_write(request.folder / "table.md") as new:
-        new.write_text(page, "utf-8")
-    return page
+    return write_table(request.folder, content, markdown(request, results, lines))
 
 
 def markdown(request: Request, results: Sequence[Result], lines: Sequence[Line]) -> str:
@@ -130,14 +125,8 @@ def paper_difference(measure: Measure, digits: int) -> str:
 
 def method(request: Request, results: Sequence[Result]) -> str:
     """How to read the table, and the passport of its results."""
-    passports = [result.passport for result in results]
-    made = {
-        name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
-        for name in ("commit", "date", "machine", "device", "torch")
-    }
+    made, seeds = origin([result.passport for result in results]), request.seeds_in_words
     minutes = sum(result.minutes for result in results)
-    seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
-    changed = " with changes" * any(passport.get("dirty") for passport in passports)
     return f"""\
 - {seeds}; mean ± standard deviation. Perplexity: of a token, on validation data, without label
   smoothing; tokens and text are not the paper's, so only differences compare. The model is that of the last
@@ -149,6 +138,5 @@ def method(request: Request, results: Sequence[Result]) -> str:
 - To the first row: the mean and standard deviation of the differences, each of two runs with the same
   seed. A verdict compares the sign of the mean with that of the paper's. A difference is within the
   spread if its mean is at most its standard deviation. The paper trained each row once.
-- Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
-  torch {made["torch"]}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
+- {made}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
 """

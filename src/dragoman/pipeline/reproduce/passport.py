@@ -4,7 +4,7 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,19 @@ def passport(command: str, version: str, hashes: Mapping[str, str]) -> dict[str,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
         "data": dict(hashes),
     }
+
+
+def origin(passports: Sequence[Mapping[str, Any]]) -> str:
+    """What a page says of where its results come from: each different commit, date, machine and torch."""
+    made = {
+        name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
+        for name in ("commit", "date", "machine", "device", "torch")
+    }
+    changed = " with changes" * any(passport.get("dirty") for passport in passports)
+    return (
+        f"Commit {made['commit']}{changed}; {made['date']}; {made['machine']}; {made['device']};\n"
+        f"  torch {made['torch']}"
+    )
 
 
 def commit() -> dict[str, Any]:

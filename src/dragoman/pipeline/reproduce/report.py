@@ -16,6 +16,8 @@ from dragoman.pipeline.reproduce.runner import Request
 from dragoman.system.errors import DragomanError
 
 ONE_SEED, WITHIN, SAME, OPPOSITE = "one seed", "within the spread", "same direction", "opposite direction"
+VALIDATION = "hypotheses.txt", "run/data/valid.target.txt"
+"""Translations and references of the validation data, in a cell's folder."""
 NO_DIFFERENCE, NEW_DIFFERENCE, NOT_IN_PAPER = "no difference, as in the paper", "differs", "not in the paper"
 
 
@@ -54,11 +56,6 @@ class Line:
     bleu: Measure
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
-
-
 def spread_of(values: Sequence[float]) -> float | None:
     """The standard deviation of a sample; None of a single value."""
     return stdev(values) if len(values) > 1 else None
@@ -85,26 +82,21 @@ def measure(values: list[float], base: list[float], paper: float | None, paper_b
     return Measure(values, mean(values), spread_of(values), difference, spread, paper, theirs, found)
 
 
-def hypotheses(request: Request, row: Row) -> list[str]:
-    """The translations of all seeds, one seed after the other."""
+def pooled(request: Request, row: Row, file: str) -> list[str]:
+    """The lines of a file of a row's cells, of all seeds, one seed after the other."""
     folders = (request.folder / row.name / f"seed-{seed}" for seed in range(1, request.seeds + 1))
-    return [line for folder in folders for line in cell_lines(folder, "hypotheses.txt")]
+    return [line for folder in folders for line in cell_lines(folder, file)]
 
 
-def references(request: Request) -> list[str]:
-    """The validation references, once for each seed."""
-    folder = request.folder / request.rows[0].name / "seed-1"
-    return cell_lines(folder, "run/data/valid.target.txt") * request.seeds
-
-
-def bootstrap_p_value(request: Request, row: Row) -> float:
-    """The p-value of a row's BLEU beside the first row's, pooled over seeds.
+def bootstrap_p_value(request: Request, row: Row, translations: str, references: str) -> float:
+    """The p-value of a row's BLEU beside the first row's, from files in the folders of their cells.
 
     The translations of seed n are paired with the first row's of seed n; the pairs of all seeds are one test
     set, whose lines are resampled. A line counts once for each seed, so that p is somewhat too small.
     """
-    base, gold = hypotheses(request, request.rows[0]), references(request)
-    return bleu_p_value(hypotheses(request, row), base, gold)
+    first = request.rows[0]
+    base, gold = pooled(request, first, translations), pooled(request, first, references)
+    return bleu_p_value(pooled(request, row, translations), base, gold)
 
 
 def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
@@ -136,7 +128,7 @@ def line_of(request: Request, row: Row, own: list[Result], base: list[Result]) -
         for name in ("perplexity", "bleu")
     )
     if row is not first:
-        scores = replace(scores, p_value=bootstrap_p_value(request, row))
+        scores = replace(scores, p_value=bootstrap_p_value(request, row, *VALIDATION))
     return Line(
         row.name,
         describe_base(scale, row) if row is first else describe(row, scale, first),

@@ -140,8 +140,8 @@ class Table:
 
 
 def differences(settings: ModelSettings, base: ModelSettings) -> dict[str, Any]:
-    """The settings of a model that are not those of another; a d_k or d_v that follows from others is theirs
-    too.
+    """The settings of a model that are not those of another, among them a d_k or d_v that is None and follows
+    from other settings.
     """
     found = {
         each.name: getattr(settings, each.name)
@@ -157,11 +157,10 @@ def differences(settings: ModelSettings, base: ModelSettings) -> dict[str, Any]:
 def describe(row: Row, scale: Scale, base: Row) -> str:
     """What a row changes of the first one, at a scale: `heads 1, d_k 128, d_v 128`."""
     changes = differences(scale.model(row.model), scale.model(base.model))
-    if (
-        row.model.architecture != base.model.architecture
-    ):  # which has no use for what it leaves at its default
+    if row.model.architecture != base.model.architecture:
+        # It may have no use for a setting that it leaves at its default.
         changes = {name: changes[name] for name in changes if getattr(row.model, name) != DEFAULTS[name]}
-    if changes.get("encoder_layers") == changes.get("decoder_layers", 0):
+    if {*DEPTHS} <= changes.keys() and changes["encoder_layers"] == changes["decoder_layers"]:
         changes["N"] = changes.pop("encoder_layers")
         del changes["decoder_layers"]
     if row.label_smoothing != base.label_smoothing:

@@ -44,6 +44,16 @@ class Request:
         """Where the cells and the page are."""
         return self.out / self.table.name / self.scale.name
 
+    @property
+    def not_run(self) -> list[str]:
+        """The rows of the table that were not asked for."""
+        return [row.name for row in self.table.rows if row not in self.rows]
+
+    @property
+    def seeds_in_words(self) -> str:
+        """`1 seed`, or `3 seeds`."""
+        return "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
+
 
 def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSettings:
     """The scale's files, in the folder or of its named dataset, plain or gzip, with their whole paths.

@@ -1,11 +1,11 @@
 """Table 1 (section 4): measured costs and distances of layer types, beside the paper's orders of growth."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.pipeline.reproduce import table_files
 from dragoman.pipeline.reproduce.complexity import (
     FEWEST_FLOPS,
     Cost,
@@ -81,14 +81,10 @@ def write_table(
     folder: Path, measured: Measurements, table: Mapping[str, Any], pictures: Mapping[str, str]
 ) -> str:
     """Write table.json, table.md and the pictures, SVG by name, to the folder; returns the page's text."""
-    page = markdown(measured)
-    files = {f"{name}.svg": pictures[name] for name in PICTURES}
-    files |= {"table.json": json.dumps(table, indent=2) + "\n", "table.md": page}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        with atomic_write(folder / name) as new:
-            new.write_text(text, "utf-8")
-    return page
+    for name in PICTURES:
+        with atomic_write(folder / f"{name}.svg") as new:
+            new.write_text(pictures[name], "utf-8")
+    return table_files.write_table(folder, table, markdown(measured))
 
 
 QUANTITIES: dict[str, Callable[[Cost], float]] = {
@@ -143,8 +139,7 @@ def table(fits: Mapping[str, Mapping[str, Any]], distances: Sequence[Distance]) 
         f"sequential operations {at} (paper)",
         f"maximum path length {at} (paper)",
     )
-    rows = [head, ("---",) * len(head), *(cells(row, fits[row.name], distances) for row in ROWS)]
-    return "\n".join(f"| {' | '.join(each)} |" for each in rows)
+    return table_files.table(head, [cells(row, fits[row.name], distances) for row in ROWS])
 
 
 def cells(row: LayerType, fits: Mapping[str, Any], distances: Sequence[Distance]) -> tuple[str, ...]:
@@ -175,7 +170,8 @@ METHOD = f"""\
   95 % confidence intervals; those of time where a layer has at least {FEWEST_FLOPS:,.0f} operations: in
   smaller ones, the time is that of calling PyTorch.
 - Operations are those of matrix products. Time is the fastest of several forward passes of one text.
-- Sequential operations: the longest chain of matrix products that wait for each other, in autograd's graph.
+- Sequential operations: the longest chain of matrix products that wait for each other, in autograd's graph,
+  where PyTorch's fused attention is one node.
 - Path length: layers, or steps of the recurrent layer, until every position has reached every other one by
   gradients that are not zero. The recurrent and the dilated layer look back, so it is every later one there.
 - The pictures, one a column, have logarithmic axes; their numbers are in table.json.

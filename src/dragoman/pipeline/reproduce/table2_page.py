@@ -1,12 +1,11 @@
 """The page of Table 2: table.json for programs, table.md for people. A row that was not run says so."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from dragoman.pipeline.reproduce.table2 import PUBLISHED, TITLE, TrainedRow
 from dragoman.pipeline.reproduce.table2_runs import Outcome, Table2Request, finished
-from dragoman.system.files import atomic_write
+from dragoman.pipeline.reproduce.table_files import table, write_table
 
 COLUMNS = (
     "model",
@@ -29,17 +28,12 @@ def write_page(request: Table2Request) -> str:
     Raises `DragomanError` as `finished`.
     """
     outcomes = {row.name: finished(request, row) for row in request.every_row}
-    page = markdown(request, outcomes)
     content = {
         "table": "table2",
         "scale": request.scale,
         "rows": {name: None if found is None else asdict(found) for name, found in outcomes.items()},
     }
-    with atomic_write(request.folder / "table.json") as new:
-        new.write_text(json.dumps(content, indent=2) + "\n")
-    with atomic_write(request.folder / "table.md") as new:
-        new.write_text(page, "utf-8")
-    return page
+    return write_table(request.folder, content, markdown(request, outcomes))
 
 
 def markdown(request: Table2Request, outcomes: Outcomes) -> str:
@@ -48,13 +42,11 @@ def markdown(request: Table2Request, outcomes: Outcomes) -> str:
     for pair in dict.fromkeys(row.pair for row in request.every_row):
         rows = [row for row in request.every_row if row.pair == pair]
         others = [each for each in PUBLISHED if each.pair == pair] if request.scale == "paper" else []
-        lines = [COLUMNS, ("---",) * len(COLUMNS)]
-        lines += [
+        lines: list[tuple[str, ...]] = [
             (each.name, number(each.bleu), "", "", "", cost(each.flops), "", "", "", "") for each in others
         ]
         lines += [cells(row, outcomes[row.name]) for row in rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        parts.append(f"## {pair}: {rows[0].dataset}\n\n{table}")
+        parts.append(f"## {pair}: {rows[0].dataset}\n\n{table(COLUMNS, lines)}")
     return "\n\n".join([*parts, "\n".join(method(outcomes))]) + "\n"
 
 

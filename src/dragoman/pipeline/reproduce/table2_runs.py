@@ -1,12 +1,10 @@
 """Running rows of Table 2: data, training, the mean of the last checkpoints, one look at the test data."""
 
-import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from dragoman.evaluation.metrics import bleu, suitable_tokenization
@@ -15,11 +13,20 @@ from dragoman.model.costs import count_parameters, multiply_adds_by_part
 from dragoman.pipeline.paper.figures import estimated_flops
 from dragoman.pipeline.paper.report import FLOPS_PER_MULTIPLY_ADD, FORWARD_AND_BACKWARD
 from dragoman.pipeline.recipe import Recipe, read_recipe
-from dragoman.pipeline.reproduce.cells import Cell, Hashes, Result, make_cell, read_result, train_cell
+from dragoman.pipeline.reproduce.cells import (
+    Cell,
+    Hashes,
+    Result,
+    make_cell,
+    read_result,
+    train_cell,
+    write_lines,
+    write_result,
+)
 from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.runner import progress
 from dragoman.pipeline.reproduce.table2 import TITLE, TrainedRow
-from dragoman.system.files import atomic_write, read_json
+from dragoman.system.files import read_json
 from dragoman.system.messages import Say, silent
 from dragoman.text.datasets import resolve_dataset
 from dragoman.text.lines import read_lines
@@ -119,8 +126,7 @@ def run_rows(request: Table2Request, say: Say) -> bool:
 def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[str, Any]) -> Outcome:
     """Average a trained row's checkpoints, translate validation and test data, and write the result.
 
-    This is the only place that translates the test data, and it chooses nothing. The checkpoints are deleted
-    then.
+    This is the only place that translates the test data, and it chooses nothing.
     """
     from dragoman.translation.translator import Translator
 
@@ -135,8 +141,7 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
     )
     test = list(read_lines(data.test_target))
     hypotheses = translator.translate(list(read_lines(data.test_source)), recipe.search)
-    with atomic_write(cell.folder / "test.hypotheses.txt") as new:
-        new.write_text("".join(f"{line}\n" for line in hypotheses), "utf-8", newline="\n")
+    write_lines(cell.folder / "test.hypotheses.txt", hypotheses)
     on_valid = bleu(translator.translate(valid_source, recipe.search), valid, suitable_tokenization(valid))
     on_test = bleu(hypotheses, test)
     paper = tokenised_bleu(hypotheses, test, row.pair.split("-")[1])
@@ -164,9 +169,7 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
         estimated_flops=estimated_flops(trained["minutes"] / 60, devices, sustained),
         counted_flops=counted_flops(recipe, run, sizes[1], trained["updates"]),
     )
-    with atomic_write(cell.folder / "result.json") as new:
-        new.write_text(json.dumps(asdict(result), indent=2) + "\n")
-    rmtree(run / "checkpoints", ignore_errors=True)
+    write_result(cell, result)
     return result
 
 
