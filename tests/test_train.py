@@ -424,7 +424,7 @@ def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_pa
     assert dragoman(1, command("straight"), messages) == 0
 
     def until_the_third_checkpoint_is_begun() -> None:
-        die_when(lambda path: path.endswith("step-00000015.new"))
+        die_when(lambda path: path.endswith("step-00000015.dragoman-new"))
         run_command(command("killed"), messages)
 
     assert worst([fork(until_the_third_checkpoint_is_begun)]) == signal.SIGKILL

@@ -21,6 +21,7 @@ from dragoman.system.errors import DragomanError, reason
 
 Arrays = dict[str, npt.NDArray[Any]]
 MANIFEST = "manifest.json"
+NEW, OLD = ".{}.dragoman-new", ".{}.dragoman-old"  # while a folder is replaced; users have no such names
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors without the file's name
 
 
@@ -44,8 +45,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         mode = new.stat().st_mode  # of the umask; safetensors writes with 0600
         yield new
         new.chmod(mode)
-        with new.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync(new)
         new.replace(path)
     except OSError as error:
         if error.filename == str(new) or (error.errno in DISK_FULL and not error.filename):
@@ -84,7 +84,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     it. An error leaves the old folder. Raises `DragomanError` if the disk is full or cannot be written to.
     """
     recover_interrupted_write(folder)
-    new, old = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
+    new, old = (folder.with_name(name.format(folder.name)) for name in (NEW, OLD))
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
@@ -136,7 +136,7 @@ def copy_folder(folder: Path, to: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Delete a folder atomically. If killed, the next `write_folder` deletes the rest of it."""
-    deleted = folder.with_name(folder.name + ".new")
+    deleted = folder.with_name(NEW.format(folder.name))
     shutil.rmtree(deleted, ignore_errors=True)
     folder.rename(deleted)
     shutil.rmtree(deleted)
@@ -144,7 +144,7 @@ def remove_folder(folder: Path) -> None:
 
 def recover_interrupted_write(folder: Path) -> None:
     """Complete or undo a `write_folder` that was killed."""
-    old = folder.with_name(folder.name + ".old")
+    old = folder.with_name(OLD.format(folder.name))
     if old.exists():
         if folder.exists():
             shutil.rmtree(old)
@@ -154,7 +154,7 @@ def recover_interrupted_write(folder: Path) -> None:
 
 def readable_folder(folder: Path) -> Path:
     """The folder, or its backup while `write_folder` replaces it. Changes nothing."""
-    old = folder.with_name(folder.name + ".old")
+    old = folder.with_name(OLD.format(folder.name))
     return old if old.is_dir() and not folder.exists() else folder
 
 

@@ -20,7 +20,7 @@ from dragoman.training.log import read_events
 from dragoman.training.world import World, unsharded_on_cpu
 
 # Of intact, invalid and partial checkpoints; other files are the user's.
-OWN_NAME = re.compile(r"(ruined-)?step-\d+(\.new|\.old)?")
+OWN_NAME = re.compile(r"(ruined-)?step-\d+|\.step-\d+\.dragoman-(new|old)")
 
 
 @dataclass(frozen=True)
