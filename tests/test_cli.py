@@ -461,6 +461,11 @@ REFUSED = [
         "none, and there is no such file.",
     ),
     (
+        ["train", "", "{0}/train.target", "--out", "{0}/x"],
+        "source is ., which is not a regular file: it is read several times.",
+    ),
+    (["doctor", "{0}/train.source", "/"], "target is /, which is not a regular file"),
+    (
         [
             "train",
             "--out",
