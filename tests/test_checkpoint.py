@@ -91,6 +91,21 @@ def test_folders_of_the_user_beside_a_folder_are_kept(tmp_path):
         check_folder(backup)
 
 
+def test_a_link_to_a_folder_is_replaced_and_the_folder_is_kept(tmp_path):
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    write_folder(elsewhere, write_text("mine"))
+    folder.symlink_to(elsewhere)
+    for text in ("one", "two"):
+        write_folder(folder, write_text(text))
+        assert (folder / "a.txt").read_text() == text
+    remove_folder(folder)
+    folder.symlink_to(elsewhere)
+    remove_folder(folder)
+    assert list(tmp_path.iterdir()) == [elsewhere]
+    check_folder(elsewhere)
+    assert (elsewhere / "a.txt").read_text() == "mine"
+
+
 def test_a_folder_is_copied_and_removed(tmp_path):
     folder, other = tmp_path / "model", tmp_path / "best"
     write_folder(folder, write_text("one"))

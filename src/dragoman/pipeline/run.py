@@ -81,9 +81,8 @@ def lock(out: Path) -> Iterator[None]:
         )
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    file_lock = FileLock(out / ".lock")
     try:
-        with file_lock.acquire(timeout=1):  # `dragoman runs` may hold it for a moment
+        with FileLock(out / ".lock").acquire(timeout=1):  # `dragoman runs` may hold it for a moment
             yield
     except Timeout as error:
         raise DragomanError(

@@ -81,17 +81,18 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a new folder, add a manifest of its files' hashes, and replace `folder` by it.
 
     If the process is killed, the old or the new folder is complete, or `recover_interrupted_write` restores
-    it. An error leaves the old folder. Raises `DragomanError` if the disk is full or cannot be written to.
+    it. An error leaves the old folder. A symbolic link is replaced, and what it points to is kept. Raises
+    `DragomanError` if the disk is full or cannot be written to.
     """
     recover_interrupted_write(folder)
     new, old = (folder.with_name(name.format(folder.name)) for name in (NEW, OLD))
-    shutil.rmtree(new, ignore_errors=True)
+    delete(new)
     new.mkdir(parents=True)
     try:
         write(new)
         complete_folder(new)
     except BaseException as error:
-        shutil.rmtree(new, ignore_errors=True)
+        delete(new)
         if isinstance(error, OSError | SafetensorError):
             raise DragomanError(
                 f"{folder} could not be written: {reason(error)}. What was written before it is complete; "
@@ -102,7 +103,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         folder.rename(old)
     new.rename(folder)
     sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    delete(old)
 
 
 def complete_folder(folder: Path) -> None:
@@ -127,29 +128,34 @@ def copy_folder(folder: Path, to: Path) -> None:
     check_folder(folder)
 
     def write(new: Path) -> None:
-        for path in folder.iterdir():
-            if path.name != MANIFEST:
-                shutil.copyfile(path, new / path.name)
+        for path in {*folder.iterdir()} - {folder / MANIFEST}:
+            shutil.copyfile(path, new / path.name)
 
     write_folder(to, write)
+
+
+def delete(folder: Path) -> None:
+    """Delete a folder, if it exists; of a symbolic link to one the link, not what it points to."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_folder(folder: Path) -> None:
     """Delete a folder atomically. If killed, the next `write_folder` deletes the rest of it."""
     deleted = folder.with_name(NEW.format(folder.name))
-    shutil.rmtree(deleted, ignore_errors=True)
+    delete(deleted)
     folder.rename(deleted)
-    shutil.rmtree(deleted)
+    delete(deleted)
 
 
 def recover_interrupted_write(folder: Path) -> None:
     """Complete or undo a `write_folder` that was killed."""
     old = folder.with_name(OLD.format(folder.name))
-    if old.exists():
-        if folder.exists():
-            shutil.rmtree(old)
-        else:
-            old.rename(folder)
+    if old.exists() and folder.exists():
+        delete(old)
+    elif old.exists():
+        old.rename(folder)
 
 
 def readable_folder(folder: Path) -> Path:
