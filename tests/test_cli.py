@@ -461,6 +461,19 @@ REFUSED = [
         "none, and there is no such file.",
     ),
     (
+        ["translate", "{0}/run", "--input", "{0}/test.source", "--output", "{0}/test.source"],
+        "test.source is what this command reads; give another file.",
+    ),
+    (
+        ["translate", "{0}/run", "--document", "{0}/test.source", "--output", "{0}/test.source"],
+        "test.source is what this command reads; give another file.",
+    ),
+    (
+        ["translate", "{0}/run", "--input", "{0}/test.source", "--output", "/dev/null"],
+        "--output /dev/null is not a regular file, and the translation of a file is written to one, to be "
+        "resumed. Leave --output out, and redirect the output: > FILE.",
+    ),
+    (
         ["train", "", "{0}/train.target", "--out", "{0}/x"],
         "source is ., which is not a regular file: it is read several times.",
     ),
