@@ -443,6 +443,7 @@ def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, ca
 
 
 EVALUATE = ["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target"]
+TRAIN = ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x"]
 REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
     (
@@ -654,6 +655,19 @@ REFUSED = [
     (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
     (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
     (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
+    (
+        [*TRAIN, "--sampled-copies", "3"],
+        "--sampled-copies belongs to --bpe-dropout or --sampling-alpha, and both are missing; give one of "
+        "them, or leave it out.",
+    ),
+    (
+        [*TRAIN, "--source-tokens", "char", "--character-coverage", "0.99"],
+        "--character-coverage is for bpe and unigram tokens, and those of this recipe are char; leave it",
+    ),
+    (
+        [*TRAIN, "--n-best", "3"],
+        "--n-best 3: only one translation of a test sentence is scored; leave it out, or add --mbr.",
+    ),
     (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
     (
         ["translate", "{0}/run", "--ban-words", "a", "--ban-words", "b"],
