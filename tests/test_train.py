@@ -346,10 +346,16 @@ def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_finished_run_resumes_only_with_its_best_model(tmp_path):
+def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0, label_smoothing=0.0)
     run(recipe, silent)
     later = replace(recipe, training=replace(recipe.training, updates=48))
+    result = (recipe.out / "result.json").read_text()
+    for damaged, message in (("{}", "lacks 'updates'"), (result[:-9], "is not JSON"), ("[]", "a wrong type")):
+        (recipe.out / "result.json").write_text(damaged)
+        with pytest.raises(DragomanError, match=rf"result\.json .*{message}.*not as a run writes it"):
+            run(later, silent)
+    (recipe.out / "result.json").write_text(result)
     (recipe.out / "best" / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(DragomanError, match=r"best/model\.safetensors"):
         run(later, silent)
