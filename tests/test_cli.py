@@ -1063,6 +1063,15 @@ def test_a_positional_argument_may_be_left_out(monkeypatch, capsysbinary, folder
     assert cli.COMMANDS["train"].parse([]) == {}
 
 
+def test_doctor_names_the_files_that_it_has_found(tmp_path, monkeypatch, capsysbinary):
+    for name in ("train.de.gz", "train.en.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(b"amber\nbirch\namber\n"))
+    status, _, err = call(monkeypatch, capsysbinary, "doctor", tmp_path)
+    files = f"{tmp_path / 'train.de.gz'} {tmp_path / 'train.en.gz'}"
+    assert status == 1
+    assert f"To write a corpus without such pairs: dragoman clean {files} --out DIR" in err
+
+
 def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary, tmp_path):
     for name, lines in (
         ("one", ["a first line", "another line"]),
