@@ -10,6 +10,8 @@ from torch import distributed, nn
 from dragoman.model import weights as checkpoint
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
+    NEW,
+    OLD,
     check_folder,
     copy_folder,
     readable_folder,
@@ -57,7 +59,8 @@ def test_an_error_while_writing_leaves_the_former_folder(tmp_path):
 
 @pytest.mark.parametrize("state", ["before", "between", "after"])
 def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
-    folder, new, old = tmp_path / "model", tmp_path / "model.new", tmp_path / "model.old"
+    folder = tmp_path / "model"
+    new, old = (tmp_path / name.format("model") for name in (NEW, OLD))
     write_folder(folder, write_text("one"))
     write_folder(new, write_text("two"))
     if state != "before":
@@ -74,11 +77,41 @@ def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
     assert (folder / "a.txt").read_text() == "three"
 
 
+def test_folders_of_the_user_beside_a_folder_are_kept(tmp_path):
+    backups = [tmp_path / f"model{ending}" for ending in (".old", ".new", ".bak", "~")]
+    for backup in backups:
+        write_folder(backup, write_text("mine"))
+    for text in ("one", "two"):
+        write_folder(tmp_path / "model", write_text(text))
+        recover_interrupted_write(tmp_path / "model")
+    remove_folder(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    assert sorted(tmp_path.iterdir()) == sorted(backups)
+    for backup in backups:
+        check_folder(backup)
+
+
+def test_a_link_to_a_folder_is_replaced_and_the_folder_is_kept(tmp_path):
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    write_folder(elsewhere, write_text("mine"))
+    folder.symlink_to(elsewhere)
+    for text in ("one", "two"):
+        write_folder(folder, write_text(text))
+        assert (folder / "a.txt").read_text() == text
+    remove_folder(folder)
+    folder.symlink_to(elsewhere)
+    remove_folder(folder)
+    assert list(tmp_path.iterdir()) == [elsewhere]
+    check_folder(elsewhere)
+    assert (elsewhere / "a.txt").read_text() == "mine"
+
+
 def test_a_folder_is_copied_and_removed(tmp_path):
     folder, other = tmp_path / "model", tmp_path / "best"
     write_folder(folder, write_text("one"))
-    (tmp_path / "best.new").mkdir()
-    (tmp_path / "best.new" / "left").touch()  # by a process that was killed
+    left = tmp_path / NEW.format("best")
+    left.mkdir()
+    (left / "left").touch()  # by a process that was killed
     copy_folder(folder, other)
     check_folder(other)
     assert {path.name: path.read_bytes() for path in other.iterdir()} == {

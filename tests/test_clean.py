@@ -115,6 +115,15 @@ def test_each_problem_is_removed_with_its_line_and_reason(dirty, tmp_path):
         assert left == b"".join(line for n, line in enumerate(lines, 1) if n not in expected)
 
 
+def test_a_byte_order_mark_of_the_test_data_hides_no_overlap(dirty, tmp_path):
+    files, _, (test_source, test_target) = dirty
+    pairs = clean_corpus()
+    for path, line in zip((*test_source, *test_target), pairs[25], strict=True):
+        path.write_text(f"\ufeff{line}\n", "utf-8")
+    _, removed, _ = cleaned(files, tmp_path / "out", (test_source, test_target), near_duplicates=False)
+    assert [record["line"] for record in removed if "overlap" in record["reasons"]] == [26]
+
+
 def test_doctor_finds_nothing_in_what_is_left(dirty, tmp_path):
     files, _, (test_source, test_target) = dirty
     cleaned(files, tmp_path / "out", (test_source, test_target))

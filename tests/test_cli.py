@@ -443,6 +443,7 @@ def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, ca
 
 
 EVALUATE = ["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target"]
+TRAIN = ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x"]
 REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
     (
@@ -460,6 +461,24 @@ REFUSED = [
         ["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"],
         "none, and there is no such file.",
     ),
+    (
+        ["translate", "{0}/run", "--input", "{0}/test.source", "--output", "{0}/test.source"],
+        "test.source is what this command reads; give another file.",
+    ),
+    (
+        ["translate", "{0}/run", "--document", "{0}/test.source", "--output", "{0}/test.source"],
+        "test.source is what this command reads; give another file.",
+    ),
+    (
+        ["translate", "{0}/run", "--input", "{0}/test.source", "--output", "/dev/null"],
+        "--output /dev/null is not a regular file, and the translation of a file is written to one, to be "
+        "resumed. Leave --output out, and redirect the output: > FILE.",
+    ),
+    (
+        ["train", "", "{0}/train.target", "--out", "{0}/x"],
+        "source is ., which is not a regular file: it is read several times.",
+    ),
+    (["doctor", "{0}/train.source", "/"], "target is /, which is not a regular file"),
     (
         [
             "train",
@@ -636,6 +655,19 @@ REFUSED = [
     (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
     (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
     (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
+    (
+        [*TRAIN, "--sampled-copies", "3"],
+        "--sampled-copies belongs to --bpe-dropout or --sampling-alpha, and both are missing; give one of "
+        "them, or leave it out.",
+    ),
+    (
+        [*TRAIN, "--source-tokens", "char", "--character-coverage", "0.99"],
+        "--character-coverage is for bpe and unigram tokens, and those of this recipe are char; leave it",
+    ),
+    (
+        [*TRAIN, "--n-best", "3"],
+        "--n-best 3: only one translation of a test sentence is scored; leave it out, or add --mbr.",
+    ),
     (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
     (
         ["translate", "{0}/run", "--ban-words", "a", "--ban-words", "b"],
@@ -1029,6 +1061,15 @@ def test_a_positional_argument_may_be_left_out(monkeypatch, capsysbinary, folder
     assert "There is no run in runs:" in call(monkeypatch, capsysbinary, "runs")[2]
     assert "run" in call(monkeypatch, capsysbinary, "runs", ".")[1]
     assert cli.COMMANDS["train"].parse([]) == {}
+
+
+def test_doctor_names_the_files_that_it_has_found(tmp_path, monkeypatch, capsysbinary):
+    for name in ("train.de.gz", "train.en.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(b"amber\nbirch\namber\n"))
+    status, _, err = call(monkeypatch, capsysbinary, "doctor", tmp_path)
+    files = f"{tmp_path / 'train.de.gz'} {tmp_path / 'train.en.gz'}"
+    assert status == 1
+    assert f"To write a corpus without such pairs: dragoman clean {files} --out DIR" in err
 
 
 def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary, tmp_path):

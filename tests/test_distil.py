@@ -12,6 +12,7 @@ import torch
 
 from dragoman import Translator
 from dragoman.cli import main as cli
+from dragoman.cli.distil import plan
 from dragoman.evaluation.nearest import nearest
 from dragoman.model.costs import count_parameters, multiply_adds_per_target_token
 from dragoman.model.settings import PRESETS, ModelSettings
@@ -172,6 +173,15 @@ def test_the_students_scores_stand_beside_its_teachers(trained, teacher, text, t
     assert f"The student's folder is {tmp_path / 'teacher-tiny'}; --out names another one." in said
     assert "Test: BLEU = " in said
     assert "The teacher's test: BLEU = 12.34" in said
+
+
+@pytest.mark.parametrize(("folder", "run"), [("", "."), ("model", "..")])
+def test_the_students_folder_is_beside_a_teacher_in_the_current_folder(
+    folder, run, teacher, text, monkeypatch
+):
+    monkeypatch.chdir(teacher / folder)
+    _, recipe = plan({"run": Path(run), "text": text[0]})
+    assert recipe.out == teacher.with_name("run-student").resolve()
 
 
 @pytest.mark.parametrize(("preset", "teacher"), [*product(SCALED, ("tiny", "small", "base", "big", "rnn"))])

@@ -121,6 +121,19 @@ def test_overlap_with_other_data_is_found_on_each_side(corpus, tmp_path):
     assert findings["Pairs whose target is in the test data too"].lines == [4]
 
 
+def test_a_byte_order_mark_hides_no_finding(corpus, tmp_path):
+    source, target, found = corpus
+    copied, _, *rest = source
+    source, test = ["Berlin", "Berlin", copied, *rest], [f"\ufeff{copied}", "something else"]
+    target = ["\ufeffBerlin", "Berlin", *target[1:]]
+    (tmp_path / "test.en").write_text("\n".join(test) + "\n", "utf-8")
+    (tmp_path / "test.de").write_text("etwas\nanderes\n")
+    findings = found(source, target, {"test": (tmp_path / "test.en", tmp_path / "test.de")})
+    assert findings["Pairs whose source equals their target"].lines == [1, 2]
+    assert findings["Duplicates of earlier pairs"].lines == [2]
+    assert findings["Pairs whose source is in the test data too"].lines == [3]
+
+
 def test_a_finding_shows_at_most_five_lines(corpus):
     source, target, found = corpus
     source[:9] = [""] * 9

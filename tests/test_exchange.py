@@ -168,17 +168,6 @@ def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monk
         assert not (tmp_path / "there").exists()
 
 
-def test_existing_files_in_the_output_folders_place_are_not_changed(run, tmp_path, monkeypatch, capsysbinary):
-    (tmp_path / "there.old").mkdir()
-    (tmp_path / "there.old" / "mine").touch()
-    status, _, err = call(
-        monkeypatch, capsysbinary, "export", run, "--to", "onnx", "--out", tmp_path / "there"
-    )
-    assert status == 2
-    assert "there.old exists already" in err
-    assert (tmp_path / "there.old" / "mine").exists()
-
-
 def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysbinary):
     torch.save(
         {"args": argparse.Namespace(arch="transformer", dropout="much"), "model": {"weight": torch.ones(2)}},

@@ -1,18 +1,25 @@
 """What the machine leaves to a process."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
+from dragoman.system import processors
+from dragoman.system.errors import DragomanError
 from dragoman.system.processors import (
     MAX_SPINS,
     allowed_processors,
     configure_threads,
     granted_processors,
+    map_in_processes,
     usable_cores,
 )
+from tests.conftest import MOST_SECONDS
 
 OPENMP = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
 
@@ -77,3 +84,42 @@ def test_a_command_says_so_before_pytorch_is_there():
     code = "import os, sys; from dragoman.cli import main as cli; sys.argv = ['dragoman', 'runs', '--help']\n"
     code += "try: cli.main()\nfinally: assert 'torch' not in sys.modules and 'GOMP_SPINCOUNT' in os.environ"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def end_if(is_killed):
+    """What a worker does."""
+    if is_killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_the_system_kills_is_told_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(processors, "granted_processors", lambda: 2)
+    with pytest.raises(DragomanError, match="One of 2 processes that read the text was killed, .* memory is"):
+        map_in_processes(end_if, [False, True])
+
+
+def write_and_wait(path):
+    """What a worker does that is still at work long after a test has ended."""
+    with Path(path).open("w", buffering=1) as told:
+        told.write("begun\n")
+        time.sleep(MOST_SECONDS)
+        told.write("late\n")
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path):
+    path = tmp_path / "told"
+    os.mkfifo(path)
+    program = (
+        "from dragoman.system import processors\n"
+        "from tests.test_machine import write_and_wait\n"
+        "processors.granted_processors = lambda: 2\n"
+        f"processors.map_in_processes(write_and_wait, [{str(path)!r}] * 2)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[1], stderr=subprocess.DEVNULL
+    )
+    with path.open() as told:
+        assert [told.readline(), told.readline()] == ["begun\n"] * 2
+        parent.kill()
+        parent.wait()
+        assert told.read() == "", "all writers have ended, and none has written more"

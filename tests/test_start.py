@@ -15,6 +15,7 @@ import pytest
 from dragoman.cli.start import say_result
 from dragoman.cli.train import default_folder
 from dragoman.model.loss import perplexity
+from dragoman.system.errors import DragomanError
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import start, worst
 from tests.test_cli import call
@@ -37,6 +38,9 @@ def test_the_perplexity_of_a_diverged_model_is_short(tmp_path, capsys):
     (tmp_path / "result.json").write_text(json.dumps(result))
     say_result(tmp_path)
     assert capsys.readouterr().err == "Validation: BLEU 0.00 (greedy), perplexity 1.014e+304.\n"
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(DragomanError, match="lacks 'validation'; it is not as a run writes it"):
+        say_result(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -346,10 +346,16 @@ def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_finished_run_resumes_only_with_its_best_model(tmp_path):
+def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0, label_smoothing=0.0)
     run(recipe, silent)
     later = replace(recipe, training=replace(recipe.training, updates=48))
+    result = (recipe.out / "result.json").read_text()
+    for damaged, message in (("{}", "lacks 'updates'"), (result[:-9], "is not JSON"), ("[]", "a wrong type")):
+        (recipe.out / "result.json").write_text(damaged)
+        with pytest.raises(DragomanError, match=rf"result\.json .*{message}.*not as a run writes it"):
+            run(later, silent)
+    (recipe.out / "result.json").write_text(result)
     (recipe.out / "best" / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(DragomanError, match=r"best/model\.safetensors"):
         run(later, silent)
@@ -424,7 +430,7 @@ def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_pa
     assert dragoman(1, command("straight"), messages) == 0
 
     def until_the_third_checkpoint_is_begun() -> None:
-        die_when(lambda path: path.endswith("step-00000015.new"))
+        die_when(lambda path: path.endswith("step-00000015.dragoman-new"))
         run_command(command("killed"), messages)
 
     assert worst([fork(until_the_third_checkpoint_is_begun)]) == signal.SIGKILL
@@ -702,15 +708,31 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path):
         run(recipe, silent)
 
 
-def test_other_peoples_files_are_not_replaced(tmp_path):
+@pytest.mark.parametrize("name", ["data/mine.txt", "best/mine.txt", "result.json", "test.hypotheses.txt"])
+def test_other_peoples_files_are_not_replaced(tmp_path, name):
     recipe = small_recipe(tmp_path, tmp_path)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "mine.txt").write_text("precious")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("precious")
+    taken = name.partition("/")[0]
     with pytest.raises(
-        DragomanError, match="is not a run, and it has data, which a run would damage; choose another --out"
+        DragomanError,
+        match=f"is not a run, and it has {taken}, which a run would damage; choose another --out",
     ):
         run(recipe, silent)
-    assert (tmp_path / "data" / "mine.txt").read_text() == "precious"
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_run_whose_recipe_is_lost_is_not_begun_again(prepared, tmp_path):
+    recipe, data = prepared
+    stop_at(4, recipe, data)
+    manifest = (recipe.out / "data" / "manifest.json").read_bytes()
+    (tmp_path / "train.source").write_text("a b c\nb c d\nc d e\n")
+    (tmp_path / "train.target").write_text("c b a\nd c b\ne d c\n")
+    with pytest.raises(
+        DragomanError, match="it has data, model, checkpoints, .* A run has a recipe.toml, which is missing"
+    ):
+        run(recipe, silent)
+    assert (recipe.out / "data" / "manifest.json").read_bytes() == manifest
 
 
 def test_validation_data_without_a_pair_is_refused(tmp_path):

@@ -71,7 +71,8 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     asked.search.refuse_contradictions(given)
     teachers = asked.run, *asked.ensemble
     distillation = Distillation(teachers, asked.text, asked.references, asked.search, asked.teacher_precision)
-    out = asked.out or asked.run.with_name(f"{asked.run.resolve().name}-{asked.preset}")
+    run = asked.run.resolve() if asked.run.name in ("", "..") else asked.run  # these have no sibling
+    out = asked.out or run.with_name(f"{run.resolve().name}-{asked.preset}")
     if asked.out is None:
         say(f"The student's folder is {out}; --out names another one.")
     recipe = student_recipe(asked.run, asked.text, out, asked.preset)

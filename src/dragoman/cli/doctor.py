@@ -46,8 +46,13 @@ def doctor(given: Given) -> None:
     else:
         table, origin, texts = read_files(files, given)
         data, given = overlay(Recipe(), table, origin).data, given | texts
-    data = settings_from(DataSettings, given, data)
-    if print_findings(data):
+    from dragoman.text.datasets import resolve_dataset
+
+    data = resolve_dataset(settings_from(DataSettings, given, data), say)
+    is_found = print_findings(data)
+    # clean takes the names that files have; train adds .gz or .zst to one that is not there.
+    data = data if data.corpus else resolve_paths(data)
+    if is_found:
         corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
         say(f"To write a corpus without such pairs: dragoman clean {corpus} --out DIR")
         sys.exit(1)

@@ -197,10 +197,8 @@ def refuse_contradictions(asked: Export) -> None:
 
 def refuse_existing(out: Path) -> None:
     """Raise `DragomanError` if there is something already."""
-    temporary = (out.with_name(f"{out.name}.old"), out.with_name(f"{out.name}.new"))  # made while writing
-    for path in (out, *temporary):
-        if path.exists() and not (path == out and out.is_dir() and not any(out.iterdir())):
-            raise DragomanError(f"{path} exists already; choose another --out, or delete it.")
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise DragomanError(f"{out} exists already; choose another --out, or delete it.")
 
 
 def sample_sentences(path: Path) -> list[str]:

@@ -47,13 +47,19 @@ def start(given: Given) -> None:
 
 
 def say_result(out: Path) -> None:
-    """Say how good the trained model is: its scores on the test data, or those of validation."""
-    result = json.loads((out / "result.json").read_text("utf-8"))
-    for score in result.get("test", []):
-        say(f"Test: {score['name']} {score['value']:.2f} ({score['signature']}).")
-    if "test" not in result:
-        scores = result["validation"]
-        say(f"Validation: BLEU {scores['bleu']:.2f} (greedy), perplexity {scores['perplexity']:.4g}.")
+    """Say how good the trained model is: its scores on the test data, or those of validation.
+
+    Raises `DragomanError` if its result.json is damaged.
+    """
+    from dragoman.pipeline.runs import damage_named
+
+    with damage_named(out / "result.json"):
+        result = json.loads((out / "result.json").read_text("utf-8"))
+        for score in result.get("test", []):
+            say(f"Test: {score['name']} {score['value']:.2f} ({score['signature']}).")
+        if "test" not in result:
+            scores = result["validation"]
+            say(f"Validation: BLEU {scores['bleu']:.2f} (greedy), perplexity {scores['perplexity']:.4g}.")
 
 
 COMMAND = Command(

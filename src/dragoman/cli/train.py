@@ -42,7 +42,8 @@ def train(given: Given) -> None:
 def recipe_of(given: Given) -> Recipe:
     """The recipe that the arguments ask for. Without a recipe, the run's folder is named after the texts.
 
-    Raises `DragomanError` as `read_files`, `complete_recipe`, `check_architecture` and `refuse_weight_alone`.
+    Raises `DragomanError` as `read_files`, `complete_recipe`, `check_architecture` and
+    `refuse_without_effect`.
     """
     table, origin, texts = read_files(given.pop("files", ()), given)
     given |= texts
@@ -56,9 +57,31 @@ def recipe_of(given: Given) -> Recipe:
     check_symbols(recipe.tokenizer.symbols)
     check_architecture(recipe.model)
     refuse_ignored(recipe.model, set(given))
-    refuse_weight_alone(recipe, given)
+    refuse_without_effect(recipe, given)
     recipe.search.refuse_contradictions(given)
     return recipe
+
+
+def refuse_without_effect(recipe: Recipe, given: Given) -> None:
+    """Raise `DragomanError` for options that change nothing in this recipe."""
+    refuse_weight_alone(recipe, given)
+    tokenizer, search = recipe.tokenizer, recipe.search
+    if "sampled_copies" in given and not (tokenizer.bpe_dropout or tokenizer.sampling_alpha):
+        raise DragomanError(
+            "--sampled-copies belongs to --bpe-dropout or --sampling-alpha, and both are missing; give one "
+            "of them, or leave it out."
+        )
+    kinds = {tokenizer.source_tokens, tokenizer.target_tokens or tokenizer.source_tokens}
+    if "character_coverage" in given and not kinds & {"bpe", "unigram"}:
+        raise DragomanError(
+            "--character-coverage is for bpe and unigram tokens, and those of this recipe are "
+            f"{', '.join(sorted(kinds))}; leave it out."
+        )
+    if given.get("n_best", 1) > 1 and not search.mbr:
+        raise DragomanError(
+            f"--n-best {search.n_best}: only one translation of a test sentence is scored; leave it out, or "
+            "add --mbr."
+        )
 
 
 def refuse_weight_alone(recipe: Recipe, given: Given) -> None:

@@ -141,6 +141,18 @@ def refuse_contradictions(asked: Translate) -> None:
         raise DragomanError(
             "--output needs --input: only a file can be resumed. Without --input redirect the output: > FILE."
         )
+    if asked.output is not None:
+        refuse_output(asked.output, asked.input, asked.document)
+
+
+def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:
+    """Raise `DragomanError` for an output that is the input, or that the translation of a text cannot be."""
+    refuse_replacing("--output", out, *filter(None, (text, document)))
+    if text is not None and out.exists() and not out.is_file():
+        raise DragomanError(
+            f"--output {out} is not a regular file, and the translation of a file is written to one, to be "
+            "resumed. Leave --output out, and redirect the output: > FILE."
+        )
 
 
 # ---- input
@@ -263,7 +275,6 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
     if out is None:
         sys.stdout.buffer.write(translated)
         return
-    refuse_replacing("--output", out, path)
     with atomic_write(out) as new:
         new.write_bytes(translated)
 

@@ -227,5 +227,8 @@ def say_teacher_scores(teacher: Path, recipe: Recipe, say: Say) -> None:
     """Say the teacher's scores on the test pairs, if these are the student's too."""
     result = teacher / "result.json"
     if recipe.data.test_source == teacher / "data" / "test.source.txt" and result.exists():
-        for score in json.loads(result.read_text("utf-8")).get("test", []):
-            say(f"The teacher's test: {score['name']} = {score['value']:.2f}")
+        from dragoman.pipeline.runs import damage_named
+
+        with damage_named(result):
+            for score in json.loads(result.read_text("utf-8")).get("test", []):
+                say(f"The teacher's test: {score['name']} = {score['value']:.2f}")

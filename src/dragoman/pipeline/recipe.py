@@ -123,7 +123,7 @@ def resolve_paths(data: DataSettings) -> DataSettings:
     """
     paths: dict[str, Any] = dict(data.files)
     for name, path in paths.items():
-        files = (path.with_name(f"{path.name}{ending}") for ending in ("", ".gz", ".zst"))
+        files = (Path(f"{path}{ending}") for ending in ("", ".gz", ".zst"))
         paths[name] = next(filter(Path.is_file, files), None)
         if paths[name] is None:
             why = "which is not a regular file: it is read several times"

@@ -142,9 +142,13 @@ def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
 def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
     """Make a finished run an unfinished one, if the recipe leaves something to do.
 
-    Raises `DragomanError` if it cannot resume.
+    Raises `DragomanError` if it cannot resume, or if its result.json is damaged.
     """
-    result = json.loads((out / "result.json").read_text())
+    from dragoman.pipeline.runs import damage_named
+
+    with damage_named(out / "result.json"):
+        result = json.loads((out / "result.json").read_text("utf-8"))
+        updates, kept = int(result["updates"]), kept_model(result)
     checkpoint = newest_intact(out, silent)
     if checkpoint is None:
         raise DragomanError(
@@ -152,14 +156,14 @@ def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
             "--out."
         )
     # A damaged newest checkpoint does not change the end.
-    end = replace(read_state(checkpoint), step=result["updates"])
+    end = replace(read_state(checkpoint), step=updates)
     if is_finished(end, recipe.training, make_schedule(recipe)):
         say(
             f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "
             "--patience, or --patience 0."
         )
         return False
-    if kept_model(result) != "best":
+    if kept != "best":
         if not (out / "best").exists():
             raise DragomanError(
                 f"{out} is finished and the model in {out / 'best'} is missing, so it cannot be resumed; "

@@ -71,19 +71,18 @@ def lock(out: Path) -> Iterator[None]:
     Raises `DragomanError` if another process has locked it, or if it is not a run and has files that a run
     would damage.
     """
-    is_run = (out / "recipe.toml").exists() or (out / "data" / "train" / "corpus.json").exists()
-    names = ("data", "model", "model.toml", "checkpoints", "log.jsonl")
-    taken = [name for name in names if (out / name).exists()]
-    if taken and not is_run:
+    names = ("data", "model", "model.toml", "best", "checkpoints", "log.jsonl", "result.json")
+    taken = [name for name in (*names, "test.hypotheses.txt") if (out / name).exists()]
+    is_prepared = taken == ["data"] and (out / "data" / "train" / "corpus.json").exists()
+    if taken and not is_prepared and not (out / "recipe.toml").exists():
         raise DragomanError(
             f"{out} is not a run, and it has {', '.join(taken)}, which a run would damage; choose another "
-            "--out."
+            "--out. A run has a recipe.toml, which is missing there."
         )
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    file_lock = FileLock(out / ".lock")
     try:
-        with file_lock.acquire(timeout=1):  # `dragoman runs` may hold it for a moment
+        with FileLock(out / ".lock").acquire(timeout=1):  # `dragoman runs` may hold it for a moment
             yield
     except Timeout as error:
         raise DragomanError(

@@ -21,6 +21,7 @@ from dragoman.system.errors import DragomanError, reason
 
 Arrays = dict[str, npt.NDArray[Any]]
 MANIFEST = "manifest.json"
+NEW, OLD = ".{}.dragoman-new", ".{}.dragoman-old"  # while a folder is replaced; users have no such names
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors without the file's name
 
 
@@ -44,8 +45,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         mode = new.stat().st_mode  # of the umask; safetensors writes with 0600
         yield new
         new.chmod(mode)
-        with new.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync(new)
         new.replace(path)
     except OSError as error:
         if error.filename == str(new) or (error.errno in DISK_FULL and not error.filename):
@@ -81,17 +81,18 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a new folder, add a manifest of its files' hashes, and replace `folder` by it.
 
     If the process is killed, the old or the new folder is complete, or `recover_interrupted_write` restores
-    it. An error leaves the old folder. Raises `DragomanError` if the disk is full or cannot be written to.
+    it. An error leaves the old folder. A symbolic link is replaced, and what it points to is kept. Raises
+    `DragomanError` if the disk is full or cannot be written to.
     """
     recover_interrupted_write(folder)
-    new, old = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
-    shutil.rmtree(new, ignore_errors=True)
+    new, old = (folder.with_name(name.format(folder.name)) for name in (NEW, OLD))
+    delete(new)
     new.mkdir(parents=True)
     try:
         write(new)
         complete_folder(new)
     except BaseException as error:
-        shutil.rmtree(new, ignore_errors=True)
+        delete(new)
         if isinstance(error, OSError | SafetensorError):
             raise DragomanError(
                 f"{folder} could not be written: {reason(error)}. What was written before it is complete; "
@@ -102,7 +103,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         folder.rename(old)
     new.rename(folder)
     sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    delete(old)
 
 
 def complete_folder(folder: Path) -> None:
@@ -127,34 +128,39 @@ def copy_folder(folder: Path, to: Path) -> None:
     check_folder(folder)
 
     def write(new: Path) -> None:
-        for path in folder.iterdir():
-            if path.name != MANIFEST:
-                shutil.copyfile(path, new / path.name)
+        for path in {*folder.iterdir()} - {folder / MANIFEST}:
+            shutil.copyfile(path, new / path.name)
 
     write_folder(to, write)
 
 
+def delete(folder: Path) -> None:
+    """Delete a folder, if it exists; of a symbolic link to one the link, not what it points to."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def remove_folder(folder: Path) -> None:
     """Delete a folder atomically. If killed, the next `write_folder` deletes the rest of it."""
-    deleted = folder.with_name(folder.name + ".new")
-    shutil.rmtree(deleted, ignore_errors=True)
+    deleted = folder.with_name(NEW.format(folder.name))
+    delete(deleted)
     folder.rename(deleted)
-    shutil.rmtree(deleted)
+    delete(deleted)
 
 
 def recover_interrupted_write(folder: Path) -> None:
     """Complete or undo a `write_folder` that was killed."""
-    old = folder.with_name(folder.name + ".old")
-    if old.exists():
-        if folder.exists():
-            shutil.rmtree(old)
-        else:
-            old.rename(folder)
+    old = folder.with_name(OLD.format(folder.name))
+    if old.exists() and folder.exists():
+        delete(old)
+    elif old.exists():
+        old.rename(folder)
 
 
 def readable_folder(folder: Path) -> Path:
     """The folder, or its backup while `write_folder` replaces it. Changes nothing."""
-    old = folder.with_name(folder.name + ".old")
+    old = folder.with_name(OLD.format(folder.name))
     return old if old.is_dir() and not folder.exists() else folder
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from dragoman.system.errors import DragomanError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 MAX_SPINS = 10_000  # of a thread that waits for another, before it sleeps
@@ -70,14 +72,41 @@ def configure_threads(root: Path = Path("/")) -> None:
 
 
 def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The function's results for the items, from as many processes as there are processors."""
+    """The function's results for the items, from as many processes as there are processors.
+
+    Raises `DragomanError` if one of them is killed.
+    """
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     workers = min(len(items), granted_processors())
     if workers == 1:
         return [function(item) for item in items]
-    # The default handler lets a worker that is interrupted end without a traceback.
-    interrupt = signal.signal, (signal.SIGINT, signal.SIG_DFL)
-    with ProcessPoolExecutor(workers, get_context("spawn"), *interrupt) as pool:
-        return list(pool.map(function, items))
+    try:
+        with ProcessPoolExecutor(workers, get_context("spawn"), begin_worker) as pool:
+            return list(pool.map(function, items))
+    except BrokenProcessPool as error:
+        raise DragomanError(
+            f"One of {workers} processes that read the text was killed, as the system does when memory is "
+            "short. Run the same command with fewer processors (taskset -c 0), or with more memory."
+        ) from error
+
+
+def begin_worker() -> None:
+    """Let this process end with the one that started it, also if that is killed, and at once if interrupted.
+
+    Otherwise it would wait for work for ever, and could still write to the folder of the next run.
+    """
+    from multiprocessing import parent_process
+    from threading import Thread
+
+    parent = parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # without a traceback
+    Thread(target=end_with_parent, daemon=True).start()

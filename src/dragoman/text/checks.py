@@ -3,11 +3,13 @@
 import math
 import re
 import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.text.lines import line_hash
+from dragoman.text.lines import line_hash, raw_lines
 
 Pair = tuple[str, str]
 Hashes = npt.NDArray[np.uint64]
@@ -41,6 +43,16 @@ NEAR_FORMS = NearForms()
 def decode_lossy(raw: bytes) -> str:
     """A line without its LF or CRLF; bytes that are not UTF-8 become U+FFFD."""
     return raw.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
+
+
+def lossy_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, each by `decode_lossy`, without a byte order mark.
+
+    Raises `DragomanError` where `raw_lines` does.
+    """
+    for number, raw in enumerate(raw_lines(path)):
+        line = decode_lossy(raw)
+        yield line if number else line.removeprefix("\ufeff")
 
 
 def is_text(raw: bytes) -> bool:

@@ -33,6 +33,7 @@ from dragoman.text.checks import (
     is_text,
     later_occurrences,
     log_length_ratio,
+    lossy_lines,
     near_form,
     near_hash,
     pair_hash,
@@ -94,8 +95,7 @@ class PairChecks:
             for code in (languages.source, languages.target)
         ]
         self.others = [
-            {self.overlap_hash(decode_lossy(raw)) for path in paths for raw in raw_lines(path)}
-            for paths in others
+            {self.overlap_hash(line) for path in paths for line in lossy_lines(path)} for paths in others
         ]
 
     def overlap_hash(self, line: str) -> int:

@@ -25,6 +25,7 @@ from dragoman.text.checks import (
     is_text,
     later_occurrences,
     log_length_ratio,
+    lossy_lines,
     near_hash,
     pair_hash,
 )
@@ -175,8 +176,7 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
 
 def decoded_pairs(source: Path, target: Path) -> Iterator[Pair]:
     """Yield line n of both files as a pair, up to the end of the shorter file."""
-    raw_pairs = zip(raw_lines(source), raw_lines(target), strict=False)
-    return ((decode_lossy(source_line), decode_lossy(target_line)) for source_line, target_line in raw_pairs)
+    return zip(lossy_lines(source), lossy_lines(target), strict=False)
 
 
 def check_pairs(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
@@ -272,13 +272,13 @@ def check_overlap(source: Path, target: Path, others: dict[str, tuple[Path, Path
     findings = []
     for name, files in others.items():
         for kind, path, other in zip(("source", "target"), (source, target), files, strict=True):
-            hashes = {line_hash(decode_lossy(raw)) for raw in raw_lines(other)}
+            hashes = set(map(line_hash, lossy_lines(other)))
             found = Finding(
                 f"Pairs whose {kind} is in the {name} data too",
                 f"Scores of {name} would be too good; --drop-overlap leaves out sources.",
             )
-            for number, raw in enumerate(raw_lines(path), 1):
-                if (text := decode_lossy(raw)).strip() and line_hash(text) in hashes:
+            for number, text in enumerate(lossy_lines(path), 1):
+                if text.strip() and line_hash(text) in hashes:
                     found.add(number)
             findings.append(found)
     return findings

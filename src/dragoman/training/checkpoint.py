@@ -20,7 +20,7 @@ from dragoman.training.log import read_events
 from dragoman.training.world import World, unsharded_on_cpu
 
 # Of intact, invalid and partial checkpoints; other files are the user's.
-OWN_NAME = re.compile(r"(ruined-)?step-\d+(\.new|\.old)?")
+OWN_NAME = re.compile(r"(ruined-)?step-\d+|\.step-\d+\.dragoman-(new|old)")
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,8 @@ def refuse_lost_checkpoints(folder: Path) -> None:
 def read_state(path: Path) -> TrainingState:
     """The state of a checkpoint; `rate_backoff` was called `pace` before version 0.1."""
     values = json.loads((path / "place.json").read_text())
-    return TrainingState(
-        **{"rate_backoff" if name == "pace" else name: value for name, value in values.items()}
-    )
+    named = {"rate_backoff" if name == "pace" else name: value for name, value in values.items()}
+    return TrainingState(**named)
 
 
 def average_checkpoints(
