@@ -10,6 +10,7 @@ import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -310,6 +311,34 @@ def test_a_broken_body_gets_an_error_and_the_next_request_is_served(client, path
     assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/translate", r'{"q": "\ud800 amber", "source": "en", "target": "de"}'),
+        ("/translate", r'{"q": "amber", "source": "en", "target": "de", "format": "\udfff"}'),
+        ("/v2/translate", r'{"text": ["\ud800 amber"], "target_lang": "de"}'),
+        ("/detect", r'{"q": "\ud800"}'),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused(client, path, body):
+    for kind in ("application/json", "text/plain"):
+        answer = client.post(path, content=body, headers={"content-type": kind})
+        assert answer.status_code == 400
+        assert "surrogate" in answer.text
+    name = body.split('"')[1]
+    form = f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n\\ud800\r\n--x--\r\n'
+    kind = "multipart/form-data; boundary=x; charset=unicode_escape"
+    answer = client.post(path, content=form, headers={"content-type": kind})
+    assert answer.status_code == 400
+    assert "surrogate" in answer.text
+
+
+def test_a_byte_order_mark_begins_no_text(client):
+    body = b'\xef\xbb\xbf{"q": "amber", "source": "en", "target": "de"}'
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 200
+
+
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(client):
     answer = client.post(V1, content=b"x" * 1_000_001)
     assert answer.status_code == 413
@@ -446,6 +475,12 @@ def test_keys_are_needed_and_only_their_hashes_are_kept(run, tmp_path):
             given = {"q": "amber", "source": "en", "target": "de", "api_key": other}
             assert client.post("/translate", json=given).status_code == 200
             assert client.post("/translate", data=given).status_code == 200
+            for body in (json.dumps(given), urlencode(given)):  # without the type of its content
+                assert client.post("/translate", content=body).status_code == 200
+            deepl = {"text": ["amber"], "target_lang": "de", "auth_key": other}
+            assert client.post("/v2/translate", json=deepl).status_code == 200
+            answer = client.post("/translate", content=r'{"q": "amber", "api_key": "\ud800"}')
+            assert answer.status_code == 403
             headers = {"Authorization": f"DeepL-Auth-Key {key}"}
             assert client.get("/v2/usage", headers=headers).status_code == 200
 
