@@ -405,6 +405,10 @@ def test_what_takes_too_long_is_stopped(run):
         answer = client.post(V1, json=endless())
         assert answer.status_code == 504
         assert "The request took more than 0.5 seconds" in answer.json()["error"]["message"]
+        # PyTorch searches with groups, and says nothing before the end: no piece is sent until then.
+        silent = endless() | {"groups": 2}
+        events = read_events(client.post("/v1/translate/stream", json=silent).text)
+        assert [(name, data["error"]["code"]) for name, data in events] == [("error", "deadline_passed")]
         wait_until_idle(client)
 
 

@@ -255,8 +255,8 @@ class Service:
                 yield "", []
                 for future, sentence, own in zip(futures, prepared, progress, strict=True):
                     if not sentence.needs_alignment and len(sentence.sources) == 1:
-                        async for text in growing(future, partial(stable_text, model.translator, own, 0)):
-                            self.refuse_late(scope)
+                        stable = partial(stable_text, model.translator, own, 0)
+                        async for text in self.growing(future, stable, scope):
                             yield text, []
                     ((n_best,),) = await self.in_time([future], scope)
                     yield n_best[0].text, n_best
@@ -265,6 +265,16 @@ class Service:
                     future.cancel()
         targets = sum(len(future.result()[0][0].tokens) for future in futures)
         self.metrics.translated(len(prepared), tokens, targets)
+
+    async def growing(self, future: Future[T], text: Callable[[], str], scope: Scope) -> AsyncIterator[str]:
+        """A text each time that it has grown, until the future is done. Raises as `refuse_late`."""
+        written = ""
+        while not future.done():
+            await asyncio.sleep(POLL_SECONDS)
+            self.refuse_late(scope)
+            if len(now := text()) > len(written):
+                yield now
+                written = now
 
     async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
@@ -378,13 +388,3 @@ class Service:
 def constraint_characters(search: SearchSettings) -> int:
     """The number of characters of the texts that constrain a search; they are tokenized for it."""
     return len(search.prefix) + sum(map(len, (*search.force_words, *search.ban_words)))
-
-
-async def growing(future: Future[T], text: Callable[[], str]) -> AsyncIterator[str]:
-    """A text each time that it has grown, until the future is done."""
-    written = ""
-    while not future.done():
-        await asyncio.sleep(POLL_SECONDS)
-        if len(now := text()) > len(written):
-            yield now
-            written = now
