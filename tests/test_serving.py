@@ -172,7 +172,7 @@ def test_paragraphs_come_back_as_they_were(client, translator):
 
 
 def test_a_stream_has_the_same_answer_and_pieces_that_join_to_it(client):
-    request = {"text": " ".join(WORDS * 3) + "\n\nbirch. cedar"}
+    request = {"text": " ".join(WORDS * 3) + "\n\nbirch. cedar", "alignment": True, "attention": True}
     answer = client.post(V1, json=request).json()
     events = read_events(client.post("/v1/translate/stream", json=request).text)
     assert [name for name, _ in events] == ["piece"] * (len(events) - 1) + ["end"]

@@ -110,6 +110,14 @@ async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
         translated_text(document, n_best, asked.format == "text")
         for document, n_best in zip(documents, found, strict=True)
     ]
+    await add_analyses(service, model, asked, translations, scope)
+    return orjson.dumps(response(model, translations))
+
+
+async def add_analyses(
+    service: Service, model: ServedModel, asked: Any, translations: list[dict[str, Any]], scope: Scope
+) -> None:
+    """Add the alignments and the attention that a request asks for to its sentences."""
     sentences = [sentence for each in translations for sentence in each["sentences"]]
     for name in ("alignment", "attention"):
         if getattr(asked, name):
@@ -121,7 +129,6 @@ async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
             )
             for sentence, row in zip(sentences, rows, strict=True):
                 sentence[name] = row
-    return orjson.dumps(response(model, translations))
 
 
 async def translate_directly(service: Service, scope: Scope, body: bytes) -> bytes | None:
@@ -183,6 +190,7 @@ def router(service: Service) -> APIRouter:
                 whole = translated_text(document, n_best, asked.format == "text")
                 if rest := whole["text"][len(written) :]:
                     yield event("piece", {"text": rest})
+                await add_analyses(service, model, asked, [whole], scope)
                 yield event("end", response(model, [whole]))
             except (ApiError, DragomanError) as error:
                 answer = refusal(error)
