@@ -180,6 +180,18 @@ def test_a_stream_has_the_same_answer_and_pieces_that_join_to_it(client):
     assert events[-1][1] == answer
 
 
+def test_sentences_with_addresses_are_not_split_and_the_others_are(client, translator):
+    long, kept = " ".join(WORDS * 3), "amber birch https://example.org/ cedar"
+    for path in (V1, "/v1/translate/stream"):
+        body = {"text": f"{long}\n{kept}", "split": 8}
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        found = answer.json() if path == V1 else read_events(answer.text)[-1][1]
+        first, second = found["translations"][0]["sentences"]
+        assert first["text"] == translator.translate([long], split=8)[0]
+        assert "https://example.org/" in second["text"]
+
+
 def read_events(text):
     events = []
     for block in text.strip().split("\n\n"):

@@ -138,8 +138,10 @@ def prepare_groups(
 
 
 def with_tags(search: SearchSettings, segment: Segment) -> SearchSettings:
-    """The settings for a sentence: tags and addresses in it are kept."""
-    return replace(search, keep_tags=True) if segment.marks and not search.keep_tags else search
+    """The settings for a sentence: tags and addresses in it are kept, and then it is not split."""
+    if not segment.marks or search.keep_tags:
+        return search
+    return replace(search, keep_tags=True, split=None)
 
 
 @dataclass
