@@ -501,6 +501,18 @@ def test_keys_are_needed_and_only_their_hashes_are_kept(run, tmp_path):
             assert client.get("/v2/usage", headers=headers).status_code == 200
 
 
+def test_pages_of_allowed_origins_can_read_every_answer(run):
+    options = ("--allow-origins", "https://example.org", "--max-body", 100, "--requests-per-minute", 2)
+    with serving(run, *options) as server, server.client(headers={"Origin": "https://example.org"}) as client:
+        answers = [client.post(V1, json={"text": text}) for text in ("amber" * 30, "amber", "birch", "cedar")]
+        assert [answer.status_code for answer in answers] == [413, 200, 200, 429]
+        for answer in answers:
+            assert answer.headers["access-control-allow-origin"] == "https://example.org"
+        assert "Retry-After" in answers[-1].headers["access-control-expose-headers"]
+        other = client.post(V1, json={"text": "amber"}, headers={"Origin": "https://example.com"})
+        assert "access-control-allow-origin" not in other.headers
+
+
 def test_a_rate_is_a_bucket_that_fills_evenly(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)

@@ -68,6 +68,8 @@ class Gateway:
     rate_limit: RateLimit
     direct: Mapping[str, Direct] = field(default_factory=dict)
     """Answers to POST requests by path, without the time that FastAPI takes."""
+    with_cors: Callable[[ASGIApp], ASGIApp] = lambda answer: answer
+    """Gives the errors of the gateway itself the headers that let pages of other origins read them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -83,11 +85,13 @@ class Gateway:
         except (ApiError, DragomanError) as error:
             answer = refusal(error)
             if not exchange.status:
-                await error_response(scope["path"], answer)(scope, receive, exchange.send)
+                response = error_response(scope["path"], answer)
+                await self.with_cors(response)(scope, receive, exchange.send)
             note_refusal(scope, answer)
         except Exception as error:
             if not exchange.status:
-                await (await answer_defect(Request(scope), error))(scope, receive, exchange.send)
+                response = await answer_defect(Request(scope), error)
+                await self.with_cors(response)(scope, receive, exchange.send)
             exchange.error = "".join(traceback.format_exception(error))
         finally:
             self.record(scope, exchange)
