@@ -323,6 +323,15 @@ def test_a_broken_body_gets_an_error_and_the_next_request_is_served(client, path
     assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
+@pytest.mark.parametrize("kind", ["html", "xml"])
+def test_ignored_tags_are_kept_in_html_and_xml(client, kind):
+    body = {"text": ["<p>amber <x>birch</x> cedar</p>"], "target_lang": "de", "tag_handling": kind}
+    answer = client.post("/v2/translate", json=body | {"ignore_tags": ["x"]}).json()
+    assert "<x>birch</x>" in answer["translations"][0]["text"]
+    (kept,) = client.post("/v2/translate", json=body | {"ignore_tags": "p"}).json()["translations"]
+    assert kept["text"] == body["text"][0]
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [

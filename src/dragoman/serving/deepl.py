@@ -195,10 +195,9 @@ def source_of(asked: TranslateParameters, text: str, model: ServedModel, models:
 def document_of(asked: TranslateParameters, text: str, language: str) -> Document:
     """A text of a request as sentences."""
     split = asked.split_sentences not in ("0", 0, False)
+    ignored, ending, whole = asked.ignore_tags, asked.splitting_tags, asked.non_splitting_tags
     if asked.tag_handling == "html":
-        return markup.html(text, language, split)
+        return markup.html(text, language, split, ignored, ending, whole)
     if asked.tag_handling == "xml":
-        return markup.xml(
-            text, language, asked.ignore_tags, split, asked.splitting_tags, asked.non_splitting_tags
-        )
+        return markup.xml(text, language, ignored, split, ending, whole)
     return plain_text(text, language, split)
