@@ -18,11 +18,14 @@ import pytest
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
+from dragoman.serving import v1
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import RateLimit
+from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.service import Admission
+from dragoman.serving.schemas import Choice
+from dragoman.serving.service import Admission, Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MOST_SECONDS
@@ -297,6 +300,25 @@ def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
         choose_model(models, TranslateParameters(text=["amber"], target_lang="FR"))
     assert str(ours.value).endswith("There is: en to de.")
     assert str(deepl.value).endswith("This server translates EN to DE.")
+
+
+def test_the_languages_of_a_request_are_those_of_the_model_that_it_names(translator):
+    models = Models(
+        (ServedModel("other", "fr", "de", translator), ServedModel("ende", "en", "de", translator))
+    )
+    service = Service(models, ServerSettings(), Metrics())
+
+    def choose(**languages):
+        return v1.choose_model(service, Choice(model="ende", **languages), "amber")
+
+    for languages in ({}, {"source": "auto"}, {"source": "EN-gb", "target": "de"}):
+        assert choose(**languages).name == "ende"
+    for languages in ({"source": "fr"}, {"source": "en", "target": "es"}):
+        with pytest.raises(
+            ApiError, match="The model ende translates en to de, and the request asks for "
+        ) as it:
+            choose(**languages)
+        assert it.value.status == 400
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.analysis import analysed, words
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
-from dragoman.serving.models import ServedModel, describe
+from dragoman.serving.models import ServedModel, describe, matches
 from dragoman.serving.schemas import Choice, TranslateRequest, TranslateResponse
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
@@ -49,11 +49,25 @@ def settings_of(asked: Any) -> SearchSettings:
 
 
 def choose_model(service: Service, asked: Choice, text: str) -> ServedModel:
-    """The model that a request names, or the first one between its languages; with the adapter it names."""
+    """The model that a request names, or the first one between its languages; with the adapter it names.
+
+    Raises `ApiError` 404 if there is none of the name, and 400 for languages that no model, or not the named
+    one, has.
+    """
     models = service.models.with_adapter(asked.adapter) if asked.adapter else service.models
-    if asked.model:
-        return models.named(asked.model)
-    return models.between(asked.source, asked.target, text)
+    if not asked.model:
+        return models.between(asked.source, asked.target, text)
+    model = models.named(asked.model)
+    source = "" if asked.source == "auto" else asked.source
+    if matches(source, model.source) and matches(asked.target, model.target):
+        return model
+    raise ApiError(
+        400,
+        f"The model {model.name} translates {model.source} to {model.target}, and the request asks for "
+        f"{source or 'any language'} to {asked.target or 'any language'}; leave the model or the languages "
+        "out.",
+        "no_such_pair",
+    )
 
 
 def texts_of(service: Service, text: str | list[str]) -> list[str]:
