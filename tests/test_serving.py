@@ -489,6 +489,21 @@ def test_a_client_that_goes_away_frees_its_place(run):
         assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
+def test_a_client_that_goes_away_with_requests_in_a_row_is_no_error(run):
+    body = json.dumps(endless()).encode()
+    head = f"POST {V1} HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with serving(run) as server, server.client() as client:
+        host, port = server.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall((head.encode() + body) * 3)
+            while "dragoman_running_requests 1.0" not in client.get("/metrics").text:
+                time.sleep(0.01)
+        wait_until_idle(client)
+        server.stop()
+        assert any('"code":"client_gone"' in line for line in server.log)
+        assert not any('"level":"error"' in line for line in server.log)
+
+
 def test_a_signal_ends_the_server_after_the_requests_that_run(run):
     with serving(run) as server:
         request = {"text": "amber birch " * 40, "min_length": 300, "max_length": 300, "beam_size": 16}
