@@ -408,6 +408,14 @@ def test_broken_http_harms_nobody(server, client, raw):
     assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
+def test_head_is_answered_as_get_without_a_body(client):
+    for path in ("/", "/health", "/ready", "/v1/models", "/languages", "/page/style.css", "/nowhere"):
+        get, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert head.headers["content-length"] == get.headers["content-length"]
+    assert client.head(V1).status_code == 405
+
+
 def test_answers_have_a_request_id_and_the_headers_of_a_careful_server(client):
     answer = client.get("/health", headers={"x-request-id": "mine-1"})
     assert answer.headers["x-request-id"] == "mine-1"

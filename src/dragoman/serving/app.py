@@ -153,7 +153,7 @@ async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == 404:
         message = f"There is no {request.url.path}; /docs lists what there is."
     else:
-        message = f"{request.method} {request.url.path}: {error.detail}."
+        message = f"{request.method} {request.url.path}: {error.detail.rstrip('.')}."
     answer = error_response(request.url.path, ApiError(error.status_code, message))
     answer.headers.update(error.headers or {})
     return answer

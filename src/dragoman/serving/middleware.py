@@ -77,6 +77,8 @@ class Gateway:
             return
         exchange = Exchange(scope, send)
         request_id.set(exchange.id)
+        if scope["method"] == "HEAD":  # it is answered as GET; uvicorn sends no body
+            scope = {**scope, "method": "GET"}
         try:
             body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
             self.admit(scope, body)
@@ -145,7 +147,7 @@ class Gateway:
             return
         record: dict[str, Any] = {
             "id": exchange.id,
-            "method": scope["method"],
+            "method": exchange.method,
             "route": route,
             "status": exchange.status,
             "ms": round(1000 * seconds, 1),
@@ -168,6 +170,7 @@ class Exchange:
         """Of the request; their names are in lower case."""
         given = self.headers.get(b"x-request-id", b"").decode("latin-1")
         self.id = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        self.method = scope["method"]
         self.started, self.status, self.route, self.error = time.monotonic(), 0, "", ""
         self._send = send
 
