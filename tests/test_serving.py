@@ -567,6 +567,28 @@ def test_pages_of_allowed_origins_can_read_every_answer(run):
         assert "access-control-allow-origin" not in other.headers
 
 
+def test_the_limits_of_a_server_hold_in_all_of_its_apis(run):
+    sent = {
+        V1: lambda texts: {"text": texts},
+        "/translate": lambda texts: {"q": texts, "source": "en", "target": "de"},
+        "/v2/translate": lambda texts: {"text": texts, "target_lang": "de"},
+    }
+    options = ("--max-beam-size", 1, "--max-n-best", 3, "--max-texts", 2)
+    with serving(run, *options) as server, server.client() as client:
+        narrow = client.post(V1, json={"text": "amber birch", "beam_size": 1}).json()
+        assert client.post(V1, json={"text": "amber birch"}).json() == narrow
+        assert client.post(V1, json={"text": "amber", "no_repeat_ngram": 2}).status_code == 200
+        samples = {"text": "amber", "temperature": 1.0, "n_best": 3}
+        assert client.post(V1, json=samples).status_code == 200
+        wide = client.post(V1, json={"text": "amber", "beam_size": 2})
+        assert "beam_size is 2; this server allows 1 at most." in wide.text
+        for path, body in sent.items():
+            assert client.post(path, json=body(["amber", "birch"])).status_code == 200
+            many = client.post(path, json=body(["amber", "birch", "cedar"]))
+            assert many.status_code == 400
+            assert "3" in many.text
+
+
 def test_a_rate_is_a_bucket_that_fills_evenly(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)

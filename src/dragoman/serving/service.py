@@ -153,11 +153,15 @@ class Service:
     metrics: Metrics
     is_stopping: bool = False
     admission: Admission = field(init=False)
+    default_search: SearchSettings = field(init=False)
+    """The search of a request that asks for no other: its beam is not wider than the server allows."""
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.queue_tokens, self.settings.deadline)
+        beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
+        self.default_search = SearchSettings(beam_size=beam_size)
         self.metrics.gauges = lambda: (self.admission.tokens, self.admission.requests)
 
     async def cut(
@@ -370,6 +374,8 @@ class Service:
             ("beam_size", self.settings.max_beam_size),
             ("n_best", self.settings.max_n_best),
         ):
+            if name == "beam_size" and search.temperature:
+                continue  # samples have no beam
             if (value := getattr(search, name)) > most:
                 raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
         if (forced := sum(map(len, search.force_words))) > MOST_FORCED:

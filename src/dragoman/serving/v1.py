@@ -23,7 +23,6 @@ from dragoman.translation.documents import Document, plain_text
 from dragoman.translation.translator import Translation
 
 SETTINGS = {field.name for field in dataclasses.fields(SearchSettings)}
-DEFAULTS = SearchSettings()
 EVENT = {
     "type": "object",
     "properties": {
@@ -35,15 +34,18 @@ EVENT = {
 """The schema of a server-sent event."""
 
 
-def settings_of(asked: Any) -> SearchSettings:
-    """The settings of the search that a request asks for.
+def settings_of(service: Service, asked: Any) -> SearchSettings:
+    """The settings of the search that a request asks for; others are those of the server's default search.
 
     Raises `DragomanError` if they contradict each other.
     """
     given = asked.model_fields_set & SETTINGS
     if not given:
-        return DEFAULTS
-    settings = SearchSettings(**{name: getattr(asked, name) for name in given})
+        return service.default_search
+    values = {name: getattr(asked, name) for name in given}
+    if not values.get("temperature"):
+        values = {"beam_size": service.default_search.beam_size} | values
+    settings = SearchSettings(**values)
     settings.refuse_contradictions(given)
     return settings
 
@@ -117,7 +119,7 @@ async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
     """The answer to a `TranslateRequest`."""
     texts = texts_of(service, asked.text)
     model = choose_model(service, asked, texts[0] if texts else "")
-    settings = settings_of(asked)
+    settings = settings_of(service, asked)
     documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
     found = await service.translate(model, documents, settings, scope)
     translations = [
@@ -182,7 +184,7 @@ def router(service: Service) -> APIRouter:
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
         model = choose_model(service, asked, texts[0])
-        settings = settings_of(asked)
+        settings = settings_of(service, asked)
         scope = request.scope
         (document,) = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
         translations = service.stream(model, document, settings, scope)
