@@ -183,6 +183,20 @@ def test_a_stream_has_the_same_answer_and_pieces_that_join_to_it(client):
     assert events[-1][1] == answer
 
 
+def test_no_sentence_of_a_plain_text_has_marks_for_its_addresses(client):
+    text = "amber birch https://example.org/ cedar. Delta"
+    body = {"text": text, "n_best": 3, "alignment": True}
+    found = client.post(V1, json=body).json()["translations"][0]
+    first, second = found["sentences"]
+    assert (first["source"], second["source"]) == (text[:-6], "Delta")
+    assert len(first["n_best"]) == 3
+    assert all("https://example.org/" in each["text"] for each in first["n_best"])
+    for each in (first, second):
+        assert found["text"][each["start"] : each["end"]] == each["text"] == each["n_best"][0]["text"]
+    words = len(first["source"].split()), len(first["text"].split())
+    assert all(source < words[0] and target < words[1] for source, target in first["alignment"])
+
+
 def test_sentences_with_addresses_are_not_split_and_the_others_are(client, translator):
     long, kept = " ".join(WORDS * 3), "amber birch https://example.org/ cedar"
     for path in (V1, "/v1/translate/stream"):

@@ -100,15 +100,16 @@ def candidate(translation: Translation) -> dict[str, Any]:
 
 
 def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict[str, Any]:
-    """A translated document as JSON."""
+    """A translated document as JSON. With spans, its sentences are as in the texts, without marks."""
     text, spans = document.join_with_spans([best[0].text for best in n_best])
     sentences = []
-    for source, best, span in zip(document.sentences, n_best, spans, strict=True):
+    for segment, best in zip(document.segments, n_best, strict=True):
         candidates = [candidate(each) for each in best]
-        sentence = {"source": source, **candidates[0], "n_best": candidates}
         if with_spans:
-            sentence["text"] = text[slice(*span)]
-        sentences.append(sentence)
+            for each in candidates:
+                each["text"] = segment.restore(each["text"])
+        source = segment.source if with_spans else segment.sentence
+        sentences.append({"source": source, **candidates[0], "n_best": candidates})
     if with_spans:
         for sentence, (first, last), (start, end) in zip(sentences, document.spans, spans, strict=True):
             sentence |= {"source_start": first, "source_end": last, "start": start, "end": end}
