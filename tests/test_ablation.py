@@ -14,6 +14,7 @@ from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.recording import attentions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.translation.translator import Translator
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
 
@@ -94,3 +95,16 @@ def test_the_translations_of_lines_are_the_best_ones_or_those_of_minimum_bayes_r
         assert found == translator.translate(LINES, settings)
     with pytest.raises(DragomanError, match="with truncate 2 the search reads only a part of it"):
         translated_pairs(translator, LINES, SearchSettings(truncate=2))
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInput")
+def test_the_scored_lines_are_those_that_were_translated(translator):
+    model, settings = translator.torch_backend.model, SearchSettings(max_extra_tokens=3)
+    trained_on_short = Translator.from_model(model, translator.tokenizers, longest_trained=4)
+    pairs = translated_pairs(trained_on_short, LINES, settings)
+    scored = [each.log_probability for each in trained_on_short.score(pairs)]
+    found = trained_on_short.n_best(LINES, replace(settings, split=0))
+    assert scored == pytest.approx([best[0].log_probability for best in found])
+    for changed in ({"split": 4}, {"keep_tags": True}):
+        with pytest.raises(DragomanError, match=r"is of the whole line as it is, and \w+ asks for something"):
+            translated_pairs(translator, LINES, replace(settings, **changed))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dragoman.model.attention import attention, causal_mask
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD
+from dragoman.model.transformer import build_model
 from dragoman.search.attention_weights import all_attention, cross_attention, decode_with_attention
 from dragoman.search.ensemble import Ensemble
 from dragoman.system.errors import DragomanError
@@ -20,7 +21,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
 from dragoman.translation.translator import Translator
-from tests.conftest import VOCABULARY
+from tests.conftest import MODELS, VARIANTS, VOCABULARY
 from tests.test_search import tiny
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
@@ -116,6 +117,19 @@ def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(source
         )
         _, state = model.decode(target_in[:, place : place + 1], state)
     assert additive.attention_weights_hook is None
+
+
+@pytest.mark.parametrize("kind", ["transformer", "additive", "restricted", "lstm", "conv"])
+def test_a_recording_may_end_while_another_thread_attends(kind, sources, targets, monkeypatch):
+    model, hooks = build_model((MODELS | VARIANTS)[kind], VOCABULARY, VOCABULARY).eval(), iter([])
+    expected, _ = model.decode(targets, model.encode(sources))
+    for attends in {type(each) for each in model.modules() if hasattr(each, "attention_weights_hook")}:
+        # Read once more, the hook is gone.
+        monkeypatch.setattr(attends, "attention_weights_hook", property(lambda _: next(hooks, None)), False)
+    for reads in range(8):
+        hooks = iter([lambda weights: None] * reads)
+        found, _ = model.decode(targets, model.encode(sources))
+        torch.testing.assert_close(found, expected)
 
 
 def test_each_layer_of_a_convolutional_decoder_attends_step_by_step_as_at_once(sources, targets):

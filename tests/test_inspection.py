@@ -2,8 +2,10 @@
 
 import base64
 import inspect as code
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from itertools import pairwise
+from threading import get_ident
 from typing import get_args
 
 import numpy as np
@@ -198,6 +200,22 @@ def test_nothing_is_left_in_the_model(translator):
         not module._forward_hooks and getattr(module, "attention_weights_hook", None) is None
         for module in model.modules()
     )
+
+
+@pytest.mark.parametrize("kind", ["transformer", "lstm", "conv", "lstm, enriched"])
+def test_what_another_thread_computes_meanwhile_is_not_recorded(kind):
+    translator = translator_of((MODELS | VARIANTS)[kind])
+    alone, here = to_json(inspect(translator, LINES[0], SETTINGS[0])), get_ident()
+    with ThreadPoolExecutor(1) as other:
+
+        def translate_elsewhere(*_):
+            if get_ident() == here:
+                other.submit(translator.translate, LINES[1:3], max_extra_tokens=2).result()
+
+        for side in ("source", "target"):
+            embedding = translator.torch_backend.model.get_submodule(f"{side}_embedding")
+            embedding.register_forward_hook(translate_elsewhere)
+        assert to_json(inspect(translator, LINES[0], SETTINGS[0])) == alone
 
 
 def test_arrays_come_back_from_json(translator):

@@ -232,6 +232,21 @@ def test_marks_that_do_not_fit_come_before_the_text():
         assert document.join([other]).startswith("<p><b></b><i></i> ")
 
 
+def test_html_takes_the_names_of_tags_that_xml_takes():
+    text = "<p>One <X-NAME>Ann</X-NAME> two <mark>three</mark><p>Four"
+    assert html(text, "en", ignore_tags=("x-name",)).sentences == (
+        "One <g1/> two <g2>three</g2>",
+        "Four",
+    )
+    assert html(text, "en", splitting_tags=("MARK",), ignore_tags=("p",)).sentences == ()
+    assert html(text, "en", splitting_tags=("MARK",)).sentences == (
+        "One <g1>Ann</g1> two",
+        "three",
+        "Four",
+    )
+    assert html("One<br>two", "en", non_splitting_tags=("br",)).sentences == ("One<g1/>two",)
+
+
 def test_a_tag_without_partner_in_its_sentence_stands_outside_of_pairs():
     document = xml("<doc>x <b>One. Two</b> three <i>four</i></doc>", "en")
     assert document.sentences == ("x <g1>One.", "Two</g1> three <g2>four</g2>")

@@ -10,6 +10,7 @@ import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -17,11 +18,14 @@ import pytest
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
+from dragoman.serving import v1
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import RateLimit
+from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.service import Admission
+from dragoman.serving.schemas import Choice
+from dragoman.serving.service import Admission, Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MOST_SECONDS
@@ -171,12 +175,38 @@ def test_paragraphs_come_back_as_they_were(client, translator):
 
 
 def test_a_stream_has_the_same_answer_and_pieces_that_join_to_it(client):
-    request = {"text": " ".join(WORDS * 3) + "\n\nbirch. cedar"}
+    request = {"text": " ".join(WORDS * 3) + "\n\nbirch. cedar", "alignment": True, "attention": True}
     answer = client.post(V1, json=request).json()
     events = read_events(client.post("/v1/translate/stream", json=request).text)
     assert [name for name, _ in events] == ["piece"] * (len(events) - 1) + ["end"]
     assert "".join(data["text"] for _, data in events[:-1]) == answer["translations"][0]["text"]
     assert events[-1][1] == answer
+
+
+def test_no_sentence_of_a_plain_text_has_marks_for_its_addresses(client):
+    text = "amber birch https://example.org/ cedar. Delta"
+    body = {"text": text, "n_best": 3, "alignment": True}
+    found = client.post(V1, json=body).json()["translations"][0]
+    first, second = found["sentences"]
+    assert (first["source"], second["source"]) == (text[:-6], "Delta")
+    assert len(first["n_best"]) == 3
+    assert all("https://example.org/" in each["text"] for each in first["n_best"])
+    for each in (first, second):
+        assert found["text"][each["start"] : each["end"]] == each["text"] == each["n_best"][0]["text"]
+    words = len(first["source"].split()), len(first["text"].split())
+    assert all(source < words[0] and target < words[1] for source, target in first["alignment"])
+
+
+def test_sentences_with_addresses_are_not_split_and_the_others_are(client, translator):
+    long, kept = " ".join(WORDS * 3), "amber birch https://example.org/ cedar"
+    for path in (V1, "/v1/translate/stream"):
+        body = {"text": f"{long}\n{kept}", "split": 8}
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        found = answer.json() if path == V1 else read_events(answer.text)[-1][1]
+        first, second = found["translations"][0]["sentences"]
+        assert first["text"] == translator.translate([long], split=8)[0]
+        assert "https://example.org/" in second["text"]
 
 
 def read_events(text):
@@ -286,6 +316,25 @@ def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
     assert str(deepl.value).endswith("This server translates EN to DE.")
 
 
+def test_the_languages_of_a_request_are_those_of_the_model_that_it_names(translator):
+    models = Models(
+        (ServedModel("other", "fr", "de", translator), ServedModel("ende", "en", "de", translator))
+    )
+    service = Service(models, ServerSettings(), Metrics())
+
+    def choose(**languages):
+        return v1.choose_model(service, Choice(model="ende", **languages), "amber")
+
+    for languages in ({}, {"source": "auto"}, {"source": "EN-gb", "target": "de"}):
+        assert choose(**languages).name == "ende"
+    for languages in ({"source": "fr"}, {"source": "en", "target": "es"}):
+        with pytest.raises(
+            ApiError, match="The model ende translates en to de, and the request asks for "
+        ) as it:
+            choose(**languages)
+        assert it.value.status == 400
+
+
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -308,6 +357,43 @@ def test_a_broken_body_gets_an_error_and_the_next_request_is_served(client, path
     assert "Traceback" not in answer.text
     assert isinstance(answer.json(), dict)
     assert client.post(V1, json={"text": "amber"}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["html", "xml"])
+def test_ignored_tags_are_kept_in_html_and_xml(client, kind):
+    body = {"text": ["<p>amber <x>birch</x> cedar</p>"], "target_lang": "de", "tag_handling": kind}
+    answer = client.post("/v2/translate", json=body | {"ignore_tags": ["x"]}).json()
+    assert "<x>birch</x>" in answer["translations"][0]["text"]
+    (kept,) = client.post("/v2/translate", json=body | {"ignore_tags": "p"}).json()["translations"]
+    assert kept["text"] == body["text"][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/translate", r'{"q": "\ud800 amber", "source": "en", "target": "de"}'),
+        ("/translate", r'{"q": "amber", "source": "en", "target": "de", "format": "\udfff"}'),
+        ("/v2/translate", r'{"text": ["\ud800 amber"], "target_lang": "de"}'),
+        ("/detect", r'{"q": "\ud800"}'),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused(client, path, body):
+    for kind in ("application/json", "text/plain"):
+        answer = client.post(path, content=body, headers={"content-type": kind})
+        assert answer.status_code == 400
+        assert "surrogate" in answer.text
+    name = body.split('"')[1]
+    form = f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n\\ud800\r\n--x--\r\n'
+    kind = "multipart/form-data; boundary=x; charset=unicode_escape"
+    answer = client.post(path, content=form, headers={"content-type": kind})
+    assert answer.status_code == 400
+    assert "surrogate" in answer.text
+
+
+def test_a_byte_order_mark_begins_no_text(client):
+    body = b'\xef\xbb\xbf{"q": "amber", "source": "en", "target": "de"}'
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 200
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(client):
@@ -334,6 +420,14 @@ def test_broken_http_harms_nobody(server, client, raw):
         connection.settimeout(MOST_SECONDS)
         assert b"Traceback" not in connection.recv(100_000)
     assert client.post(V1, json={"text": "amber"}).status_code == 200
+
+
+def test_head_is_answered_as_get_without_a_body(client):
+    for path in ("/", "/health", "/ready", "/v1/models", "/languages", "/page/style.css", "/nowhere"):
+        get, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert head.headers["content-length"] == get.headers["content-length"]
+    assert client.head(V1).status_code == 405
 
 
 def test_answers_have_a_request_id_and_the_headers_of_a_careful_server(client):
@@ -376,6 +470,10 @@ def test_what_takes_too_long_is_stopped(run):
         answer = client.post(V1, json=endless())
         assert answer.status_code == 504
         assert "The request took more than 0.5 seconds" in answer.json()["error"]["message"]
+        # PyTorch searches with groups, and says nothing before the end: no piece is sent until then.
+        silent = endless() | {"groups": 2}
+        events = read_events(client.post("/v1/translate/stream", json=silent).text)
+        assert [(name, data["error"]["code"]) for name, data in events] == [("error", "deadline_passed")]
         wait_until_idle(client)
 
 
@@ -413,6 +511,21 @@ def test_a_client_that_goes_away_frees_its_place(run):
         assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
+def test_a_client_that_goes_away_with_requests_in_a_row_is_no_error(run):
+    body = json.dumps(endless()).encode()
+    head = f"POST {V1} HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with serving(run) as server, server.client() as client:
+        host, port = server.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall((head.encode() + body) * 3)
+            while "dragoman_running_requests 1.0" not in client.get("/metrics").text:
+                time.sleep(0.01)
+        wait_until_idle(client)
+        server.stop()
+        assert any('"code":"client_gone"' in line for line in server.log)
+        assert not any('"level":"error"' in line for line in server.log)
+
+
 def test_a_signal_ends_the_server_after_the_requests_that_run(run):
     with serving(run) as server:
         request = {"text": "amber birch " * 40, "min_length": 300, "max_length": 300, "beam_size": 16}
@@ -446,8 +559,48 @@ def test_keys_are_needed_and_only_their_hashes_are_kept(run, tmp_path):
             given = {"q": "amber", "source": "en", "target": "de", "api_key": other}
             assert client.post("/translate", json=given).status_code == 200
             assert client.post("/translate", data=given).status_code == 200
+            for body in (json.dumps(given), urlencode(given)):  # without the type of its content
+                assert client.post("/translate", content=body).status_code == 200
+            deepl = {"text": ["amber"], "target_lang": "de", "auth_key": other}
+            assert client.post("/v2/translate", json=deepl).status_code == 200
+            answer = client.post("/translate", content=r'{"q": "amber", "api_key": "\ud800"}')
+            assert answer.status_code == 403
             headers = {"Authorization": f"DeepL-Auth-Key {key}"}
             assert client.get("/v2/usage", headers=headers).status_code == 200
+
+
+def test_pages_of_allowed_origins_can_read_every_answer(run):
+    options = ("--allow-origins", "https://example.org", "--max-body", 100, "--requests-per-minute", 2)
+    with serving(run, *options) as server, server.client(headers={"Origin": "https://example.org"}) as client:
+        answers = [client.post(V1, json={"text": text}) for text in ("amber" * 30, "amber", "birch", "cedar")]
+        assert [answer.status_code for answer in answers] == [413, 200, 200, 429]
+        for answer in answers:
+            assert answer.headers["access-control-allow-origin"] == "https://example.org"
+        assert "Retry-After" in answers[-1].headers["access-control-expose-headers"]
+        other = client.post(V1, json={"text": "amber"}, headers={"Origin": "https://example.com"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+def test_the_limits_of_a_server_hold_in_all_of_its_apis(run):
+    sent = {
+        V1: lambda texts: {"text": texts},
+        "/translate": lambda texts: {"q": texts, "source": "en", "target": "de"},
+        "/v2/translate": lambda texts: {"text": texts, "target_lang": "de"},
+    }
+    options = ("--max-beam-size", 1, "--max-n-best", 3, "--max-texts", 2)
+    with serving(run, *options) as server, server.client() as client:
+        narrow = client.post(V1, json={"text": "amber birch", "beam_size": 1}).json()
+        assert client.post(V1, json={"text": "amber birch"}).json() == narrow
+        assert client.post(V1, json={"text": "amber", "no_repeat_ngram": 2}).status_code == 200
+        samples = {"text": "amber", "temperature": 1.0, "n_best": 3}
+        assert client.post(V1, json=samples).status_code == 200
+        wide = client.post(V1, json={"text": "amber", "beam_size": 2})
+        assert "beam_size is 2; this server allows 1 at most." in wide.text
+        for path, body in sent.items():
+            assert client.post(path, json=body(["amber", "birch"])).status_code == 200
+            many = client.post(path, json=body(["amber", "birch", "cedar"]))
+            assert many.status_code == 400
+            assert "3" in many.text
 
 
 def test_a_rate_is_a_bucket_that_fills_evenly(monkeypatch):

@@ -15,6 +15,7 @@ from dragoman.inspection.inspection import Array
 from dragoman.inspection.interventions import with_interventions
 from dragoman.inspection.views import refuse_truncation
 from dragoman.model.transformer import Transformer
+from dragoman.search.contradictions import refuse_settings
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -55,10 +56,16 @@ def head_effects(translator: Translator, sentence: str, translation: str | Seque
 def translated_pairs(translator: Translator, lines: Sequence[str], settings: SearchSettings) -> list[Pair]:
     """The lines with their best translations, or those that minimum Bayes risk chooses among n_best samples.
 
-    Raises `DragomanError` as `Translator.n_best`, and for settings that truncate the lines.
+    Lines are translated whole, as they are read again when their translations are scored. Raises
+    `DragomanError` as `Translator.n_best`, and for settings that truncate or split the lines, or that take
+    their tags away.
     """
     refuse_truncation(settings.truncate, "Forced decoding of a translation")
-    found = translator.n_best(lines, settings if settings.mbr else replace(settings, n_best=1))
+    refuse_settings(
+        settings, "Forced decoding of a translation is of the whole line as it is", ("split", "keep_tags")
+    )
+    whole = replace(settings, split=0) if settings.mbr else replace(settings, split=0, n_best=1)
+    found = translator.n_best(lines, whole)
     return [(line, best[0].tokens or best[0].text) for line, best in zip(lines, found, strict=True)]
 
 

@@ -103,10 +103,12 @@ def exact(tensor: Tensor) -> Numbers:
 
 
 def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor | tuple[Tensor, ...]], None]:
-    """A hook that appends a module's output to a list; of several tensors the first one."""
+    """A hook that appends a module's output in this thread to a list; of several tensors the first one."""
+    thread = get_ident()  # others may translate with the model meanwhile
 
     def hook(module: nn.Module, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:  # noqa: ARG001
-        outputs.append((output[0] if isinstance(output, tuple) else output).detach())
+        if get_ident() == thread:
+            outputs.append((output[0] if isinstance(output, tuple) else output).detach())
 
     return hook
 

@@ -7,6 +7,7 @@ and T target tokens, R rows of a call of the decoder, D = d_model, M = 2 D, N de
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 
 import numpy as np
 import torch
@@ -40,9 +41,12 @@ def record_recurrent(model: Recurrent) -> Iterator[Recording]:
 
 
 def state_appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, object], None]:
-    """A hook that appends a module's output to a list: of an LSTM or GRU its hidden states."""
+    """A hook that appends a module's output in this thread to a list: of an LSTM or GRU its hidden states."""
+    thread = get_ident()  # others may translate with the model meanwhile
 
     def hook(module: nn.Module, inputs: object, output: object) -> None:  # noqa: ARG001
+        if get_ident() != thread:
+            return
         states = output[0] if isinstance(output, tuple) else output
         if isinstance(states, PackedSequence):
             states = states.data[None]

@@ -111,7 +111,7 @@ class MultiHeadAttention(nn.Module):
         `causal`, for self-attention without a mask, lets each position attend to itself and to every position
         before it.
         """
-        if self.attention_weights_hook is None:  # PyTorch's fused kernel of equation 1
+        if (hook := self.attention_weights_hook) is None:  # PyTorch's fused kernel of equation 1
             dropout = self.dropout if self.training else 0.0
             heads = F.scaled_dot_product_attention(
                 query, *memory, attn_mask=mask, dropout_p=dropout, is_causal=causal
@@ -119,5 +119,5 @@ class MultiHeadAttention(nn.Module):
         else:
             allowed = causal_mask(query.size(2), memory.keys.size(2), query.device) if causal else mask
             heads, weights = attention(query, *memory, allowed)
-            self.attention_weights_hook(weights)
+            hook(weights)
         return self.output(heads.transpose(1, 2).flatten(2))

@@ -114,8 +114,8 @@ class MultiStepAttention(nn.Module):
         query = ((self.query(x) + embedded) * HALF).view(len(state.mask), -1, x.size(2))  # [B, W · T, D]
         scores = query @ state.keys.transpose(1, 2)
         weights = scores.masked_fill(~state.mask[:, None], -torch.inf).softmax(-1)
-        if self.attention_weights_hook is not None:
-            self.attention_weights_hook(weights[:, None])
+        if (hook := self.attention_weights_hook) is not None:
+            hook(weights[:, None])
         context = self.output(weights @ state.values)
         return (x + context.view_as(x)) * HALF
 

@@ -51,8 +51,8 @@ class RecurrentAttention(nn.Module):
         """The context of each query. `keys` is `self.key(memory)`; W queries share a sentence's keys."""
         scores = self.scores(query.unflatten(0, (len(mask), -1)), keys)
         weights = scores.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
-        if self.attention_weights_hook is not None:
-            self.attention_weights_hook(weights[:, None])
+        if (hook := self.attention_weights_hook) is not None:
+            hook(weights[:, None])
         return (weights @ memory).flatten(0, 1)
 
 

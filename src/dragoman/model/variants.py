@@ -45,8 +45,8 @@ class ScoredAttention(MultiHeadAttention):
         weights = scores.softmax(-1)
         if allowed is not None:  # a query with no allowed key gets zeros, as in `attention`
             weights = weights.masked_fill(~allowed, 0.0)
-        if self.attention_weights_hook is not None:
-            self.attention_weights_hook(weights)
+        if (hook := self.attention_weights_hook) is not None:
+            hook(weights)
         heads = F.dropout(weights, self.dropout, self.training) @ memory.values
         return self.output(heads.transpose(1, 2).flatten(2))
 

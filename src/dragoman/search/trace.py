@@ -86,10 +86,10 @@ def beam_tree(steps: Iterable[Step], settings: SearchSettings, name: Callable[[i
                 group = origin // group_size
                 ended: End = "finished" if ends[candidate] else "below the beam"
                 by = None if ends[candidate] else last[group]
-                if token == END and ended == "below the beam":
-                    by = numbers[2 * group_size * group + group_size - 1]
                 if duplicates[candidate]:
                     ended, by = "found by another group", finished[tuple(ids[-1])]
+                elif token == END and ended == "below the beam":
+                    by = numbers[2 * group_size * group + group_size - 1]
                 end = None if candidate in survivors else ended
                 score = log_prob / length_normalization(float(length), settings)
                 nodes.append(Node(parent, name(token), log_prob, score, end, by if end else None))

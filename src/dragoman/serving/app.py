@@ -13,7 +13,6 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
 
 from dragoman import __version__
 from dragoman.inspection.bundle import PAGE as INSPECTION
@@ -70,13 +69,18 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     add_operations(app, service)
     add_page(app)
     describe_errors(app, service)
-    inner: ASGIApp = app
-    if settings.allow_origins:
-        inner = CORSMiddleware(
-            app, allow_origins=settings.allow_origins, allow_methods=["GET", "POST"], allow_headers=["*"]
-        )
-    direct = {} if settings.allow_origins else {"/v1/translate": partial(v1.translate_directly, service)}
-    return Gateway(inner, service, keys, RateLimit(settings.requests_per_minute), direct)
+    rate_limit = RateLimit(settings.requests_per_minute)
+    if not settings.allow_origins:
+        direct = {"/v1/translate": partial(v1.translate_directly, service)}
+        return Gateway(app, service, keys, rate_limit, direct)
+    cors = partial(
+        CORSMiddleware,
+        allow_origins=settings.allow_origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
+        expose_headers=["Retry-After", "X-Request-Id"],
+    )
+    return Gateway(cors(app), service, keys, rate_limit, with_cors=cors)
 
 
 def add_operations(app: FastAPI, service: Service) -> None:
@@ -149,7 +153,7 @@ async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == 404:
         message = f"There is no {request.url.path}; /docs lists what there is."
     else:
-        message = f"{request.method} {request.url.path}: {error.detail}."
+        message = f"{request.method} {request.url.path}: {error.detail.rstrip('.')}."
     answer = error_response(request.url.path, ApiError(error.status_code, message))
     answer.headers.update(error.headers or {})
     return answer

@@ -22,17 +22,16 @@ class JoinedWrites:
 
     def write(self, data: bytes) -> None:
         """Send data with those that are held; hold them until the loop's next step if there are none."""
-        if self._held:
-            data, self._held = self._held + data, b""
-            self._transport.write(data)
-        else:
-            self._held = data
+        is_first, self._held = not self._held, self._held + data
+        if is_first:
             self._loop.call_soon(self.flush)
+        else:
+            self.flush()
 
     def flush(self) -> None:
-        """Send what is held."""
-        if self._held:
-            data, self._held = self._held, b""
+        """Send what is held, unless the client has closed the connection."""
+        data, self._held = self._held, b""
+        if data and not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:

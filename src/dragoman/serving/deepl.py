@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
-from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed
 from dragoman.serving.models import Models, ServedModel, matches
@@ -79,12 +78,12 @@ def router(service: Service) -> APIRouter:
         """Translate texts."""
         nonlocal characters
         asked = await parameters(request, TranslateParameters)
-        refuse_unsupported(asked)
+        refuse_unsupported(asked, min(MAX_TEXTS, service.settings.max_texts))
         model = choose_model(service.models, asked)
         documents = await service.cut(
             lambda text: document_of(asked, text, model.source), asked.text, request.scope
         )
-        found = await service.translate(model, documents, SearchSettings(), request.scope)
+        found = await service.translate(model, documents, service.default_search, request.scope)
         characters += sum(map(len, asked.text))
         return {
             "translations": [
@@ -144,12 +143,12 @@ async def not_supported(request: Request) -> None:
     raise ApiError(400, f"This server does not support {request.url.path}; it translates texts.")
 
 
-def refuse_unsupported(asked: TranslateParameters) -> None:
+def refuse_unsupported(asked: TranslateParameters, max_texts: int) -> None:
     """Raise `ApiError` 400 for what these models cannot do, and for no text or too many."""
     if not asked.text:
         raise ApiError(400, "Parameter 'text' not specified.")
-    if len(asked.text) > MAX_TEXTS:
-        raise ApiError(400, f"The request has {len(asked.text)} texts; {MAX_TEXTS} are allowed.")
+    if len(asked.text) > max_texts:
+        raise ApiError(400, f"The request has {len(asked.text)} texts; {max_texts} are allowed.")
     for name in UNSUPPORTED:
         if getattr(asked, name):
             raise ApiError(400, f"{name} is not supported by this server; leave it out.")
@@ -195,10 +194,9 @@ def source_of(asked: TranslateParameters, text: str, model: ServedModel, models:
 def document_of(asked: TranslateParameters, text: str, language: str) -> Document:
     """A text of a request as sentences."""
     split = asked.split_sentences not in ("0", 0, False)
+    ignored, ending, whole = asked.ignore_tags, asked.splitting_tags, asked.non_splitting_tags
     if asked.tag_handling == "html":
-        return markup.html(text, language, split)
+        return markup.html(text, language, split, ignored, ending, whole)
     if asked.tag_handling == "xml":
-        return markup.xml(
-            text, language, asked.ignore_tags, split, asked.splitting_tags, asked.non_splitting_tags
-        )
+        return markup.xml(text, language, ignored, split, ending, whole)
     return plain_text(text, language, split)

@@ -1,6 +1,7 @@
 """LibreTranslate's API: https://docs.libretranslate.com/api. Its clients work against this server."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -56,7 +57,8 @@ def router(service: Service) -> APIRouter:
         model = choose_model(service.models, source, target, " ".join(texts))
         cut = cutter(asked.format)
         documents = await service.cut(lambda text: cut(text, model.source), texts, request.scope)
-        found = await service.translate(model, documents, with_alternatives(count), request.scope)
+        search = with_alternatives(service.default_search, count)
+        found = await service.translate(model, documents, search, request.scope)
         pairs = list(zip(documents, found, strict=True))
         answer: dict[str, Any] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
         if source.lower() == "auto":
@@ -175,10 +177,9 @@ def cutter(name: str | None) -> Callable[[str, str], Document]:
     return plain_text
 
 
-def with_alternatives(count: int) -> SearchSettings:
+def with_alternatives(search: SearchSettings, count: int) -> SearchSettings:
     """The search for a translation and `count` others."""
-    default = SearchSettings()
-    return SearchSettings(n_best=count + 1, beam_size=max(default.beam_size, count + 1))
+    return replace(search, n_best=count + 1, beam_size=max(search.beam_size, count + 1))
 
 
 def joined(document: Document, n_best: NBest, rank: int) -> str:

@@ -1,7 +1,6 @@
 """Around every request: a request id, limits, access, headers, metrics and one line of the log."""
 
 import asyncio
-import json
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal, refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.log import request_id, write
+from dragoman.serving.parameters import is_json, json_of
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 
@@ -37,6 +37,8 @@ OPEN_PATHS = (
 
 LibreTranslate's clients (Mastodon, Weblate) ask for the languages without their key.
 """
+KEY_NAMES = ("api_key", "auth_key")
+"""The parameters of LibreTranslate and DeepL that hold a key."""
 MULTIPART_KEY = re.compile(rb'name="?api_key"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
 BODY_SECONDS = 10.0  # within which a body has to arrive
 POLICY = (
@@ -66,6 +68,8 @@ class Gateway:
     rate_limit: RateLimit
     direct: Mapping[str, Direct] = field(default_factory=dict)
     """Answers to POST requests by path, without the time that FastAPI takes."""
+    with_cors: Callable[[ASGIApp], ASGIApp] = lambda answer: answer
+    """Gives the errors of the gateway itself the headers that let pages of other origins read them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,6 +77,8 @@ class Gateway:
             return
         exchange = Exchange(scope, send)
         request_id.set(exchange.id)
+        if scope["method"] == "HEAD":  # it is answered as GET; uvicorn sends no body
+            scope = {**scope, "method": "GET"}
         try:
             body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
             self.admit(scope, body)
@@ -81,11 +87,13 @@ class Gateway:
         except (ApiError, DragomanError) as error:
             answer = refusal(error)
             if not exchange.status:
-                await error_response(scope["path"], answer)(scope, receive, exchange.send)
+                response = error_response(scope["path"], answer)
+                await self.with_cors(response)(scope, receive, exchange.send)
             note_refusal(scope, answer)
         except Exception as error:
             if not exchange.status:
-                await (await answer_defect(Request(scope), error))(scope, receive, exchange.send)
+                response = await answer_defect(Request(scope), error)
+                await self.with_cors(response)(scope, receive, exchange.send)
             exchange.error = "".join(traceback.format_exception(error))
         finally:
             self.record(scope, exchange)
@@ -139,7 +147,7 @@ class Gateway:
             return
         record: dict[str, Any] = {
             "id": exchange.id,
-            "method": scope["method"],
+            "method": exchange.method,
             "route": route,
             "status": exchange.status,
             "ms": round(1000 * seconds, 1),
@@ -162,6 +170,7 @@ class Exchange:
         """Of the request; their names are in lower case."""
         given = self.headers.get(b"x-request-id", b"").decode("latin-1")
         self.id = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        self.method = scope["method"]
         self.started, self.status, self.route, self.error = time.monotonic(), 0, "", ""
         self._send = send
 
@@ -228,21 +237,28 @@ def key_of(scope: Scope, body: bytes) -> str:
     scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() in ("bearer", "deepl-auth-key"):
         return key.strip()
-    texts = [scope["query_string"].decode("latin-1")]
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind == b"application/x-www-form-urlencoded":
-        texts.append(body.decode("utf-8", "replace"))
-    for text in texts:
-        if keys := parse_qs(text).get("api_key") or parse_qs(text).get("auth_key"):
-            return keys[0]
-    if kind == b"multipart/form-data":
+    kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+    return key_of_form(scope["query_string"].decode("latin-1")) or key_of_body(kind, body)
+
+
+def key_of_form(text: str) -> str:
+    """The API key among the parameters of a form or a query string; "" if there is none."""
+    given = parse_qs(text)
+    return next((given[name][0] for name in KEY_NAMES if name in given), "")
+
+
+def key_of_body(kind: str, body: bytes) -> str:
+    """The API key in a body of this media type, read as `parameters` reads it; "" if there is none."""
+    if kind == "multipart/form-data":
         found = MULTIPART_KEY.search(body)
         return found[1].decode("utf-8", "replace") if found else ""
-    if kind == b"application/json" and b'"api_key"' in body:
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            return ""
-        if isinstance(value, dict) and isinstance(value.get("api_key"), str):
-            return str(value["api_key"])
-    return ""
+    if b"_key" not in body:
+        return ""
+    if not is_json(kind, body):
+        return key_of_form(body.decode("utf-8", "replace"))
+    try:
+        given = json_of(body)
+    except ValueError:
+        return ""
+    keys = [given.get(name) for name in KEY_NAMES] if isinstance(given, dict) else []
+    return next((key for key in keys if isinstance(key, str)), "")

@@ -39,7 +39,11 @@ class Choice(Strict):
 
     source: str = Field("", max_length=35, description="Language code of the text; `auto` identifies it.")
     target: str = Field("", max_length=35, description="Language code of the translation.")
-    model: str = Field("", max_length=200, description="A model's name, in place of the languages.")
+    model: str = Field(
+        "",
+        max_length=200,
+        description="A model's name, in place of the languages; if there are some, it must have them.",
+    )
     adapter: str = Field("", max_length=200, description="The name of one of the model's adapters.")
 
 

@@ -138,8 +138,10 @@ def prepare_groups(
 
 
 def with_tags(search: SearchSettings, segment: Segment) -> SearchSettings:
-    """The settings for a sentence: tags and addresses in it are kept."""
-    return replace(search, keep_tags=True) if segment.marks and not search.keep_tags else search
+    """The settings for a sentence: tags and addresses in it are kept, and then it is not split."""
+    if not segment.marks or search.keep_tags:
+        return search
+    return replace(search, keep_tags=True, split=None)
 
 
 @dataclass
@@ -151,11 +153,15 @@ class Service:
     metrics: Metrics
     is_stopping: bool = False
     admission: Admission = field(init=False)
+    default_search: SearchSettings = field(init=False)
+    """The search of a request that asks for no other: its beam is not wider than the server allows."""
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.queue_tokens, self.settings.deadline)
+        beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
+        self.default_search = SearchSettings(beam_size=beam_size)
         self.metrics.gauges = lambda: (self.admission.tokens, self.admission.requests)
 
     async def cut(
@@ -255,8 +261,8 @@ class Service:
                 yield "", []
                 for future, sentence, own in zip(futures, prepared, progress, strict=True):
                     if not sentence.needs_alignment and len(sentence.sources) == 1:
-                        async for text in growing(future, partial(stable_text, model.translator, own, 0)):
-                            self.refuse_late(scope)
+                        stable = partial(stable_text, model.translator, own, 0)
+                        async for text in self.growing(future, stable, scope):
                             yield text, []
                     ((n_best,),) = await self.in_time([future], scope)
                     yield n_best[0].text, n_best
@@ -265,6 +271,16 @@ class Service:
                     future.cancel()
         targets = sum(len(future.result()[0][0].tokens) for future in futures)
         self.metrics.translated(len(prepared), tokens, targets)
+
+    async def growing(self, future: Future[T], text: Callable[[], str], scope: Scope) -> AsyncIterator[str]:
+        """A text each time that it has grown, until the future is done. Raises as `refuse_late`."""
+        written = ""
+        while not future.done():
+            await asyncio.sleep(POLL_SECONDS)
+            self.refuse_late(scope)
+            if len(now := text()) > len(written):
+                yield now
+                written = now
 
     async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
@@ -358,6 +374,8 @@ class Service:
             ("beam_size", self.settings.max_beam_size),
             ("n_best", self.settings.max_n_best),
         ):
+            if name == "beam_size" and search.temperature:
+                continue  # samples have no beam
             if (value := getattr(search, name)) > most:
                 raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
         if (forced := sum(map(len, search.force_words))) > MOST_FORCED:
@@ -378,13 +396,3 @@ class Service:
 def constraint_characters(search: SearchSettings) -> int:
     """The number of characters of the texts that constrain a search; they are tokenized for it."""
     return len(search.prefix) + sum(map(len, (*search.force_words, *search.ban_words)))
-
-
-async def growing(future: Future[T], text: Callable[[], str]) -> AsyncIterator[str]:
-    """A text each time that it has grown, until the future is done."""
-    written = ""
-    while not future.done():
-        await asyncio.sleep(POLL_SECONDS)
-        if len(now := text()) > len(written):
-            yield now
-            written = now

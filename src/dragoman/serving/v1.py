@@ -14,7 +14,7 @@ from starlette.types import Scope
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.analysis import analysed, words
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
-from dragoman.serving.models import ServedModel, describe
+from dragoman.serving.models import ServedModel, describe, matches
 from dragoman.serving.schemas import Choice, TranslateRequest, TranslateResponse
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
@@ -23,7 +23,6 @@ from dragoman.translation.documents import Document, plain_text
 from dragoman.translation.translator import Translation
 
 SETTINGS = {field.name for field in dataclasses.fields(SearchSettings)}
-DEFAULTS = SearchSettings()
 EVENT = {
     "type": "object",
     "properties": {
@@ -35,25 +34,42 @@ EVENT = {
 """The schema of a server-sent event."""
 
 
-def settings_of(asked: Any) -> SearchSettings:
-    """The settings of the search that a request asks for.
+def settings_of(service: Service, asked: Any) -> SearchSettings:
+    """The settings of the search that a request asks for; others are those of the server's default search.
 
     Raises `DragomanError` if they contradict each other.
     """
     given = asked.model_fields_set & SETTINGS
     if not given:
-        return DEFAULTS
-    settings = SearchSettings(**{name: getattr(asked, name) for name in given})
+        return service.default_search
+    values = {name: getattr(asked, name) for name in given}
+    if not values.get("temperature"):
+        values = {"beam_size": service.default_search.beam_size} | values
+    settings = SearchSettings(**values)
     settings.refuse_contradictions(given)
     return settings
 
 
 def choose_model(service: Service, asked: Choice, text: str) -> ServedModel:
-    """The model that a request names, or the first one between its languages; with the adapter it names."""
+    """The model that a request names, or the first one between its languages; with the adapter it names.
+
+    Raises `ApiError` 404 if there is none of the name, and 400 for languages that no model, or not the named
+    one, has.
+    """
     models = service.models.with_adapter(asked.adapter) if asked.adapter else service.models
-    if asked.model:
-        return models.named(asked.model)
-    return models.between(asked.source, asked.target, text)
+    if not asked.model:
+        return models.between(asked.source, asked.target, text)
+    model = models.named(asked.model)
+    source = "" if asked.source == "auto" else asked.source
+    if matches(source, model.source) and matches(asked.target, model.target):
+        return model
+    raise ApiError(
+        400,
+        f"The model {model.name} translates {model.source} to {model.target}, and the request asks for "
+        f"{source or 'any language'} to {asked.target or 'any language'}; leave the model or the languages "
+        "out.",
+        "no_such_pair",
+    )
 
 
 def texts_of(service: Service, text: str | list[str]) -> list[str]:
@@ -84,15 +100,16 @@ def candidate(translation: Translation) -> dict[str, Any]:
 
 
 def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict[str, Any]:
-    """A translated document as JSON."""
+    """A translated document as JSON. With spans, its sentences are as in the texts, without marks."""
     text, spans = document.join_with_spans([best[0].text for best in n_best])
     sentences = []
-    for source, best, span in zip(document.sentences, n_best, spans, strict=True):
+    for segment, best in zip(document.segments, n_best, strict=True):
         candidates = [candidate(each) for each in best]
-        sentence = {"source": source, **candidates[0], "n_best": candidates}
         if with_spans:
-            sentence["text"] = text[slice(*span)]
-        sentences.append(sentence)
+            for each in candidates:
+                each["text"] = segment.restore(each["text"])
+        source = segment.source if with_spans else segment.sentence
+        sentences.append({"source": source, **candidates[0], "n_best": candidates})
     if with_spans:
         for sentence, (first, last), (start, end) in zip(sentences, document.spans, spans, strict=True):
             sentence |= {"source_start": first, "source_end": last, "start": start, "end": end}
@@ -103,13 +120,21 @@ async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
     """The answer to a `TranslateRequest`."""
     texts = texts_of(service, asked.text)
     model = choose_model(service, asked, texts[0] if texts else "")
-    settings = settings_of(asked)
+    settings = settings_of(service, asked)
     documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
     found = await service.translate(model, documents, settings, scope)
     translations = [
         translated_text(document, n_best, asked.format == "text")
         for document, n_best in zip(documents, found, strict=True)
     ]
+    await add_analyses(service, model, asked, translations, scope)
+    return orjson.dumps(response(model, translations))
+
+
+async def add_analyses(
+    service: Service, model: ServedModel, asked: Any, translations: list[dict[str, Any]], scope: Scope
+) -> None:
+    """Add the alignments and the attention that a request asks for to its sentences."""
     sentences = [sentence for each in translations for sentence in each["sentences"]]
     for name in ("alignment", "attention"):
         if getattr(asked, name):
@@ -121,7 +146,6 @@ async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
             )
             for sentence, row in zip(sentences, rows, strict=True):
                 sentence[name] = row
-    return orjson.dumps(response(model, translations))
 
 
 async def translate_directly(service: Service, scope: Scope, body: bytes) -> bytes | None:
@@ -161,7 +185,7 @@ def router(service: Service) -> APIRouter:
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
         model = choose_model(service, asked, texts[0])
-        settings = settings_of(asked)
+        settings = settings_of(service, asked)
         scope = request.scope
         (document,) = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
         translations = service.stream(model, document, settings, scope)
@@ -183,6 +207,7 @@ def router(service: Service) -> APIRouter:
                 whole = translated_text(document, n_best, asked.format == "text")
                 if rest := whole["text"][len(written) :]:
                     yield event("piece", {"text": rest})
+                await add_analyses(service, model, asked, [whole], scope)
                 yield event("end", response(model, [whole]))
             except (ApiError, DragomanError) as error:
                 answer = refusal(error)

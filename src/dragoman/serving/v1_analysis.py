@@ -20,7 +20,7 @@ def router(service: Service) -> APIRouter:
     @routes.post("/alternatives")
     async def alternatives(asked: AlternativesRequest, request: Request) -> dict[str, Any]:
         """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
-        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
+        model, settings = choose_model(service, asked, asked.text), settings_of(service, asked)
         service.refuse_too_much(settings)
         service.note_texts(request.scope, [asked.text])
 
@@ -50,7 +50,7 @@ def router(service: Service) -> APIRouter:
         a layer mixes each token into the others.
         docs/inspection.md describes the answer.
         """
-        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
+        model, settings = choose_model(service, asked, asked.text), settings_of(service, asked)
         changes = parse_changes(asked.changes)
         refuse_contradictions(asked)
         service.refuse_too_much(changed_settings(settings, changes))

@@ -67,14 +67,26 @@ class Token(NamedTuple):
     """The tag asks not to translate the element: translate="no" or class="notranslate"."""
 
 
-def html(text: str, language: str, split: bool = True) -> Document:
+def html(
+    text: str,
+    language: str,
+    split: bool = True,
+    ignore_tags: Collection[str] = (),
+    splitting_tags: Collection[str] = (),
+    non_splitting_tags: Collection[str] = (),
+) -> Document:
     """The sentences of an HTML document or fragment in a language (ISO 639, "und" if unknown).
 
-    `BLOCK_ELEMENTS` end a sentence; the tags of all others stand in sentences as marks. `KEPT_ELEMENTS` and
-    elements with translate="no" or class="notranslate" are not translated.
+    `BLOCK_ELEMENTS` and `splitting_tags` end a sentence, but not `non_splitting_tags`; the tags of all others
+    stand in sentences as marks. `KEPT_ELEMENTS`, `ignore_tags` and elements with translate="no" or
+    class="notranslate" are not translated. Names of tags may have capitals.
     """
-    tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS)
-    splits = [token.name in BLOCK_ELEMENTS for token in tokens]
+    kept, splitting, whole = (
+        {name.lower() for name in names} for names in (ignore_tags, splitting_tags, non_splitting_tags)
+    )
+    tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | kept)
+    ending = (BLOCK_ELEMENTS | splitting) - whole
+    splits = [token.name in ending for token in tokens]
     return compose(text, to_blocks(text, tokens, splits), language, split, is_markup=True)
 
 
