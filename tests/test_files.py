@@ -135,6 +135,23 @@ def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
     assert json.loads((tmp_path / "out.parts" / "about.json").read_text())["models"] == ["a"]
 
 
+@pytest.mark.parametrize("name", ["000000000", "mine"])
+def test_a_folder_of_parts_with_files_of_something_else_is_refused(text, tmp_path, name):
+    parts = tmp_path / "out.parts"
+    parts.mkdir()
+    (parts / name).write_text("old\n")
+    with pytest.raises(DragomanError, match=rf"has files that are not of this translation \({name}\); move"):
+        translate_file(text, tmp_path / "out", ABOUT, shout)
+    assert [(path.name, path.read_text()) for path in parts.iterdir()] == [(name, "old\n")]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_place_of_the_parts_is_refused(text, tmp_path):
+    (tmp_path / "out.parts").write_text("old\n")
+    with pytest.raises(DragomanError, match="is a file, and the parts of the translation need a folder"):
+        translate_file(text, tmp_path / "out", ABOUT, shout)
+
+
 def test_a_name_that_says_packed_is_refused(text, tmp_path):
     with pytest.raises(
         DragomanError,

@@ -179,6 +179,15 @@ def test_a_document_is_translated_in_its_form(
     assert out.read_bytes().decode() == expected
 
 
+def test_a_document_may_be_split(monkeypatch, capsysbinary, folder, tmp_path):
+    path = tmp_path / "a.html"
+    path.write_text("<p>amber <b>birch</b> cedar</p>")
+    command = ["translate", folder / "run", "--document", path]
+    whole = call(monkeypatch, capsysbinary, *command)
+    assert call(monkeypatch, capsysbinary, *command, "--split", 20)[:2] == whole[:2]
+    assert whole[0] == 0
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -300,7 +300,7 @@ def translate_document(job: TranslationJob, path: Path) -> str:
         document = plain_text(text, language)
     translations: dict[int, str] = {}
     asked = job.asked.search
-    searches = asked, dataclasses.replace(asked, keep_tags=True)
+    searches = asked, dataclasses.replace(asked, keep_tags=True, split=None)  # tags need whole sentences
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
         sentences = [document.sentences[number] for number in numbers]
         job.long += job.translator.count_long_sentences(sentences, settings)

@@ -24,6 +24,7 @@ from dragoman.system.messages import Say
 from dragoman.system.progress import with_progress
 from dragoman.text.lines import raw_lines
 
+RECORD = "about.json"  # in the folder of parts
 BLOCK = 2_000  # lines that are translated and written together
 Block = list[tuple[int, bytes]]  # lines with their numbers, counted from 1
 About = dict[str, object]
@@ -53,6 +54,7 @@ def translate_file(
         return True
     parts = out.with_name(out.name + ".parts")
     try:
+        refuse_other_files(parts)
         with lock(parts, out, rank):
             if is_complete(out, about):  # by the process that had the lock until now
                 shutil.rmtree(parts, ignore_errors=True)
@@ -84,6 +86,24 @@ def refuse_paths(source: Path, out: Path) -> None:
         raise DragomanError(
             f"--output {out} would not be compressed, as its name says; give one that does not end in "
             f"{out.suffix}."
+        )
+
+
+def refuse_other_files(parts: Path) -> None:
+    """Raise `DragomanError` for a folder of parts without a record: its files are of something else.
+
+    Hidden files are those that another process is writing now.
+    """
+    if parts.exists() and not parts.is_dir():
+        raise DragomanError(
+            f"{parts} is a file, and the parts of the translation need a folder of this name."
+        )
+    names = [path.name for path in parts.iterdir()] if parts.exists() else []
+    others = sorted(name for name in names if not name.startswith(("lock-", ".")))
+    if others and not (parts / RECORD).exists():  # in this order: blocks are written after the record
+        raise DragomanError(
+            f"{parts} has files that are not of this translation ({', '.join(others[:3])}); move or delete "
+            "the folder, or choose another output."
         )
 
 
@@ -143,7 +163,7 @@ def is_complete(out: Path, about: About) -> bool:
 
 def open_parts(parts: Path, about: About, numbers: range) -> set[int]:
     """Begin the folder of parts, or resume it; return which of the blocks are missing."""
-    record = parts / "about.json"
+    record = parts / RECORD
     if not record.exists():
         write(record, (json.dumps(about, indent=2) + "\n").encode())
     refuse_another(parts, read_about(record), about)
@@ -225,6 +245,6 @@ def join(parts: Path, out: Path, count: int) -> bool:
             for path in paths:
                 with path.open("rb") as part:
                     shutil.copyfileobj(part, file)
-        write(out.with_name(out.name + ".json"), (parts / "about.json").read_bytes())
+        write(out.with_name(out.name + ".json"), (parts / RECORD).read_bytes())
     shutil.rmtree(parts, ignore_errors=True)
     return True
