@@ -25,7 +25,7 @@ LINKS = {
     "../experiments/README.md": "experiments.md",
     "../experiments/LOG.md": "log.md",
     "../experiments/lab/": "../../explanation/experiments/",
-    "(LOG.md)": "(log.md)",
+    "(LOG.md": "(log.md",
 }
 """Links of the README files in the repository, and where they lead on the site."""
 COPIES = {
