@@ -49,7 +49,7 @@ def toy(tmp_path, monkeypatch):
         Text("valid", (replace(one, keeps=lambda n: n == 2),)),
         Text("test", (test,)),
     )
-    monkeypatch.setitem(datasets.DATASETS, "toy", ArchiveDataset("a toy", "ours", ("en", "de"), texts))
+    monkeypatch.setitem(datasets.DATASETS, "toy", ArchiveDataset("a toy", "ours", ("en", "de"), texts, 1_000))
     return DataSettings(dataset="toy", folder=tmp_path / "here")
 
 

@@ -28,7 +28,7 @@ def toy(tmp_path, monkeypatch):
                 (hashlib.sha256(text).hexdigest(),),
             )
         )
-    monkeypatch.setitem(datasets.DATASETS, "toy", Dataset("a toy", "ours", tuple(files)))
+    monkeypatch.setitem(datasets.DATASETS, "toy", Dataset("a toy", "ours", tuple(files), 1_000))
     return DataSettings(dataset="toy", folder=tmp_path / "here")
 
 

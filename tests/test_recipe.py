@@ -46,8 +46,8 @@ def test_sizes_override_a_preset():
 def test_a_chosen_preset_is_reported_unless_all_of_it_is_overridden(capsys):
     auto = {"out": "runs/x", "data": {"dataset": "multi30k-en-de"}}
     for model, messages in (
-        ({}, "Chosen: preset small with dropout 0.3, for 5.0 MB of text and no GPU.\n"),
-        ({"dropout": 0.1}, "Chosen: preset small, for 5.0 MB of text and no GPU.\n"),
+        ({}, "Chosen: preset small with dropout 0.3, for 3.9 MB of text and no GPU.\n"),
+        ({"dropout": 0.1}, "Chosen: preset small, for 3.9 MB of text and no GPU.\n"),
         ({"d_model": 100, "heads": 4}, ""),
     ):
         done(auto | {"model": model})
@@ -77,6 +77,17 @@ def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
     assert chosen(12_000_000) == PRESETS["small"]
     assert chosen(12_000_000, gpu=True) == replace(PRESETS["small"], dropout=0.3)
     assert chosen(100_000_000, gpu=True) == PRESETS["base"]
+
+
+def test_the_preset_grows_with_the_size_of_a_named_dataset():
+    def chosen(dataset, gpu):
+        return done({"out": "runs/x", "data": {"dataset": dataset}}, gpu=gpu).model
+
+    assert chosen("multi30k-de-en", gpu=True) == replace(PRESETS["small"], dropout=0.3)
+    assert chosen("wmt14-en-de", gpu=True) == PRESETS["base"]
+    assert chosen("wmt14-en-de", gpu=False) == PRESETS["small"]
+    with pytest.raises(DragomanError, match="There is no dataset 'wmt'; there are: multi30k-en-de, "):
+        chosen("wmt", gpu=True)
 
 
 def test_choices_follow_the_size_of_the_corpus():

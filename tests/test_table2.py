@@ -60,7 +60,7 @@ def toy(tmp_path_factory):
         Text(name, (Part(archive, f"{name}.source", f"{name}.target"),))
         for name in ("train", "valid", "test")
     )
-    return ArchiveDataset("a toy", "ours", ("en", "de"), tuple(texts)), web / "data"
+    return ArchiveDataset("a toy", "ours", ("en", "de"), tuple(texts), 1_000), web / "data"
 
 
 @pytest.fixture(autouse=True)

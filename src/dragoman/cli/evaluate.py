@@ -1,15 +1,13 @@
 """`dragoman evaluate`: translate test sets and score the translations."""
 
 import json
-import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman import __version__
-from dragoman.cli.console import say
+from dragoman.cli.console import command, say
 from dragoman.cli.languages import warn_of_files, warn_of_language
 from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.cli.translate import load
@@ -17,7 +15,7 @@ from dragoman.evaluation.metrics import Tokenization
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write
+from dragoman.system.files import write_lines
 from dragoman.text.mixture import refuse_both_sides
 
 if TYPE_CHECKING:
@@ -118,9 +116,8 @@ def record(asked: Evaluate, results: Sequence["SetScores"]) -> dict[str, Any]:
 
     runs = (asked.run, *asked.ensemble, *(asked.baseline if names_run(asked.baseline) else ()))
     files = {str(path): path for path in (*asked.source, *asked.target)}
-    command = shlex.join(["dragoman", *sys.argv[1:]])
     return {
-        "passport": passport(command, __version__, text_hashes(files)),
+        "passport": passport(command(), __version__, text_hashes(files)),
         "models": {str(run): model_hash(run) for run in runs},
         "settings": asdict(asked),
         "test_sets": [result.values for result in results],
@@ -179,12 +176,6 @@ def read_test_sets(asked: Evaluate) -> Iterator[TestSet]:
         if asked.paper_bleu is not None:
             tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
         yield TestSet(names[number], [sentence for sentence, _ in pairs], references, baseline)
-
-
-def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Write lines of text to a file, atomically."""
-    with atomic_write(path) as new:
-        new.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
 def refuse_bad_files(asked: Evaluate) -> None:

@@ -1,7 +1,6 @@
 """`dragoman lab`: experiments that try the claims of the paper, and of what is written about it."""
 
 import importlib
-import shlex
 import sys
 import time
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import __version__
-from dragoman.cli.console import say
+from dragoman.cli.console import command, say
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError
 
@@ -66,7 +65,7 @@ def run(experiment: Any, asked: Lab, report: Any) -> None:
     began = time.perf_counter()
     result = experiment.run(asked.quick)
     seconds = time.perf_counter() - began
-    made = passport(shlex.join(["dragoman", *sys.argv[1:]]), __version__, {})
+    made = passport(command(), __version__, {})
     record = report.content(experiment, result, asked.quick, seconds, made)
     report.write_result(asked.out, experiment, result, record)
     print(f"{experiment.claim.claim}\n{report.capitalised(result.verdict)}. {result.because}", flush=True)

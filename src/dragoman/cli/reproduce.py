@@ -1,14 +1,12 @@
 """`dragoman reproduce`: a table of the paper, trained here and set beside the paper's figures."""
 
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
 from dragoman import __version__
-from dragoman.cli.console import say
+from dragoman.cli.console import command, say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import run_training
 from dragoman.system.errors import DragomanError
@@ -130,11 +128,6 @@ def curves_page(request: "Request") -> str | None:
     with atomic_write(request.folder / PICTURE) as path:
         path.write_text(learning_curves(drawn, request.scale.about), "utf-8")
     return write_curves(request, points)
-
-
-def command() -> str:
-    """The command of this process, for passports."""
-    return shlex.join(["dragoman", *sys.argv[1:]])
 
 
 def measure_layers(asked: Reproduce, given: Given) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Preset, resolve_paths
 from dragoman.text.compression import plain_name
+from dragoman.text.datasets import find_dataset
 from dragoman.text.settings import DataSettings
 
 
@@ -17,21 +18,22 @@ def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings,
     name: Preset = ("base" if megabytes > 50 else "small") if gpu else ("small" if megabytes > 1 else "tiny")
     # On a CPU, few passes over a larger text do not need much dropout (experiments/LOG.md).
     little = 20 if gpu else 8
-    reason = f"{megabytes:.1f} MB of text and {'a' if gpu else 'no'} GPU"
+    reason = f"{megabytes:,.1f} MB of text and {'a' if gpu else 'no'} GPU"
     return name, replace(PRESETS[name], dropout=0.3 if megabytes < little else 0.1), reason
 
 
 def text_size(data: DataSettings) -> int:
-    """Bytes of the text in the training files, by their sizes; 5 million for a named dataset.
+    """Bytes of the text in the training files, by their sizes, or about those of a named dataset.
 
     Compressed text is taken to have a third of its size, and that of TMX to be a third of the file.
+    Raises `DragomanError` for an unknown dataset.
     """
     if data.corpus:
         return sum(
             text_size(DataSettings(each.source, each.target, folder=data.folder)) for each in data.corpus
         )
-    if data.dataset is not None or data.source is None:
-        return 5_000_000
+    if data.dataset is not None:
+        return find_dataset(data.dataset).training_bytes
     files = resolve_paths(
         DataSettings(source=data.source, target=data.target, folder=data.folder)
     ).files.values()

@@ -20,7 +20,7 @@ from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, ma
 from dragoman.pipeline.recipe import Recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write, copy_folder
+from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
@@ -279,8 +279,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
     if scores := score_test_data(recipe, out, say, world):
         result["test"] = [asdict(score) for score in scores]
     if world.is_main:
-        with atomic_write(out / "result.json") as new:
-            new.write_text(json.dumps(result, indent=2) + "\n")
+        write_lines(out / "result.json", [json.dumps(result, indent=2)])
     world.barrier()
     say(f"Translate with: dragoman translate {out} < FILE")
 
@@ -347,6 +346,5 @@ def score_test_data(recipe: Recipe, out: Path, say: Say, world: World) -> list[S
     for score in scores:
         say(f"Test: {score}")
     if world.is_main:
-        with atomic_write(out / "test.hypotheses.txt") as new:
-            new.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+        write_lines(out / "test.hypotheses.txt", translations)
     return scores

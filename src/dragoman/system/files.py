@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -53,6 +53,12 @@ def atomic_write(path: Path) -> Iterator[Path]:
         raise
     finally:
         new.unlink(missing_ok=True)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines of text to a file, atomically."""
+    with atomic_write(path) as new:
+        new.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
 def sync(path: Path) -> None:

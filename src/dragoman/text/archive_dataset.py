@@ -63,6 +63,8 @@ class ArchiveDataset:
     """Codes of source and target, which are the endings of the texts."""
     texts: tuple[Text, Text, Text]
     """Training, validation and test."""
+    training_bytes: int
+    """Of the training text, both sides, about."""
 
     def names(self, text: Text) -> list[str]:
         """The names of a text's two files."""

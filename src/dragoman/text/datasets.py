@@ -36,6 +36,8 @@ class Dataset:
     licence: str
     files: tuple[DatasetFile, ...]
     """In the order of `CorpusFiles`: training, validation and test, each with source and target."""
+    training_bytes: int
+    """Of the training text, both sides, about."""
 
     def find(self, folder: Path, say: Say = silent) -> list[Path]:
         """The paths of the verified files in `folder`; those that are missing are downloaded."""
@@ -50,6 +52,7 @@ class Dataset:
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 
 _MULTI30K_EN_DE = Dataset(
+    training_bytes=3_900_000,
     description="29,000 image descriptions in English and German (Elliott et al. 2016); test2016",
     licence="research and education, non-commercial (Flickr30k's terms)",
     files=(
@@ -105,6 +108,13 @@ def listing() -> str:
     return "\n".join(f"{name:<16}{dataset.description}" for name, dataset in DATASETS.items())
 
 
+def find_dataset(name: str) -> Dataset | ArchiveDataset:
+    """The dataset of this name. Raises `DragomanError` if there is none."""
+    if name not in DATASETS:
+        raise DragomanError(f"There is no dataset {name!r}; there are: {', '.join(DATASETS)}.")
+    return DATASETS[name]
+
+
 def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     """The settings with the paths of the named dataset; files that are missing are downloaded to `folder`.
 
@@ -114,9 +124,7 @@ def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     """
     if settings.dataset is None:
         return settings
-    if settings.dataset not in DATASETS:
-        raise DragomanError(f"There is no dataset {settings.dataset!r}; there are: {', '.join(DATASETS)}.")
-    dataset = DATASETS[settings.dataset]
+    dataset = find_dataset(settings.dataset)
     say(f"{settings.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
     folder = settings.folder or cache_folder() / settings.dataset
     source, target, valid_source, valid_target, test_source, test_target = dataset.find(folder, say)

@@ -46,5 +46,6 @@ IWSLT14 = {
                 ),
             ),
         ),
+        training_bytes=33_000_000,
     )
 }

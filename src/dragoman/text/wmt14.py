@@ -68,6 +68,7 @@ WMT14 = {
             ),
             *held_out("de", "deen"),
         ),
+        training_bytes=1_300_000_000,
     ),
     "wmt14-en-fr": ArchiveDataset(
         "WMT 2014 English-French, the paper's 36 million pairs less those that cannot be used: Common Crawl, "
@@ -87,5 +88,6 @@ WMT14 = {
             ),
             *held_out("fr", "fren"),
         ),
+        training_bytes=11_000_000_000,
     ),
 }

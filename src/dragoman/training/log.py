@@ -22,7 +22,7 @@ from torch import Tensor
 
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write
+from dragoman.system.files import write_lines
 from dragoman.text.batches import Update
 from dragoman.training.context import TrainingContext
 
@@ -36,9 +36,8 @@ class Log:
     def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
         """Drop lines after `step`. Raises `DragomanError` if TensorBoard is asked for and not installed."""
         self.path = folder / "log.jsonl"
-        with atomic_write(self.path) as new:
-            lines = (f"{json.dumps(event)}\n" for event in read_events(self.path) if event["step"] <= step)
-            new.write_text("".join(lines))
+        kept = [json.dumps(event) for event in read_events(self.path) if event["step"] <= step]
+        write_lines(self.path, kept)
         self.board = None
         if tensorboard:
             from dragoman.training.tensorboard import Board

@@ -1,7 +1,7 @@
 """A cell of a table: one recipe, trained, its validation data translated, its result written once."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
@@ -11,7 +11,7 @@ from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.model.costs import count_parameters
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write, read_json
+from dragoman.system.files import atomic_write, read_json, write_lines
 from dragoman.system.toml import overlay, to_table
 from dragoman.text.lines import read_lines
 
@@ -51,12 +51,6 @@ def cell_lines(folder: Path, file: str) -> list[str]:
             "and the same command trains this cell again."
         )
     return list(read_lines(folder / file))
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a text file atomically."""
-    with atomic_write(path) as new:
-        new.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reproduce.cells import Result, make_cell, write_lines
+from dragoman.pipeline.reproduce.cells import Result, make_cell
 from dragoman.pipeline.reproduce.learning_curves import (
     DRAW,
     PATIENCE,
@@ -17,6 +17,7 @@ from dragoman.pipeline.reproduce.learning_curves import (
 from dragoman.pipeline.reproduce.rows import Row, Scale
 from dragoman.pipeline.reproduce.runner import Request, find_texts, run_cells
 from dragoman.pipeline.reproduce.tuning import tuned
+from dragoman.system.files import write_lines
 from dragoman.system.messages import Say
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings

@@ -20,13 +20,12 @@ from dragoman.pipeline.reproduce.cells import (
     make_cell,
     read_result,
     train_cell,
-    write_lines,
     write_result,
 )
 from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.runner import progress
 from dragoman.pipeline.reproduce.table2 import TITLE, TrainedRow
-from dragoman.system.files import read_json
+from dragoman.system.files import read_json, write_lines
 from dragoman.system.messages import Say, silent
 from dragoman.text.datasets import resolve_dataset
 from dragoman.text.lines import read_lines
