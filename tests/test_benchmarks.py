@@ -357,3 +357,20 @@ def test_the_benchmark_beside_inseq_and_circuitsvis_compares_the_same_numbers(tm
     assert ours["online_mb"] is None
     assert tables.beside_inseq(found).count("\n") == 3
     assert tables.beside_circuitsvis(found).count("\n") == 5
+
+
+def test_a_model_of_the_readme_is_trained_and_scored_and_resumed(tmp_path):
+    data, runs = tmp_path / "data", tmp_path / "runs"
+    data.mkdir()
+    for name, count in (("train", 300), ("valid", 8), ("test2016", 8)):
+        for path, ending in zip(write_copies(data, name, count), ("en", "de"), strict=True):
+            path.rename(path.with_suffix(f".{ending}"))
+    command = ["models.py", "multi30k-bpe10k", data, "--runs", runs, "--results", tmp_path, "--updates", 2]
+    for words in ("Trained for 2 updates", "nothing left to train"):
+        status, _, err = benchmark(tmp_path, *command)
+        assert status == 0, err
+        assert words in err
+    found = json.loads((tmp_path / "multi30k-bpe10k.json").read_text())
+    assert found["training"]["updates"] == 2
+    assert [row["scores"][0]["name"] for row in found["rows"]] == ["BLEU", "BLEU"]
+    assert found["training"]["command"].endswith("--out runs/multi30k-bpe10k --updates 2")

@@ -43,14 +43,14 @@ def visit_math_block(self: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def site_links(_: Sphinx, __: str, text: list[str]) -> None:
-    """Let links to README files of the repository lead to their copies on the site."""
+    """Let links to README files of the repository lead to their copies on the site; the log has none."""
     for path, here in (
         ("../benchmarks/README.md", "reference/results/benchmarks.md"),
         ("../experiments/README.md", "reference/results/experiments.md"),
-        ("../experiments/LOG.md", "reference/results/log.md"),
         ("../lab/README.md", "explanation/experiments/index.md"),
     ):
         text[0] = re.sub(rf"\({re.escape(path)}(?=[#)])", f"(/{here}", text[0])
+    text[0] = results.without_log(text[0])
 
 
 def plain_docstring(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:

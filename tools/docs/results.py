@@ -23,15 +23,12 @@ LINKS = {
     "../docs/": "../../",
     "../benchmarks/README.md": "benchmarks.md",
     "../experiments/README.md": "experiments.md",
-    "../experiments/LOG.md": "log.md",
     "../experiments/lab/": "../../explanation/experiments/",
-    "(LOG.md": "(log.md",
 }
 """Links of the README files in the repository, and where they lead on the site."""
 COPIES = {
     "benchmarks": "benchmarks/README.md",
     "experiments": "experiments/README.md",
-    "log": "experiments/LOG.md",
 }
 INTRODUCTION = """\
 The tables of measurements are made from the files in `benchmarks/results`. Each has its passport: command,
@@ -41,7 +38,7 @@ commit, date, machine and versions. The pages of experiments and benchmarks desc
 
 def pages(root: Path) -> dict[str, str]:
     """The pages by their names; `root` is the folder of the repository."""
-    names = ["experiments", "table3", "benchmarks", *KINDS, "log"]
+    names = ["experiments", "table3", "benchmarks", *KINDS]
     files = sorted((root / "benchmarks" / "results").glob("*.json"), key=newest_first)
     return {
         "index": page("Results", INTRODUCTION, toctree(names, hidden=False)),
@@ -52,6 +49,11 @@ def pages(root: Path) -> dict[str, str]:
             for kind, title in KINDS.items()
         },
     }
+
+
+def without_log(text: str) -> str:
+    """A page without links to the log, which has figures measured by hand and so is not on the site."""
+    return re.sub(r"\[[^\[\]]+\]\([^()]*LOG\.md[^()]*\)", "`experiments/LOG.md`", text)
 
 
 def newest_first(path: Path) -> tuple[int, str]:
@@ -65,7 +67,7 @@ def copied(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     for link, here in LINKS.items():
         text = text.replace(link, here)
-    return text
+    return without_log(text)
 
 
 def measured(path: Path) -> str:
