@@ -51,8 +51,8 @@ def say(message: str) -> None:
 
 def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path]:
     """The teacher's folder, and the file of its translations of the training text; made if missing."""
-    teacher, distilled = arguments.folder / TEACHER, arguments.folder / "distilled"
-    run(teacher_recipe(arguments, teacher), say)
+    distilled = arguments.folder / "distilled"
+    teacher: Path = arguments.teacher_run or run(teacher_recipe(arguments, arguments.folder / TEACHER), say)
     search = SearchSettings(n_best=arguments.candidates)
     write_distilled(Distillation((teacher,), *arguments.train, search), distilled, say)
     return teacher, distilled / DISTILLED
@@ -186,6 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=Path, nargs=2, required=True, metavar=("SOURCE", "TARGET"))
     parser.add_argument("--name", default="students", help="of the corpus, in the names of the results")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--teacher-run", type=Path, help="a complete run, instead of a teacher to train")
     parser.add_argument("--teacher", choices=list(PRESETS), default="small")
     parser.add_argument("--teacher-updates", type=int, default=4000)
     parser.add_argument("--teacher-dropout", type=float, default=0.3)

@@ -573,8 +573,26 @@ def serve_short(found: Row) -> str:
 # ---- single runs of recipes
 
 
-def models(found: Row) -> str:
-    """A row for each run: its scores on test data, its training, and where it was trained."""
+def models(*results: Row) -> str:
+    """A row for each model and search: scores on test data; for each model its training."""
+    lines = []
+    for found in results:
+        training = found["training"]
+        trained = (
+            f"{training['minutes']:.0f} minutes, {training['updates']:,} updates, "
+            f"{found['parameters'] / 1e6:.1f} M parameters"
+        )
+        origin = ", ".join(training[name] for name in ("commit", "date", "machine"))
+        first = [trained, f"`{training['command']}`", origin]
+        for row in found["rows"]:
+            scores = ", ".join(f"{one['value']:.2f} {one['name']}" for one in row["scores"])
+            lines.append([found["task"], row["search"], scores, *first])
+            first = ["", "", ""]
+    return table(["task", "search", "score", "training", "command", "commit, date and machine"], lines)
+
+
+def earlier_models(found: Row) -> str:
+    """A row for each run that was recorded by hand: its scores on test data, its training, and where."""
     lines = []
     for row in found["rows"]:
         training = []

@@ -58,6 +58,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "beside_inseq": tables.beside_inseq,
     "decode": tables.decode,
     "decode_ratios": tables.decode_ratios,
+    "earlier_models": tables.earlier_models,
     "guided_alignment": tables.guided_alignment,
     "inspections": tables.inspections,
     "learning_curves": learning_curves,
