@@ -598,7 +598,9 @@ def earlier_models(found: Row) -> str:
         training = []
         if "minutes" in row:
             conditions = f" {row['conditions']}" if "conditions" in row else ""
-            training = [f"{row['minutes']:g} minutes{conditions}", f"{row['parameters']} M parameters"]
+            alone = f" ({row['minutes_alone']} without)" if "minutes_alone" in row else ""
+            minutes = f"{row['minutes']:g} minutes{conditions}{alone}"
+            training = [minutes, f"{row['parameters']} M parameters"]
         scores = ", ".join(f"{value:.2f} {name}" for name, value in row["scores"].items())
         origin = ", ".join(row[name] for name in ("commit", "date", "machine") if name in row)
         lines.append([row["task"], scores, ", ".join(training), row.get("recipe", ""), origin])

@@ -281,6 +281,8 @@ def test_results_are_those_of_the_files_with_their_passports():
     assert page.index("decode-small-2026-11-23") < page.index("decode-base-2026-11-22")
     assert "commit c7f2454" in page
     assert "| dragoman | float32 | 4 | no | 206 |" in page
+    passports = generated()["results"]["passports"]
+    assert all(f"| `{path.stem}` | `" in passports for path in (ROOT / "benchmarks/results").glob("*.json"))
 
 
 def test_text_in_pages_has_no_marks():

@@ -64,14 +64,26 @@ def test_a_comment_of_nothing_is_refused(tmp_path, comment, words):
 
 def test_the_results_of_the_first_readme_are_in_their_file():
     """The README rounds minutes, and leaves pauses out."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    results = re.search(r"^## Results\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)[1]
-    rows = json.loads((ROOT / "experiments" / "results" / "earlier-models.json").read_text(encoding="utf-8"))["rows"]
+    file = ROOT / "experiments" / "results" / "earlier-models.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
     known = {f"{value:.2f} {name}" for row in rows for name, value in row["scores"].items()} | {
         f"{row.get('minutes_alone', row['minutes']):.0f} minutes, {row['parameters']} M parameters"
         for row in rows
         if "minutes" in row
     }
-    shown = re.findall(r"\d+\.\d\d (?:BLEU|chrF2|% WER)|\d+ minutes, [\d.]+ M parameters", results)
+    shown = re.findall(r"\d+\.\d\d (?:BLEU|chrF2|% WER)|\d+ minutes, [\d.]+ M parameters", section("Results"))
     assert len(shown) > 8
     assert {*shown} <= known
+
+
+def test_the_speeds_of_the_first_readme_are_in_the_tables_of_the_benchmarks():
+    shown = set(re.findall(r"\d[\d,]{2,}", section("Speed")))
+    benchmarks = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert len(shown) > 8
+    assert shown <= {*re.findall(r"\d[\d,]{2,}", benchmarks)}
+
+
+def section(name):
+    """The text of a section of the first README."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.search(rf"^## {name}\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)[1]

@@ -38,7 +38,7 @@ commit, date, machine and versions. The pages of experiments and benchmarks desc
 
 def pages(root: Path) -> dict[str, str]:
     """The pages by their names; `root` is the folder of the repository."""
-    names = ["experiments", "table3", "benchmarks", *KINDS]
+    names = ["experiments", "table3", "benchmarks", *KINDS, "passports"]
     files = sorted((root / "benchmarks" / "results").glob("*.json"), key=newest_first)
     return {
         "index": page("Results", INTRODUCTION, toctree(names, hidden=False)),
@@ -48,6 +48,7 @@ def pages(root: Path) -> dict[str, str]:
             kind: page(title, *(measured(path) for path in files if path.stem.split("-")[0] == kind))
             for kind, title in KINDS.items()
         },
+        "passports": passports(files),
     }
 
 
@@ -74,7 +75,7 @@ def measured(path: Path) -> str:
     """A file of results: its passport and its rows."""
     result = json.loads(path.read_text(encoding="utf-8"))
     rows = [dict(flat(row)) for row in result["rows"]]
-    passport = {name: result.get(name, rows[0].get(name)) for name in PASSPORT}
+    passport = passport_of(result)
     columns = [
         name
         for name in dict.fromkeys(name for row in rows for name in row)
@@ -94,6 +95,29 @@ def measured(path: Path) -> str:
             ),
         ]
     )
+
+
+def passports(files: list[Path]) -> str:
+    """A table of all files of results: what was run, of which commit, when, and on which machine."""
+    rows = []
+    for path in files:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        passport = passport_of(result)
+        origin = [escaped(str(passport[name])) for name in ("commit", "date", "machine")]
+        rows.append([f"`{path.stem}`", f"`{result['command']}`", *origin])
+    return page(
+        "Passports of all measurements",
+        "Every file in `benchmarks/results`, the newest first. The pages of benchmarks and experiments have tables "
+        "made from them.",
+        table(["file", "command", "commit", "date", "machine"], rows),
+    )
+
+
+def passport_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The passport of a file, which some programs write into each row; None for what it lacks."""
+    rows = result.get("rows")
+    first = rows[0] if isinstance(rows, list) else {}
+    return {name: result.get(name, first.get(name)) for name in PASSPORT}
 
 
 def flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

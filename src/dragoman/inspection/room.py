@@ -43,7 +43,7 @@ class Room:
 
 
 FILE = Room(20_000_000, 700_000, 7_000_000, 24)
-"""Of the HTML file: 1.5 MB for 30 tokens, and 30 MB for 512 tokens, of the paper's base model."""
+"""Of the HTML file: it holds all attention weights of the paper's base model for 30 tokens, not for 512."""
 LIVE = Room(20_000_000, 16_000_000, 16_000_000, 1024)
 """Of an answer of the server."""
 
