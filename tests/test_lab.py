@@ -85,7 +85,7 @@ def test_an_experiment_runs_in_its_quick_form(lab, tmp_path, name):
     assert record["passport"]["command"].startswith(f"dragoman lab {name}")
     claim, verdict = out.splitlines()
     assert claim == record["claim"]
-    assert verdict.lower() == f"{record['verdict']}. {record['because']}".lower()
+    assert verdict.lower() == f"{record['verdict']} in the quick form. {record['because']}".lower()
     page = (tmp_path / f"{name}.md").read_text("utf-8")
     assert page.index(f"**Verdict: {record['verdict']}.** {record['because']}\n") < page.index("## Method")
     svg = (tmp_path / f"{name}.svg").read_text("utf-8")

@@ -107,8 +107,8 @@ def passports(files: list[Path]) -> str:
         rows.append([f"`{path.stem}`", f"`{result['command']}`", *origin])
     return page(
         "Passports of all measurements",
-        "Every file in `benchmarks/results`, the newest first. The pages of benchmarks and experiments have tables "
-        "made from them.",
+        "Every file in `benchmarks/results`, the newest first. The pages of benchmarks and experiments have "
+        "tables that are made from them.",
         table(["file", "command", "commit", "date", "machine"], rows),
     )
 

@@ -68,7 +68,8 @@ def run(experiment: Any, asked: Lab, report: Any) -> None:
     made = passport(command(), __version__, {})
     record = report.content(experiment, result, asked.quick, seconds, made)
     report.write_result(asked.out, experiment, result, record)
-    print(f"{experiment.claim.claim}\n{report.capitalised(result.verdict)}. {result.because}", flush=True)
+    verdict = report.capitalised(result.verdict) + " in the quick form" * asked.quick
+    print(f"{experiment.claim.claim}\n{verdict}. {result.because}", flush=True)
     say(f"The page is {asked.out / experiment.name}.md; its picture and its numbers are beside it.")
 
 

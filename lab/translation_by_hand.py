@@ -1,0 +1,79 @@
+"""Trains a Transformer of one layer on each side on eight sentences, and computes a translation from its
+weights in plain NumPy, with the numbers of each step. The result is compared with the package's model.
+"""
+
+import numpy as np
+import torch
+
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, START
+from dragoman.model.weights import weights
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import matrices
+from lab.parts.numpy_transformer import Vector, add_and_norm, embed, feed_forward, multi_head, softmax
+from lab.parts.training import Pair, paper_rate, train
+
+CLAIM = Claim(
+    title="One translation, in numbers",
+    section="3.1",
+    claim="Each number between three words and the next word of their translation can be computed by hand.",
+    claimed_by="walkthroughs in study notes and animations",
+)
+MODEL = ModelSettings(d_model=8, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0)
+VERBS = {"we like": "wir mögen", "we buy": "wir kaufen", "you like": "ihr mögt", "you buy": "ihr kauft"}
+OBJECTS = {"tea": "Tee", "milk": "Milch"}
+SENTENCES = [(f"{a} {b}", f"{VERBS[a]} {OBJECTS[b]}") for a in VERBS for b in OBJECTS]
+NEXT = "wir ihr mögen mögt kaufen kauft Tee Milch END"
+WORDS = f"{NEXT} START we you like buy tea milk".split()
+IDS = dict(zip(WORDS, (*range(4, 12), END, START, *range(12, 18)), strict=True))
+SOURCE, TARGET = "we like tea END", "START wir mögen"
+
+
+def ids(text: str) -> list[int]:
+    return [IDS[word] for word in text.split()]
+
+
+def some_sentence(generator: np.random.Generator) -> Pair:
+    source, target = SENTENCES[generator.integers(len(SENTENCES))]
+    return ids(source), ids(target)
+
+
+def run(quick: bool) -> Result:
+    model = train(MODEL, some_sentence, 60 if quick else 600, 1, lambda step: 2 * paper_rate(step)).double()
+    named = {name: weight.numpy() for name, weight in weights(model).items()}
+    embeddings, steps = named["target_embedding.weight"], {}
+
+    def step(part: str, x: list[Vector], memory: list[Vector] | None = None) -> list[Vector]:
+        if memory is None:
+            y = [feed_forward(each, named, part) for each in x]
+        else:
+            y = multi_head(x, memory, part == "decoder.0.self_attention", named, part, MODEL)
+        name, norm = part.replace(".0.", ": ").replace("_", "-"), f"{part}_residual.norm"
+        steps[name], steps[f"{name}, added and normalised"] = y, add_and_norm(x, y, named, norm, 1e-5)
+        return steps[f"{name}, added and normalised"]
+
+    x = steps["encoder: words + positions"] = embed(ids(SOURCE), embeddings)
+    memory = step("encoder.0.feed_forward", step("encoder.0.self_attention", x, x))
+    x = steps["decoder: words + positions"] = embed(ids(TARGET), embeddings)
+    x = step("decoder.0.cross_attention", step("decoder.0.self_attention", x, x), memory)
+    x = step("decoder.0.feed_forward", x)
+    ours = np.stack([softmax(embeddings @ each) for each in x])
+    features, _ = model.decode(torch.tensor([ids(TARGET)]), model.encode(torch.tensor([ids(SOURCE)])))
+    theirs = model.logits(features).softmax(-1)[0].detach().numpy()
+    error, chances = float(np.abs(ours - theirs).max()), ours[:, ids(NEXT)]
+    shown = {name: np.stack(rows) for name, rows in steps.items()} | {f"next word: {NEXT}": chances}
+    tables = {
+        name: [
+            {"word": word} | {str(place): float(number) for place, number in enumerate(row, 1)}
+            for word, row in zip(words.split(), rows, strict=True)
+        ]
+        for name, rows in shown.items()
+        for words in [SOURCE if name.startswith("encoder") else TARGET]
+    }
+    return Result(
+        tables,
+        matrices(f"“{SOURCE}”, “{TARGET} …”: a row for each word", shown, across=2, numbers=True),
+        verdict_of(error < 1e-5),
+        f"The {len(shown)} steps give the package's probabilities to within {error:.0e}. The likeliest "
+        f"word after “wir mögen” is “{WORDS[chances[-1].argmax()]}” ({chances[-1].max():.2f}).",
+    )
