@@ -311,6 +311,7 @@ def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has
             "replay_share is 1.0; it must be below 1",
         ),
         ({"adaptation": {"replay": ["a.tmx", "b"]}}, "a.tmx has both sides of a corpus, and text of one"),
+        ({"adaptation": {"replay": ["a.tmx"]}}, "a.tmx has both sides of a corpus, and text of one"),
         ({"adaptation": {"replay": ["a"]}}, "replay needs two files, source and target, and has 1."),
         (
             {"adaptation": {"replay_valid": ["a"] * 3}},

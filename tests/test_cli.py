@@ -547,7 +547,7 @@ REFUSED = [
     ),
     (["completion", "zhs"], "dragoman: 'zhs' is not one of bash, zsh, fish. Did you mean zsh? See dragoman "),
     (["completion"], "The following arguments are required: SHELL. See dragoman completion --help."),
-    (["train", "--heads", "7"], "d_model 256 does not divide into 7 heads"),
+    (["train", "--heads", "7"], "d_model 128 does not divide into 7 heads"),
     (["train", "--log-every", "0"], "log_every is 0; it must be at least 1"),
     (["train", "--label-smoothing", "1.5"], "label_smoothing is 1.5; it must be below 1"),
     (["train", "--seed", "-1"], "seed is -1; it must be at least 0"),

@@ -139,6 +139,12 @@ def test_languages_are_those_that_are_asked_for_or_that_the_file_says(tmp_path, 
         assert languages_of_file(path, Languages(*asked)) == Languages(*found)
 
 
+def test_a_code_of_a_file_that_is_no_language_is_refused_with_its_place(tmp_path):
+    path = written(tmp_path / "a.tmx", tmx_of(unit(("en", "a"), ("d$", "b"))))
+    with pytest.raises(DragomanError, match=r"a\.tmx, line \d+: The target language is 'd\$'; it has to be"):
+        languages_of_file(path, Languages())
+
+
 def test_a_file_whose_units_are_pairs_of_different_languages_is_refused(tmp_path):
     mixed = tmx_of(unit(("en", "a"), ("fr", "b")), unit(("en-GB", "c"), ("de", "d")))
     path = written(tmp_path / "a.tmx", mixed)

@@ -42,7 +42,9 @@ def test_a_language_is_what_the_ending_says(name, language):
 
 def test_names_of_datasets_and_models_say_both_languages():
     assert languages_of_name("opus-mt-en-de") == Languages("en", "de")
-    assert languages_of_name("model") == Languages()
+    assert languages_of_name("en-de") == Languages("en", "de")
+    for name in ("model", "hf", "opus-mt", "a-b-de", "model-en-de2"):
+        assert languages_of_name(name) == Languages()
     assert DataSettings(dataset="multi30k-en-de", target_language="fr").languages == Languages("en", "fr")
 
 

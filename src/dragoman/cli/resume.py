@@ -25,7 +25,10 @@ def resume(given: Given) -> None:
 
     recipe = recorded_recipe(folder)
     if recipe is None:
-        raise DragomanError(f"{folder} is not a run: there is no {folder / 'recipe.toml'}.")
+        raise DragomanError(
+            f"{folder} is not a run: there is no {folder / 'recipe.toml'}. If its training was interrupted "
+            "before the first update, give its train command again."
+        )
     run_training(lambda: run(replace(recipe, out=folder), say))
 
 

@@ -68,10 +68,10 @@ def refuse_contradictions(recipe: Recipe) -> None:
     least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
     check_bounds(adaptation, at_least=least, below={"replay_share": 1})
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
-        if paths is not None and len(paths) != 2:
-            raise DragomanError(f"{name} needs two files, source and target, and has {len(paths)}.")
         for path in paths or ():
             refuse_both_sides(Path(path))
+        if paths is not None and len(paths) != 2:
+            raise DragomanError(f"{name} needs two files, source and target, and has {len(paths)}.")
     if "replay_share" in given and "replay" not in given:
         raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
     lora = [name for name in ("lora_alpha", "lora_maps") if name in given]

@@ -53,13 +53,12 @@ def no_complete_pair(path: Path, languages: Languages, codes: set[str]) -> Drago
     """The error of a file in which `codes` were found, and no pair in these languages."""
     if not codes:
         return DragomanError(f"{path} has no texts.")
-    wanted = f"both {shown(languages.source)} and {shown(languages.target)}"
-    if UNKNOWN_LANGUAGE in (languages.source, languages.target):
-        wanted = "two languages"
+    known = UNKNOWN_LANGUAGE not in (languages.source, languages.target)
+    wanted = f"both {shown(languages.source)} and {shown(languages.target)}" if known else "two languages"
     found = ", ".join(map(shown, sorted(codes)))
     return DragomanError(
         f"{path} has no pair with a text in {wanted}; its texts are in {found}. "
-        "Name the languages of the pairs: --source-language CODE --target-language CODE."
+        f"Give {'other' if known else 'the'} languages: --source-language CODE --target-language CODE."
     )
 
 

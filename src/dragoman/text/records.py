@@ -99,7 +99,10 @@ def choose_languages(records: Iterable[Record], name: str, asked: Languages) -> 
 
 
 def languages_of_record(record: Record, codes: list[str], name: str, asked: Languages) -> Languages:
-    """The languages of the pair in a record with these codes. Raises as `choose_languages`."""
+    """The languages of the pair in a record with these codes.
+
+    Raises `DragomanError` as `choose_languages`, and for a code that is none.
+    """
     asks_source, asks_target = asked.source != UNKNOWN_LANGUAGE, asked.target != UNKNOWN_LANGUAGE
     known = asked.source if asks_source else asked.target if asks_target else record.source_language
     own = [code for code in codes if matches(known, code) or matches(code, known)]
@@ -109,9 +112,12 @@ def languages_of_record(record: Record, codes: list[str], name: str, asked: Lang
     found = own + others
     if primary(own[0]) != primary(others[0]):
         found = [primary(code) for code in found]
-    if asks_source or asks_target:
-        return replace(asked, **{"target" if asks_source else "source": found[1]})
-    return Languages(*found)
+    try:
+        if asks_source or asks_target:
+            return replace(asked, **{"target" if asks_source else "source": found[1]})
+        return Languages(*found)
+    except DragomanError as error:  # a code of the file is none
+        raise DragomanError(f"{record.place}: {error}") from error
 
 
 def several_languages(name: str, codes: Iterable[str]) -> DragomanError:

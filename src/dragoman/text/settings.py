@@ -42,9 +42,9 @@ def language_of_name(name: str) -> str:
 
 
 def languages_of_name(name: str) -> Languages:
-    """The languages that the end of a name says, as in `multi30k-en-de` or `opus-mt-en-de`."""
-    *_, source, target = ["", *name.split("-")]
-    return Languages(language_of_name("." + source), language_of_name("." + target))
+    """The languages that the end of a name says, as in `multi30k-en-de` or `opus-mt-en-de`; both or none."""
+    found = re.fullmatch(r"(?:.*-)?([a-z]{2})-([a-z]{2})", name)
+    return Languages(*found.groups()) if found else Languages()
 
 
 @dataclass(frozen=True)
