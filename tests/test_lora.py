@@ -118,14 +118,15 @@ def test_merged_equals_unmerged_and_the_run_itself(base, tuned, exported, tmp_pa
     assert adapter.factors.keys() == {
         name for name, each in after.weights.items() if not np.array_equal(each, before.weights[name])
     }
-    rows = np.random.default_rng(0).normal(size=(5, 2048)).astype(np.float32)
+    rows = np.random.default_rng(0).normal(size=(5, 2048))
     for name, each in merged.weights.items():
         np.testing.assert_allclose(each, after.weights[name], rtol=0, atol=1e-6)
         if name in adapter.factors:
-            (a, b), row = adapter.factors[name], rows[:, : each.shape[1]]
-            assert a.size + b.size == RANK * sum(each.shape)
-            apart = row @ before.weights[name].T + row @ a.T @ b.T
-            np.testing.assert_allclose(row @ each.T, apart, rtol=1e-5, atol=1e-4)
+            assert sum(factor.size for factor in adapter.factors[name]) == RANK * sum(each.shape)
+            a, b, weight = (x.astype(np.float64) for x in (*adapter.factors[name], before.weights[name]))
+            row = rows[:, : each.shape[1]]
+            rounding = 2.0**-24 * np.abs(row) @ (np.abs(weight) + (RANK + 1) * np.abs(b) @ np.abs(a)).T
+            assert (np.abs(row @ each.T - (row @ weight.T + row @ a.T @ b.T)) <= rounding).all()
     assert (merged.tokenizers, merged.longest_trained) == (after.tokenizers, after.longest_trained)
     import_adapter(Import(exported, "adapter", tmp_path / "merged", base=base))
     lines = (folder / "valid.source").read_text().splitlines()
