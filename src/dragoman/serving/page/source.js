@@ -27,16 +27,15 @@ export function SourcePane({ session, openFile }) {
   const area = useRef();
   const mirror = useRef();
   const { text, result } = session;
-  const aligned = session.isCurrent && result.sentences.some(({ alignment }) => alignment);
+  const aligned = isAligned(session);
   useEffect(() => {
     if (matchMedia("(hover: hover)").matches) area.current.focus(); // a phone would show its keyboard
   }, []);
   useEffect(() => {
-    const onCaret = () =>
-      document.activeElement === area.current && lightCaret(area.current, result, aligned);
+    const onCaret = () => document.activeElement === area.current && lightCaret(area.current, session);
     document.addEventListener("selectionchange", onCaret);
     return () => document.removeEventListener("selectionchange", onCaret);
-  }, [result, aligned]);
+  }, [session]);
 
   const clear = () => {
     session.open("", null);
@@ -67,6 +66,10 @@ export function SourcePane({ session, openFile }) {
       <button class="quiet" onClick=${clear} disabled=${!text}>${icon("cross")}<span>Clear</span></button>
     </div>
   </section>`;
+}
+
+function isAligned({ isCurrent, result }) {
+  return isCurrent && result.sentences.some(({ alignment }) => alignment);
 }
 
 function characters(text) {
@@ -114,8 +117,10 @@ function lightPointer(event, mirror, result) {
   );
 }
 
-function lightCaret(area, result, aligned) {
-  if (!aligned) return;
+/** Reads the session when the caret moves: a listener of the last drawing could have an older result. */
+function lightCaret(area, session) {
+  if (!isAligned(session)) return;
+  const { result } = session;
   const caret = area.selectionStart;
   const index = result.sentences.findIndex((one) => one.sourceStart <= caret && caret <= one.sourceEnd);
   let place = 0;
