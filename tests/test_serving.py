@@ -586,6 +586,7 @@ def test_the_limits_of_a_server_hold_in_all_of_its_apis(run):
         V1: lambda texts: {"text": texts},
         "/translate": lambda texts: {"q": texts, "source": "en", "target": "de"},
         "/v2/translate": lambda texts: {"text": texts, "target_lang": "de"},
+        "/v1/score": lambda texts: {"pairs": [[text, text] for text in texts]},
     }
     options = ("--max-beam-size", 1, "--max-n-best", 3, "--max-texts", 2)
     with serving(run, *options) as server, server.client() as client:

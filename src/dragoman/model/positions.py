@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.settings import ModelSettings, PositionKind
-from dragoman.model.sinusoids import beyond, sinusoid_table
+from dragoman.model.sinusoids import longer_than_table, sinusoid_table
 
 
 def sinusoids(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Float[Tensor, "N D"]:
@@ -39,7 +39,7 @@ class Positions(nn.Module):
         table = self.table  # other threads may make it longer
         if end > len(table):
             if self.kind == "learned":
-                raise beyond(end, len(table))
+                raise longer_than_table(end, len(table))
             table = sinusoids(2 * end, self.d_model, self.kind).to(self.table)
             self.table = table
         return table[start:end]

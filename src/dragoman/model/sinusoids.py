@@ -45,7 +45,7 @@ def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal")
     return np.concatenate([sine, cosine[:, : d_model // 2]], -1).astype(np.float32)
 
 
-def beyond(tokens: int, positions: int) -> DragomanError:
+def longer_than_table(tokens: int, positions: int) -> DragomanError:
     """The error for a text that is longer than a learned table."""
     return DragomanError(
         f"A text of {tokens} tokens is longer than the {positions} positions that this model has learned; "

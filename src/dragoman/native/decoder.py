@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.settings import Activation, ModelSettings, Precision
-from dragoman.model.sinusoids import Table, beyond, sinusoid_table
+from dragoman.model.sinusoids import Table, longer_than_table, sinusoid_table
 from dragoman.native.build import DECODER, check_size, load_library
 from dragoman.native.engine import Hypotheses, Search, SearchEngine, check_status, declare_engine
 from dragoman.search.hypothesis import (
@@ -334,7 +334,7 @@ class Positions:
         table, width = self._table, self._settings.d_model  # other threads may extend the table
         if length * width > len(table):
             if self._learned:
-                raise beyond(length, len(table) // width)
+                raise longer_than_table(length, len(table) // width)
             start = self._settings.first_position
             rows = sinusoid_table(start + max(256, 2 * length), width, self._settings.positions)[start:]
             self._table = table = numbers_of(rows)

@@ -163,4 +163,4 @@ class ScoreRequest(Choice):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"pairs": [["A man rides a bike.", "Ein Mann fährt Rad."]]}]}
     )
-    pairs: list[Annotated[list[Text], Field(min_length=2, max_length=2)]] = Field(max_length=1_000)
+    pairs: list[Annotated[list[Text], Field(min_length=2, max_length=2)]]

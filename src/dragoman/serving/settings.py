@@ -39,7 +39,7 @@ class ServerSettings:
     max_body: int = 1_000_000
     """Maximum size of a request's body in bytes."""
     max_texts: int = 128
-    """Maximum number of texts in a request."""
+    """Maximum number of texts, or of pairs to score, in a request."""
     max_tokens: int = 20_000
     """Maximum number of source tokens in a request."""
     max_beam_size: int = 16

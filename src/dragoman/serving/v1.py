@@ -75,11 +75,16 @@ def choose_model(service: Service, asked: Choice, text: str) -> ServedModel:
 def texts_of(service: Service, text: str | list[str]) -> list[str]:
     """The texts of a request. Raises `ApiError` 400 for too many."""
     texts = [text] if isinstance(text, str) else text
-    if len(texts) > service.settings.max_texts:
-        raise ApiError(
-            400, f"The request has {len(texts)} texts; this server allows {service.settings.max_texts}."
-        )
+    refuse_many(service, len(texts), "texts")
     return texts
+
+
+def refuse_many(service: Service, count: int, what: str) -> None:
+    """Raise `ApiError` 400 for more texts, or pairs of them, than `--max-texts`."""
+    if count > service.settings.max_texts:
+        raise ApiError(
+            400, f"The request has {count} {what}; this server allows {service.settings.max_texts}."
+        )
 
 
 def document_of(asked: Any, text: str, language: str) -> Document:

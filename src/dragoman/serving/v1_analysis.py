@@ -10,7 +10,7 @@ from dragoman.serving.analysis import refuse_long, words
 from dragoman.serving.inspections import compute_inspection, refuse_contradictions
 from dragoman.serving.schemas import AlternativesRequest, InspectRequest, ScoreRequest
 from dragoman.serving.service import Service
-from dragoman.serving.v1 import choose_model, settings_of
+from dragoman.serving.v1 import choose_model, refuse_many, settings_of
 
 
 def router(service: Service) -> APIRouter:
@@ -64,6 +64,7 @@ def router(service: Service) -> APIRouter:
     @routes.post("/score")
     async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
         """The log-probabilities of given translations, by token."""
+        refuse_many(service, len(asked.pairs), "pairs")
         pairs = [(source, target) for source, target in asked.pairs]
         model = choose_model(service, asked, pairs[0][0] if pairs else "")
         size = sum(words(source) + words(target) for source, target in pairs)
