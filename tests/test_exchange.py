@@ -243,7 +243,7 @@ def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
     for name, message in (
         (
             "bad.pt",
-            "bad.pt holds io.open, which is no tensor and no plain value; nothing of the file was run",
+            "bad.pt holds _?io.open, which is no tensor and no plain value; nothing of the file was run",
         ),
         ("old.pt", "old.pt is damaged, or no checkpoint of PyTorch's; nothing of it was run"),
         ("list.pt", "list.pt holds a list where a checkpoint is a dictionary"),

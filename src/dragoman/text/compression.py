@@ -22,16 +22,10 @@ def plain_name(name: str) -> str:
 class Decompressed(io.RawIOBase):
     """The decompressed bytes of a file. A damaged or truncated file raises `DragomanError`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, file: Any, errors: tuple[type[Exception], ...]) -> None:
+        """`file` is open, and raises `errors` where it is damaged."""
         super().__init__()
-        self.path = path
-        self._file: Any
-        self._errors: tuple[type[Exception], ...]
-        if path.suffix == ".gz":
-            self._file, self._errors = gzip.GzipFile(path), GZIP_ERRORS
-        else:
-            zstd = import_zstd(path)
-            self._file, self._errors = zstd.ZstdFile(path), (zstd.ZstdError, EOFError)
+        self.path, self._file, self._errors = path, file, errors
 
     def readable(self) -> bool:
         return True
@@ -56,7 +50,12 @@ def open_compressed(path: Path) -> io.BufferedReader:
 
     Raises `OSError` if it cannot be opened, and `DragomanError` if zstd is needed and not installed.
     """
-    return io.BufferedReader(Decompressed(path), BUFFER)
+    if path.suffix == ".gz":
+        decompressed = Decompressed(path, gzip.GzipFile(path), GZIP_ERRORS)
+    else:
+        zstd = import_zstd(path)
+        decompressed = Decompressed(path, zstd.ZstdFile(path), (zstd.ZstdError, EOFError))
+    return io.BufferedReader(decompressed, BUFFER)
 
 
 def import_zstd(path: Path) -> Any:
