@@ -374,3 +374,7 @@ def test_a_model_of_the_readme_is_trained_and_scored_and_resumed(tmp_path):
     assert found["training"]["updates"] == 2
     assert [row["scores"][0]["name"] for row in found["rows"]] == ["BLEU", "BLEU"]
     assert found["training"]["command"].endswith("--out runs/multi30k-bpe10k --updates 2")
+    first, second = tables.models(found).splitlines()[2:]
+    assert "| beam 5, α = 2 |" in first
+    assert "0 minutes, 2 updates, " in first
+    assert second.endswith("BLEU |  |  |  |")

@@ -587,7 +587,10 @@ REFUSED = [
         ["train", "--out", "{0}/x", "--dataset", "wmt"],
         "There is no dataset 'wmt'; there are: multi30k-en-de, multi30k-de-en, ",
     ),
-    (["resume", "{0}"], "is not a run: there is no"),
+    (
+        ["resume", "{0}"],
+        "recipe.toml. If its training was interrupted before the first update, give its train command again.",
+    ),
     (["translate", "{0}"], "holds runs, not a model; give one of them: {0}/run."),
     (["translate", "{0}/none"], "There is no folder {0}/none. dragoman runs lists the runs."),
     (

@@ -228,7 +228,7 @@ GOOD = unit(("en", "one"), ("de", "eins"))
         (
             "a.tmx",
             tmx_of(unit(("fr", "a"), ("de", "b"))),
-            "no pair with a text in both 'en' and 'de'.* 'de', 'fr'",
+            "no pair with a text in both 'en' and 'de'.* 'de', 'fr'. Give other languages: --source-language",
         ),
         (
             "a.tmx",
