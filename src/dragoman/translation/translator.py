@@ -29,7 +29,7 @@ from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
 from dragoman.translation.segmentation import join_translations, long_message
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
-from dragoman.translation.token_ids import constraint_ids, encode_parts, encode_sentences, split_length
+from dragoman.translation.token_ids import constraint_ids, encode_parts, split_length
 
 if TYPE_CHECKING:
     from dragoman.model.interface import Model
@@ -65,6 +65,11 @@ class PreparedSentences:
     def sources(self) -> list[list[int]]:
         """The ids of all parts, in order."""
         return [part for each in self.parts for part in each]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each sentence, its parts together, END included."""
+        return [1 + sum(len(part) - 1 for part in parts) for parts in self.parts]
 
     @property
     def tokens(self) -> int:
@@ -265,7 +270,7 @@ class Translator:
         """
         settings = self.search_settings(settings, options)
         prepared = self.prepare(sentences, settings)
-        self._warn_of_long(sentences, settings)
+        self._warn_of_long(prepared)
         return self.assemble(prepared, self.search(prepared.sources, settings))
 
     def prepare(
@@ -379,11 +384,14 @@ class Translator:
 
         0 if the settings ask to truncate or split.
         """
-        settings = self.search_settings(settings, options)
-        if self.longest_trained is None or settings.truncate or settings.split:
+        return self._count_long(self.prepare(sentences, settings, **options))
+
+    def _count_long(self, prepared: PreparedSentences) -> int:
+        """`count_long_sentences`, of sentences whose tokens are known."""
+        settings, longest = prepared.settings, self.longest_trained
+        if longest is None or settings.truncate or settings.split:
             return 0
-        texts = [remove_tags(sentence)[0] if settings.keep_tags else sentence for sentence in sentences]
-        return sum(len(ids) > self.longest_trained for ids in encode_sentences(self.tokenizers.source, texts))
+        return sum(length > longest for length in prepared.lengths)
 
     def long_message(self, count: int, settings: SearchSettings) -> str:
         """The message about `count` sentences that are longer than any of training."""
@@ -392,10 +400,11 @@ class Translator:
             treatment = "translated in parts; --split 0 (split=0 in Python) translates whole sentences"
         return long_message(count, self.longest_trained, treatment)
 
-    def _warn_of_long(self, sentences: Sequence[str], settings: SearchSettings, whole: bool = False) -> None:
+    def _warn_of_long(self, prepared: PreparedSentences, whole: bool = False) -> None:
         """Warn if sentences are longer than any of training. `whole`: they are not split."""
-        if count := self.count_long_sentences(sentences, settings):
-            message = self.long_message(count, replace(settings, split=0) if whole else settings)
+        if count := self._count_long(prepared):
+            settings = replace(prepared.settings, split=0) if whole else prepared.settings
+            message = self.long_message(count, settings)
             warnings.warn(message, LongInput, stacklevel=3)
 
     # ---- streaming and analysis
@@ -409,7 +418,7 @@ class Translator:
         settings that ask for more than one beam search.
         """
         settings = self.search_settings(settings, options)
-        self._warn_of_long([sentence], settings, whole=True)
+        self._warn_of_long(self.prepare([sentence], settings), whole=True)
         return streaming.stream(self, sentence, settings)
 
     def trace(
@@ -419,7 +428,7 @@ class Translator:
         from dragoman.translation import analysis
 
         settings = self.search_settings(settings, options)
-        self._warn_of_long([sentence], settings, whole=True)
+        self._warn_of_long(self.prepare([sentence], settings), whole=True)
         return analysis.trace(self, sentence, settings)
 
     def alternatives(
@@ -436,7 +445,7 @@ class Translator:
         from dragoman.translation import analysis
 
         settings = self.search_settings(settings, options)
-        self._warn_of_long([sentence], settings, whole=True)
+        self._warn_of_long(self.prepare([sentence], settings), whole=True)
         return analysis.alternatives(self, sentence, count, settings)
 
     def score(
