@@ -8,7 +8,16 @@ import numpy as np
 
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
-from lab.parts.training import BY_ARCHITECTURE, examples, reversing, short, spread, token_accuracy, train
+from lab.parts.training import (
+    BY_ARCHITECTURE,
+    examples,
+    pairs_of,
+    reversing,
+    short,
+    spread,
+    token_accuracy,
+    train,
+)
 
 CLAIM = Claim(
     title="LSTM and Transformer by size of the corpus",
@@ -27,15 +36,9 @@ def run(quick: bool) -> Result:
     for size in SIZES:
         for seed in seeds:
             generator = np.random.default_rng([seed, 2])
-            corpus = [TASK(generator) for _ in range(size)]
+            task = pairs_of([TASK(generator) for _ in range(size)])
             for name in NAMES:
-                model = train(
-                    BY_ARCHITECTURE[name],
-                    lambda g, corpus=corpus: corpus[g.integers(len(corpus))],
-                    updates,
-                    seed,
-                    pairs=24,
-                )
+                model = train(BY_ARCHITECTURE[name], task, updates, seed, pairs=24)
                 accuracy = token_accuracy(model, examples(TASK, seed))
                 rows.append({"model": name, "pairs": size, "seed": seed, "accuracy": accuracy})
 

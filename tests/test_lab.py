@@ -21,6 +21,7 @@ from lab.frame import catalogue, report
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
 from lab.frame.pictures import axis, bars, curves, matrices
 from lab.parts import training
+from lab.parts.memory import peak_bytes
 from lab.parts.models import random_sentences, random_transformer
 from lab.parts.stop_rules import ASKED, searches
 from lab.parts.training import TINY
@@ -239,6 +240,22 @@ def test_the_searches_of_the_stop_rules_find_what_beam_search_finds():
     found = searches(model, source)
     for one, (best, *_) in zip(found, beam_search(model, source, ASKED), strict=True):
         assert one["none can become the best"][0] == best.ids
+
+
+def test_memory_is_that_of_the_tensors_that_exist_at_one_time():
+    x = torch.ones(1000)  # existed before
+    assert peak_bytes(lambda: x.view(10, 100).T) == 0
+    assert peak_bytes(lambda: x + 1) == 4000
+    assert peak_bytes(lambda: ((x + 1) * 2 - 3) / 4) == 8000  # an argument and a result
+    assert peak_bytes(lambda: [x + 1, x + 2, x.double()]) == 16000
+
+
+def test_accuracy_by_distance_counts_each_reversed_letter(monkeypatch):
+    module = importlib.import_module("lab.reversing")
+    batch = training.batch_of([([4, 5, 6], [6, 5, 4]), ([7, 8], [8, 7])])
+    found = torch.nn.functional.one_hot(torch.tensor([[6, 9, 4], [8, 9, 9]])).float()
+    monkeypatch.setattr(training, "token_log_probs", lambda *_: torch.nn.functional.pad(found, (0, 0, 0, 1)))
+    assert module.accuracy_by_distance(None, batch) == {0: 0.0, 1: 0.5, 2: 1.0}
 
 
 def test_what_an_experiment_states_is_checked():

@@ -7,6 +7,7 @@ from statistics import mean
 import numpy as np
 import torch
 
+from dragoman.evaluation.metrics import bleu
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
@@ -46,6 +47,11 @@ def reversing(shortest: int, longest: int, letters: int = VOCABULARY - 4) -> Tas
         return text, text[::-1]
 
     return task
+
+
+def pairs_of(corpus: Sequence[Pair]) -> Task:
+    """A pair of the corpus."""
+    return lambda generator: corpus[generator.integers(len(corpus))]
 
 
 def batch_of(pairs: Sequence[Pair]) -> Batch:
@@ -138,6 +144,13 @@ def exact(model: Model, batch: Batch) -> float:
     """The share of targets that greedy search finds."""
     found = greedy_search(model, batch.source, GREEDY)
     return mean(float(best.ids == row) for (best, *_), row in zip(found, wanted(batch), strict=True))
+
+
+def letter_bleu(model: Model, batch: Batch) -> float:
+    """Corpus BLEU of what greedy search finds, each id a word."""
+    found = [best.ids for best, *_ in greedy_search(model, batch.source, GREEDY)]
+    hypotheses, references = ([" ".join(map(str, ids)) for ids in texts] for texts in (found, wanted(batch)))
+    return bleu(hypotheses, references, tokenize="none").value
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:
