@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -195,6 +196,22 @@ def test_folders_that_do_not_belong_together_are_refused(base, adapters, tmp_pat
         DragomanError, match="is an adapter, not a model. Merge it with the model that it was"
     ):
         Translator.load(legal)
+
+
+def test_a_model_has_the_name_of_the_link_to_it(base, tmp_path, monkeypatch):
+    versions, served = tmp_path / "versions", tmp_path / "models"
+    shutil.copytree(base / "model", versions / "ende-2")
+    served.mkdir()
+    (served / "ende").symlink_to("../versions/ende-2")
+    monkeypatch.chdir(versions / "ende-2")
+    for folder, name in (
+        (served, "ende"),
+        (served / "ende", "ende"),
+        (Path(), "ende-2"),
+        (Path(".."), "ende-2"),
+    ):
+        (model,) = load_models([folder], EngineSettings()).models
+        assert model.name == name
 
 
 def test_models_may_have_adapters_of_the_same_name(base, adapters, tmp_path):

@@ -14,6 +14,7 @@ from dragoman.pipeline.distil import Distillation, StudentPreset, distil, studen
 from dragoman.pipeline.recipe import Recipe, check_file_pairs
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import beside
 from dragoman.text.settings import BatchSettings, DataSettings
 from dragoman.training.settings import TrainingSettings
 
@@ -71,8 +72,7 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     asked.search.refuse_contradictions(given)
     teachers = asked.run, *asked.ensemble
     distillation = Distillation(teachers, asked.text, asked.references, asked.search, asked.teacher_precision)
-    run = asked.run.resolve() if asked.run.name in ("", "..") else asked.run  # these have no sibling
-    out = asked.out or run.with_name(f"{run.resolve().name}-{asked.preset}")
+    out = asked.out or beside(asked.run, f"{{}}-{asked.preset}")
     if asked.out is None:
         say(f"The student's folder is {out}; --out names another one.")
     recipe = student_recipe(asked.run, asked.text, out, asked.preset)

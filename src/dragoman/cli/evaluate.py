@@ -77,6 +77,7 @@ def evaluate(given: Given) -> None:
     from dragoman.evaluation.comet import Comet
     from dragoman.evaluation.score_table import SetScores, score_table
     from dragoman.system.machine import configure_allocator
+    from dragoman.translation.segmentation import long_translation_message
 
     tests = list(read_test_sets(asked))
     configure_allocator()
@@ -88,7 +89,7 @@ def evaluate(given: Given) -> None:
         languages = translator.languages
         warn_of_language(asked.run, languages, f"--paper-bleu is {language}", language, languages.target)
     if count := sum(translator.count_long_sentences(test.sources, asked.search) for test in tests):
-        say(translator.long_message(count, asked.search))
+        say(long_translation_message(count, translator, asked.search))
     results: list[SetScores] = []
     try:
         for number, test in enumerate(tests):

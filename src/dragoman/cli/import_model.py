@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Import:
-    """Convert a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
+    """Convert a model of another toolkit. If transformers is installed, its models are compared with it."""
 
     model: Path
     """The folder or checkpoint of the model."""

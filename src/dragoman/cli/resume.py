@@ -40,5 +40,5 @@ COMMAND = Command(
     example="dragoman resume runs/ende",
     groups={"run": ("run",)},
     metavars={"run": "RUN"},
-    notes="To train for longer, give dragoman train with the same --out and more --updates.",
+    notes="To train for longer: dragoman train RUN/recipe.toml --updates N.",
 )

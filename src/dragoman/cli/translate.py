@@ -229,10 +229,12 @@ class TranslationJob:
 
     def say_long(self) -> None:
         """Say how many lines were longer than any of training."""
+        from dragoman.translation.segmentation import long_translation_message
+
         one_by_one = self.asked.stream or self.asked.alternatives
         settings = dataclasses.replace(self.asked.search, split=0) if one_by_one else self.asked.search
         if self.long:
-            warn(self.translator.long_message(self.long, settings))
+            warn(long_translation_message(self.long, self.translator, settings))
 
 
 def as_json(

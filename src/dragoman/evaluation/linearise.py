@@ -5,15 +5,20 @@ label, and a word's part of speech stands for the word. The words are those of t
 need not copy them. Vinyals et al. write XX for each word instead, which loses the parts of speech.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from dragoman.evaluation.trees import Constituent, Leaf, Tree
 
+BRACKETS = ("(", ")")
+BRACKET = re.compile("[()]")
+"""No label or tag has one inside it."""
 WORD = "XX"
 """The tag of a word whose part of speech is not known."""
 UNOPENED = "closing brackets without an opening one"
 UNCLOSED = "opening brackets without a closing one"
+UNLABELLED = "brackets without a label"
 EMPTY = "brackets without a word"
 EXTRA = "words too many"
 MISSING = "words too few"
@@ -25,7 +30,7 @@ def linearise(tree: Tree, tags: bool = True) -> str:
     Needs constituents with words.
     """
     return " ".join(
-        kind + text if kind in ("(", ")") else kind if tags else WORD for kind, text in tree.brackets()
+        kind + text if kind in BRACKETS else kind if tags else WORD for kind, text in tree.brackets()
     )
 
 
@@ -34,7 +39,8 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
 
     The inverse of `linearise`: `restore(linearise(tree), tree.words)` is the tree and no repairs. Ill-formed
     symbols give a tree too. A closing bracket closes the innermost open constituent with its label, and those
-    inside it; one that has nothing to close is dropped. At the end all constituents are closed. Before that,
+    inside it; one that has nothing to close is dropped, and so is a bracket without a label. Brackets inside
+    labels and tags are removed. At the end all constituents are closed. Before that,
     missing words are added as XX. Words that are too many and constituents without a word are dropped.
     """
     leaves: list[Leaf] = []
@@ -48,8 +54,10 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
         return found[last].label
 
     for symbol in line.split():
-        kind, label = symbol[0], symbol[1:]
-        if kind == "(":
+        kind, label = symbol[0], BRACKET.sub("", symbol[1:])
+        if kind in BRACKETS and not label:
+            repairs[UNLABELLED] += 1
+        elif kind == "(":
             opened.append(len(found))
             found.append(Constituent(label, len(leaves), -1))
         elif kind == ")" and all(found[place].label != label for place in opened):
@@ -60,7 +68,7 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
         elif len(leaves) == len(words):
             repairs[EXTRA] += 1
         else:
-            leaves.append(Leaf(symbol, words[len(leaves)]))
+            leaves.append(Leaf(BRACKET.sub("", symbol), words[len(leaves)]))
     missing = words[len(leaves) :]
     leaves += (Leaf(WORD, word) for word in missing)
     repairs[MISSING] = len(missing)

@@ -206,9 +206,10 @@ class BatchNorm(nn.Module):
             rows = x[self.tokens].float()
             mean, variance = rows.mean(0), rows.var(0, unbiased=False)
             unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
-            with torch.no_grad():
-                self.mean.lerp_(mean.to(self.mean), self.momentum)
-                self.variance.lerp_(unbiased.to(self.variance), self.momentum)
+            with torch.no_grad():  # as a gradient, a batch that is not finite changes nothing
+                is_finite = (mean + unbiased).isfinite().all()
+                for average, found in ((self.mean, mean), (self.variance, unbiased)):
+                    average.lerp_(torch.where(is_finite, found.to(average), average), self.momentum)
         scale = self.weight * (variance + self.epsilon).rsqrt()
         return x * scale.to(x) + (self.bias - mean * scale).to(x)
 

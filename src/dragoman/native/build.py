@@ -31,6 +31,15 @@ FLAGS = (*PROCESSOR, "-std=c++17", "-ffp-contract=fast", "-pthread", "-shared", 
 WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 
 
+def split_words(variable: str) -> list[str]:
+    """The words of a variable of the environment. Raises `DragomanError` for a quote without its partner."""
+    value = os.environ.get(variable, "")
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise DragomanError(f"{variable} is {value!r}, which cannot be split into words: {error}") from error
+
+
 @dataclass(frozen=True)
 class Program:
     """A source file that is compiled to a library."""
@@ -45,7 +54,7 @@ class Program:
 
     def command(self, compiler: list[str]) -> list[str]:
         """The compiler's command line up to the source."""
-        return [*compiler, *FLAGS, *self.flags, *shlex.split(os.environ.get("DRAGOMAN_CXXFLAGS", ""))]
+        return [*compiler, *FLAGS, *self.flags, *split_words("DRAGOMAN_CXXFLAGS")]
 
 
 DECODER = Program(
@@ -62,13 +71,16 @@ def start_compiling(program: Program) -> Future[Path] | None:
 
     The compiler finishes even if this process ends. The future of a library in the cache is done at once.
     """
-    compiler = (
-        shlex.split(os.environ.get("CXX", ""))
-        or [path for name in ("g++", "clang++") if (path := shutil.which(name))][:1]
-    )
+    future: Future[Path] = Future()
+    try:
+        compiler = (
+            split_words("CXX") or [path for name in ("g++", "clang++") if (path := shutil.which(name))][:1]
+        )
+    except DragomanError as error:
+        future.set_exception(error)
+        return future
     if not compiler:
         return None
-    future: Future[Path] = Future()
 
     def compile_in_thread() -> None:
         try:

@@ -1,6 +1,7 @@
 """Searches of several callers in one batch: the threads of beam_search.cpp, and a future for each search."""
 
 import ctypes
+import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -117,6 +118,7 @@ class SearchEngine:
             )
         # It takes microseconds, and keeps the interpreter's lock.
         self._submit = SUBMIT(("dragoman_submit", lib))
+        self._process = os.getpid()
         # Not at the program's end: other threads may still submit searches then.
         weakref.finalize(self, lib.dragoman_close_engine, self._engine).atexit = False
         arguments = lib, self._engine, model, self._pending, self._lock
@@ -130,8 +132,14 @@ class SearchEngine:
         """Begin a search, whose result `read` returns when its sentences are done or its status is not 0.
 
         A future that is cancelled ends the search after the current step. The future gets the errors of
-        `read`. Raises `DragomanError` if C++ has another structure.
+        `read`. Raises `DragomanError` if C++ has another structure, and in a process that was forked after
+        the engine was made: threads do not survive a fork.
         """
+        if os.getpid() != self._process:
+            raise DragomanError(
+                "This process was forked from one that had loaded the model, and its search threads were not "
+                "copied; load the model in each process."
+            )
         address = addressof(search)
         future: SearchFuture[Result] = SearchFuture(self, address)
         with self._lock:

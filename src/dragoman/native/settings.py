@@ -1,5 +1,6 @@
 """How a model is loaded for translation. This module imports no torch."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,12 @@ class EngineSettings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_bounds(self, at_least={"workers": 1})
+        check_bounds(self, at_least={"workers": 1}, at_most={"workers": 10_000})
         if self.shortlist is not None and not self.native:
             raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")
+
+
+def check_device(device: str) -> None:
+    """Raise `DragomanError` for anything but the processor and a GPU."""
+    if not re.fullmatch(r"cpu|cuda(:\d{1,4})?", device):
+        raise DragomanError(f"The device is {device!r}; it has to be cpu, cuda or cuda:N.")

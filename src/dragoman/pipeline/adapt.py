@@ -14,6 +14,7 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
 from dragoman.text.mixture import refuse_both_sides
+from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_about, read_settings
@@ -35,6 +36,7 @@ def adapted_recipe(
     if out is not None and (out / "recipe.toml").exists():
         recorded = read_recipe(out)
         kept = Recipe(model=recorded.model, tokenizer=recorded.tokenizer)
+        kept = with_byte_lengths(kept, recorded.tokenizer)
     else:
         kept = kept_settings(initial_model)
     refuse_other_languages(asked.data, kept.data, initial_model)
@@ -106,7 +108,7 @@ def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_mode
     for side in ("source", "target"):
         named, known = getattr(asked.languages, side), getattr(kept, f"{side}_language")
         is_given = getattr(asked, f"{side}_language") is not None
-        if not is_given and known is not None and named not in (UNKNOWN_LANGUAGE, known):
+        if not is_given and known is not None and named not in (UNKNOWN_LANGUAGE, primary(known)):
             raise DragomanError(
                 f"The {side} text is called {getattr(asked, side)}, and the {side} language of the initial "
                 f"model in {initial_model} is {known}. Exchange the files, or give --{side}-language {named}."

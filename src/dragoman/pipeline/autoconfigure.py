@@ -65,8 +65,8 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         say(f"Chosen: {'; '.join(reasons)}.")
     say(describe_training(recipe, updates / updates_per_epoch))
     if not sharded:
-        tokens_per_second = speed * target_tokens / updates_per_epoch
-        say(f"Expected: {duration(updates / speed)}, at {tokens_per_second:,.0f} target tokens per second.")
+        tokens = speed * tokens_per_update(train_batches)
+        say(f"Expected: {duration(updates / speed)}, at {tokens:,.0f} target tokens per second.")
     return recipe
 
 
@@ -210,5 +210,10 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     seconds_for(range(1))
     if (seconds := seconds_for(timed)) < LEAST_SECONDS:
         seconds = seconds_for(timed)
-    tokens_per_update = int(batches.lengths[1].sum()) / len(plan) * recipe.batches.accumulate
-    return world.size * sum(tokens[1:]) / (seconds * tokens_per_update * VALIDATION_OVERHEAD)
+    return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches) * VALIDATION_OVERHEAD)
+
+
+def tokens_per_update(batches: Batches) -> float:
+    """Target tokens of an update, END included: the mean of the first epoch."""
+    plan = batches.plan(0)
+    return sum(int(batches.lengths[1][pairs].sum()) for pairs in plan) / len(plan) * batches.accumulate

@@ -103,7 +103,7 @@ def write_valid(
         if not pairs:
             raise DragomanError(f"{source} and {target} have no pair without an empty side.")
     else:
-        found = held_out_pairs(*files, pair_filter.held_out)
+        found = held_out_pairs(*files, pair_filter.held_out, data)
         pairs = fitting_pairs(found, data, (tokenizers.source, tokenizers.target))
         held_out, too_long = len(pairs), len(found) - len(pairs)
     write_pairs(folder, "valid", pairs)

@@ -27,7 +27,7 @@ def alternatives(
     log_probs = next_log_probs(model, features[:, -1])[None]
     if log_probs.isnan().any():
         raise DragomanError(NON_FINITE)
-    at_end = len(prefix) >= max_target_lengths(model, source, settings, len(prefix))
+    at_end = len(prefix) >= max_target_lengths(model, source, settings, constraints.min_capacity)
     allowed = restrict(log_probs, constraints, read[None], at_end)
     totals, _, tokens = top_k_extensions(
         allowed, torch.zeros(1, 1, device=source.device), min(count, log_probs.size(2))

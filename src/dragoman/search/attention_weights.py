@@ -18,6 +18,7 @@ from dragoman.model.enriched import EnrichedDecoderLayer
 from dragoman.model.interface import Model, State
 from dragoman.model.recurrent import RecurrentAttention
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
@@ -69,6 +70,14 @@ def decode_with_attention(
     with record_attention(cross_attention_modules(model)) as recorded:
         features, state = model.decode(tokens, state)
     return features, state, torch.stack([weights.mean(1) for (weights,) in recorded]).mean(0)
+
+
+def initial_coverage(model: Model, source: Int[Tensor, "B S"]) -> Float[Tensor, "B S"]:
+    """1 for tokens that need no attention: padding, and END if no model attends to it; 0 for the others."""
+    settings = [member.settings for member in model.members]
+    if any(isinstance(each, ModelSettings) and each.source_end for each in settings):
+        return (source == PAD).float()
+    return ((source == PAD) | (source == END)).float()
 
 
 @torch.no_grad()

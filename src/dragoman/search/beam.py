@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
-from dragoman.search.attention_weights import decode_with_attention
+from dragoman.search.attention_weights import decode_with_attention, initial_coverage
 from dragoman.search.constraints import mask_forbidden
 from dragoman.search.hypothesis import (
     NON_FINITE,
@@ -178,8 +178,8 @@ def beam_steps(
     width, device = settings.beam_size, source.device
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)  # [B]
     steps = int(max_lengths.max()) + 1
-    covered = source if settings.coverage_penalty else source[:, :0]
-    beam = Beam.start(len(source), width, settings.groups, steps - 1, covered.eq(PAD).float())
+    coverage = initial_coverage(model, source) if settings.coverage_penalty else source[:, :0].float()
+    beam = Beam.start(len(source), width, settings.groups, steps - 1, coverage)
     state = model.encode(source).allocate(width, steps)
     sentences = torch.arange(len(source), device=device)  # those in the batch
     not_done = torch.ones_like(sentences, dtype=torch.bool)

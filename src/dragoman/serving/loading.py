@@ -8,6 +8,7 @@ from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.models import Models, ServedModel
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import beside
 from dragoman.translation.adapter import Adapter, is_adapter
 from dragoman.translation.model_folder import StoredModel, model_hash
 from dragoman.translation.translator import Translator
@@ -67,8 +68,8 @@ def served_in(folder: Path) -> list[Path]:
 
 
 def name_of(folder: Path) -> str:
-    """The name that requests give a run or an adapter: that of its folder."""
-    return folder.resolve().name
+    """The name that requests give a run or an adapter: that of its folder, or of the link to it."""
+    return beside(folder, "{}").name
 
 
 def refuse_double(what: str, folders: Sequence[Path]) -> None:

@@ -78,9 +78,7 @@ def cache_folder() -> Path:
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
     except RuntimeError as error:
-        raise DragomanError(
-            "This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder."
-        ) from error
+        raise DragomanError("This user has no home folder; set XDG_CACHE_HOME to a folder.") from error
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -91,7 +89,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     `DragomanError` if the disk is full or cannot be written to.
     """
     recover_interrupted_write(folder)
-    new, old = (folder.with_name(name.format(folder.name)) for name in (NEW, OLD))
+    new, old = beside(folder, NEW), beside(folder, OLD)
     delete(new)
     new.mkdir(parents=True)
     try:
@@ -110,6 +108,12 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     new.rename(folder)
     sync(folder.parent)
     delete(old)
+
+
+def beside(folder: Path, name: str) -> Path:
+    """The path beside a folder, which may be `.` or `..`, whose name is made from the folder's."""
+    folder = folder.resolve() if folder.name in {"", ".."} else folder
+    return folder.with_name(name.format(folder.name))
 
 
 def complete_folder(folder: Path) -> None:
@@ -149,7 +153,7 @@ def delete(folder: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Delete a folder atomically. If killed, the next `write_folder` deletes the rest of it."""
-    deleted = folder.with_name(NEW.format(folder.name))
+    deleted = beside(folder, NEW)
     delete(deleted)
     folder.rename(deleted)
     delete(deleted)
@@ -157,7 +161,7 @@ def remove_folder(folder: Path) -> None:
 
 def recover_interrupted_write(folder: Path) -> None:
     """Complete or undo a `write_folder` that was killed."""
-    old = folder.with_name(OLD.format(folder.name))
+    old = beside(folder, OLD)
     if old.exists() and folder.exists():
         delete(old)
     elif old.exists():
@@ -166,7 +170,7 @@ def recover_interrupted_write(folder: Path) -> None:
 
 def readable_folder(folder: Path) -> Path:
     """The folder, or its backup while `write_folder` replaces it. Changes nothing."""
-    old = folder.with_name(OLD.format(folder.name))
+    old = beside(folder, OLD)
     return old if old.is_dir() and not folder.exists() else folder
 
 

@@ -102,8 +102,8 @@ def scan_corpus(
         hashed = line_hash(source_line)
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
-        if candidates is not None and not settings.tag(statistics.pairs):
-            candidates.add(hashed)
+        if candidates is not None:
+            candidates.add(hashed, is_tagged=bool(settings.tag(statistics.pairs)))
     held_out = candidates.choose(files[0], statistics.pairs) if candidates is not None else frozenset()
     drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)

@@ -248,19 +248,22 @@ def median_log_length_ratio(pairs: Iterable[Pair]) -> float:
 def find_duplicates(source: Path, target: Path) -> list[Finding]:
     """Find pairs that equal an earlier pair, except for white space around their sides, or nearly so.
 
-    The hashes and their sorting take about 80 bytes of memory a pair.
+    Pairs with an empty side are left out. The hashes and their sorting take about 80 bytes of memory a pair.
     """
     duplicates = Finding("Duplicates of earlier pairs", "They count as often as they occur.")
     near = Finding(
         "Near-duplicates of earlier pairs",
         "They differ in case, digits, punctuation, symbols or spaces alone.",
     )
-    hashes, near_hashes = (
-        np.array(array("Q", map(hash_of, decoded_pairs(source, target))), np.uint64)
-        for hash_of in (pair_hash, near_hash)
-    )
-    is_duplicate = later_occurrences(hashes)
-    is_near = differ_from_first(hashes, near_hashes) & ~is_duplicate
+    exact, near_exact, with_text = array("Q"), array("Q"), bytearray()
+    for pair in decoded_pairs(source, target):
+        exact.append(pair_hash(pair))
+        near_exact.append(near_hash(pair))
+        with_text.append(not is_empty(pair))
+    hashes, near_hashes = np.array(exact, np.uint64), np.array(near_exact, np.uint64)
+    is_trained_on = np.frombuffer(with_text, np.bool_)  # others are a finding of their own
+    is_duplicate = later_occurrences(hashes) & is_trained_on
+    is_near = differ_from_first(hashes, near_hashes) & ~is_duplicate & is_trained_on
     for found, wanted in ((duplicates, is_duplicate), (near, is_near)):
         places = np.flatnonzero(wanted)
         found.count, found.lines = len(places), [int(place) + 1 for place in places[:MAX_EXAMPLES]]

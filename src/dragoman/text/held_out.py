@@ -22,11 +22,15 @@ class HeldOutSources:
         """The options that give validation pairs instead."""
         self.counts: dict[int, int] = {}
         """The number of pairs with each source, by its hash."""
+        self.tagged = 0
+        """Pairs of corpora with a tag, which are not held out."""
         self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
 
-    def add(self, hashed: int) -> None:
+    def add(self, hashed: int, is_tagged: bool = False) -> None:
         """Count a pair by the hash of its source."""
-        if hashed in self.counts:
+        if is_tagged:
+            self.tagged += 1
+        elif hashed in self.counts:
             self.counts[hashed] += 1
         elif len(self._heap) <= MAX_HELD_OUT or hashed < -self._heap[0]:
             self.counts[hashed] = 1
@@ -41,8 +45,9 @@ class HeldOutSources:
         the name of the file if there are too few different sources.
         """
         if len(self.counts) < 2:
+            untagged = " in corpora without a tag" * bool(self.tagged)
             raise DragomanError(
-                f"{source} has too few different sentences to hold some out; give {self.options}."
+                f"{source} has too few different sentences{untagged} to hold some out; give {self.options}."
             )
         left = min(MAX_HELD_OUT, max(1, pairs // 50))
         chosen: set[int] = set()
@@ -53,12 +58,14 @@ class HeldOutSources:
         return frozenset(chosen or {min(self.counts, key=lambda hashed: (self.counts[hashed], hashed))})
 
 
-def held_out_pairs(source: Path, target: Path, held_out: frozenset[int]) -> list[tuple[str, str]]:
-    """The pairs whose sources have these hashes."""
+def held_out_pairs(
+    source: Path, target: Path, held_out: frozenset[int], data: DataSettings
+) -> list[tuple[str, str]]:
+    """The pairs whose sources have these hashes, without those of corpora with a tag."""
     return [
         pair
-        for pair in read_pairs(source, target)
-        if all(map(str.strip, pair)) and line_hash(pair[0]) in held_out
+        for line, pair in enumerate(read_pairs(source, target), 1)
+        if all(map(str.strip, pair)) and line_hash(pair[0]) in held_out and not data.tag(line)
     ]
 
 

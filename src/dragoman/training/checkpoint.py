@@ -78,6 +78,7 @@ def save_checkpoint(
     write_folder(folder / f"step-{state.step:08}", write)
     needed = max(2, context.settings.average)
     kept = regular_checkpoints(context.folder, needed, context.schedule.checkpoint_every, state.step)
+    kept += [path for path in checkpoints(context.folder) if step_of(path) <= state.step][-2:]
     for path in folder.iterdir():
         if path not in kept and OWN_NAME.fullmatch(path.name):
             shutil.rmtree(path, ignore_errors=True)

@@ -45,8 +45,11 @@ def train_with_rollback(
             weight.data.copy_(value)
         model.zero_grad()
         optimizer = context.make_optimizer(model)
+        kept = state.best, state.best_step  # the kept model may be later than the checkpoint
         state = resume(model, optimizer, context.folder, context.say, world)
-        state, rolled_back_to = replace(state, rate_backoff=backoff), state.step
+        best, best_step = max((state.best, state.best_step), kept, key=lambda each: each[1])
+        state = replace(state, rate_backoff=backoff, best=best, best_step=best_step)
+        rolled_back_to = state.step
         report_rollback(state, context, finding)
 
 

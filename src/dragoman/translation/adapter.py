@@ -102,10 +102,13 @@ class Adapter:
         names = {name.rpartition("|")[0] for name in arrays}
         try:
             factors = {name: (arrays[f"{name}|a"], arrays[f"{name}|b"]) for name in names}
-            head = about.get("alignment_head")
-            if head is not None and type(head) is not int:
-                raise TypeError(f"alignment_head is {head!r}, and has to be a number")
-            return cls(about["base"], factors, about["longest_source"], head)
+            if not isinstance(about, dict):
+                raise TypeError(f"{ABOUT} holds {about!r}, and has to hold an object")
+            longest, head = about["longest_source"], about.get("alignment_head")
+            for name, value in (("longest_source", longest), ("alignment_head", head)):
+                if value is not None and type(value) is not int:
+                    raise TypeError(f"{name} is {value!r}, and has to be a number")
+            return cls(about["base"], factors, longest, head)
         except (KeyError, TypeError) as error:
             raise DragomanError(
                 f"{folder} is not an adapter as dragoman export writes it: {error}."

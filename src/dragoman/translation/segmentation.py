@@ -8,9 +8,11 @@ from dragoman.model.symbols import END
 from dragoman.text.tokenizer import SPACE
 
 if TYPE_CHECKING:
-    from dragoman.translation.translator import Translation
+    from dragoman.search.settings import SearchSettings
+    from dragoman.translation.translator import Translation, Translator
 
-PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
+PAUSES = (".", "!", "?", ";", ":", ",")  # before a space
+WIDE_PAUSES = ("。", "！", "？", "；", "，", "、")  # no space follows these
 
 
 def split(ids: Sequence[int], pieces: Sequence[str], max_tokens: int) -> list[list[int]]:
@@ -29,11 +31,19 @@ def split(ids: Sequence[int], pieces: Sequence[str], max_tokens: int) -> list[li
 
 def best_split(pieces: Sequence[str], first: int, last: int) -> int:
     """The index at which the part that begins at `first` ends; at most `last`."""
-    words = [place for place in range(first + 1, last + 1) if pieces[place].startswith(SPACE)]
+    places = range(first + 1, last + 1)
+    words = [place for place in places if pieces[place].startswith(SPACE)]
     pauses = [
-        place for place in words if pieces[place - 1].endswith(PAUSES) and 2 * (place - first) >= last - first
+        place
+        for place in places
+        if 2 * (place - first) >= last - first and is_pause(pieces[place - 1], pieces[place])
     ]
     return (pauses or words or [last])[-1]
+
+
+def is_pause(before: str, piece: str) -> bool:
+    """Whether a part may end between these pieces because of punctuation."""
+    return before.endswith(WIDE_PAUSES) or (before.endswith(PAUSES) and piece.startswith(SPACE))
 
 
 def truncate(ids: Sequence[int], max_tokens: int) -> list[int]:
@@ -50,6 +60,16 @@ def join_translations(parts: "Sequence[Translation]") -> "Translation":
         score=sum((one.score for one in parts), 0.0),
         tokens=tuple(token for one in parts for token in one.tokens),
     )
+
+
+def long_translation_message(count: int, translator: "Translator", settings: "SearchSettings") -> str:
+    """The message about `count` sentences that are translated and are longer than any of training."""
+    from dragoman.translation.token_ids import split_length
+
+    treatment = "translated whole, perhaps badly"
+    if split_length(settings, translator.longest_trained, translator.longest_source):
+        treatment = "translated in parts; --split 0 (split=0 in Python) translates whole sentences"
+    return long_message(count, translator.longest_trained, treatment)
 
 
 def long_message(count: int, longest_trained: int | None, treatment: str) -> str:

@@ -172,7 +172,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
     Pairs stay nested. A pair without aligned words stays empty. A placeholder or an unpaired tag goes beside
     the target word that is aligned with its source word, or else with the nearest aligned source word.
     """
-    words = translation.split()
+    words = [word for word in translation.split(" ") if word]  # a no-break space is inside a word
     spans = pair_spans(tags, words, alignment)
     targets = target_ranges(alignment)
     tagged = TaggedWords(words)

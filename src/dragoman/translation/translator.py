@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
-from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
+from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings, check_device
 from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
@@ -27,9 +27,9 @@ from dragoman.translation import streaming
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
-from dragoman.translation.segmentation import join_translations, long_message
+from dragoman.translation.segmentation import join_translations, long_translation_message
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
-from dragoman.translation.token_ids import constraint_ids, encode_parts, split_length
+from dragoman.translation.token_ids import constraint_ids, encode_parts
 
 if TYPE_CHECKING:
     from dragoman.model.interface import Model
@@ -66,10 +66,11 @@ class PreparedSentences:
         """The ids of all parts, in order."""
         return [part for each in self.parts for part in each]
 
-    @property
-    def lengths(self) -> list[int]:
-        """Tokens of each sentence, its parts together, END included."""
-        return [1 + sum(len(part) - 1 for part in parts) for parts in self.parts]
+    def count_longer(self, longest: int | None) -> int:
+        """How many sentences have more tokens, END included; 0 if the settings ask to truncate or split."""
+        if longest is None or self.settings.truncate or self.settings.split:
+            return 0
+        return sum(1 + sum(len(part) - 1 for part in parts) > longest for parts in self.parts)
 
     @property
     def tokens(self) -> int:
@@ -147,6 +148,7 @@ class Translator:
         if any(other.tokenizers != tokenizers for other in stored):
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
         device_name = device or ("cuda" if has_gpu() else "cpu")
+        check_device(device_name)
         in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
 
         def open_torch() -> "TorchBackend":
@@ -384,28 +386,13 @@ class Translator:
 
         0 if the settings ask to truncate or split.
         """
-        return self._count_long(self.prepare(sentences, settings, **options))
-
-    def _count_long(self, prepared: PreparedSentences) -> int:
-        """`count_long_sentences`, of sentences whose tokens are known."""
-        settings, longest = prepared.settings, self.longest_trained
-        if longest is None or settings.truncate or settings.split:
-            return 0
-        return sum(length > longest for length in prepared.lengths)
-
-    def long_message(self, count: int, settings: SearchSettings) -> str:
-        """The message about `count` sentences that are longer than any of training."""
-        treatment = "translated whole, perhaps badly"
-        if split_length(settings, self.longest_trained, self.longest_source):
-            treatment = "translated in parts; --split 0 (split=0 in Python) translates whole sentences"
-        return long_message(count, self.longest_trained, treatment)
+        return self.prepare(sentences, settings, **options).count_longer(self.longest_trained)
 
     def _warn_of_long(self, prepared: PreparedSentences, whole: bool = False) -> None:
         """Warn if sentences are longer than any of training. `whole`: they are not split."""
-        if count := self._count_long(prepared):
+        if count := prepared.count_longer(self.longest_trained):
             settings = replace(prepared.settings, split=0) if whole else prepared.settings
-            message = self.long_message(count, settings)
-            warnings.warn(message, LongInput, stacklevel=3)
+            warnings.warn(long_translation_message(count, self, settings), LongInput, stacklevel=3)
 
     # ---- streaming and analysis
 

@@ -25,6 +25,7 @@ from dragoman.pipeline.reproduce.cells import (
 from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.runner import progress
 from dragoman.pipeline.reproduce.table2 import TITLE, TrainedRow
+from dragoman.pipeline.runs import damage_named
 from dragoman.system.files import read_json, write_lines
 from dragoman.system.messages import Say, silent
 from dragoman.text.datasets import resolve_dataset
@@ -238,5 +239,6 @@ def finished(request: Table2Request, row: TrainedRow) -> Outcome | None:
     """
     cell = request.cell(row, DataSettings())
     path = cell.folder / "result.json"
-    hashes: Hashes = read_json(path)["passport"]["data"] if path.exists() else {}
+    with damage_named(path):
+        hashes: Hashes = read_json(path)["passport"]["data"] if path.exists() else {}
     return read_result(cell, hashes, Outcome)
