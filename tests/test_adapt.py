@@ -26,7 +26,7 @@ from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from dragoman.system.toml import to_table
+from dragoman.system.toml import to_table, write_toml
 from dragoman.text.conversion import ConvertedData, Part
 from dragoman.text.corpus import PairFilter
 from dragoman.text.lines import line_hash
@@ -390,6 +390,26 @@ def test_exchanged_languages_are_refused_unless_given(tmp_path):
         refuse_other_languages(asked, kept, tmp_path)
     refuse_other_languages(replace(asked, source_language="de"), kept, tmp_path)
     refuse_other_languages(DataSettings(source=Path("new.txt")), kept, tmp_path)
+    variety = DataSettings(source_language="pt-BR")
+    refuse_other_languages(DataSettings(source=Path("new.pt")), variety, tmp_path)
+
+
+def test_the_same_command_has_the_limits_of_an_adaptation_in_bytes(trained, folder, tmp_path):
+    tokenizer = Tokenizer.train(iter(["ab"] * 9), "byte", TokenizerSettings(), 300)
+    model = replace(TINY, d_model=8, heads=2)
+    network = build_model(model, len(tokenizer), len(tokenizer))
+    save_model(tmp_path / "bytes" / "model", network, model, Tokenizers(tokenizer, tokenizer), 50)
+    kept = TokenizerSettings(source_tokens="byte", vocabulary=len(tokenizer))
+    write_toml(
+        Recipe(out=tmp_path / "bytes", tokenizer=kept, model=model), tmp_path / "bytes" / "recipe.toml"
+    )
+    asked = table(trained, folder, tmp_path / "out", {"initial_model": str(tmp_path / "bytes")})
+    first = complete(asked)
+    (tmp_path / "out").mkdir()
+    write_toml(first, tmp_path / "out" / "recipe.toml")
+    again = complete(asked)
+    assert (first.data.longest, first.search.max_extra_tokens) == (1_000, 200)
+    assert (again.data.longest, again.search.max_extra_tokens) == (1_000, 200)
 
 
 def test_the_initial_model_has_to_be_there_until_update_0_is_validated(trained, folder, tmp_path):

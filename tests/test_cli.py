@@ -269,6 +269,13 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatc
     assert "--alternatives replaces the translations; leave --trace and --n-best out." in err
 
 
+def test_a_model_may_be_the_folder_in_which_the_command_is_given(monkeypatch, capsysbinary, folder):
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=b"amber birch\n")
+    for place, name in (("run", "."), ("run/model", "."), ("run/model", "..")):
+        monkeypatch.chdir(folder / place)
+        assert call(monkeypatch, capsysbinary, "translate", name, stdin=b"amber birch\n")[:2] == (0, out)
+
+
 def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder):
     lines = b"amber birch cedar\n\n\xff delta\r\n"
     _, whole, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)

@@ -86,6 +86,17 @@ def test_duplicates_of_earlier_pairs_are_found(corpus):
     assert (finding.count, finding.lines) == (3, [11, 21, 31])
 
 
+def test_pairs_with_an_empty_side_are_no_duplicates(corpus):
+    source, target, found = corpus
+    for number in (10, 20, 30):
+        source[number] = target[number] = ""
+    for number in (40, 50):
+        source[number], target[number] = "", target[5]
+    findings = found(source, target)
+    assert not [name for name in findings if "uplicates" in name]
+    assert findings["Pairs with an empty side"].count == 5
+
+
 def test_near_duplicates_of_earlier_pairs_are_found(corpus):
     source, target, found = corpus
     source[10], target[10] = source[5].title() + " !", target[5]

@@ -29,6 +29,8 @@ from dragoman.model.symbols import END, START
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.text import subword_nmt
+from dragoman.text.subword_nmt import make_segmenter
 from dragoman.translation.model_folder import StoredModel, save_model, torch_model
 from tests.test_cli import call
 
@@ -473,6 +475,28 @@ def test_codes_segment_words_as_subword_nmt_does(name, codes, tmp_path):
     )
     [ids] = imported.tokenizers.source.encode([SOURCE[1]])
     assert imported.tokenizers.source.decode(ids) == SOURCE[1]
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        ("#version: 0.2\na\n", "These byte-pair merges are damaged: subword-nmt cannot read them"),
+        ("#version: x\na b\n", "These byte-pair merges are damaged"),
+        ("#version: 0.3\na b\n", r"of version 0\.3 of subword-nmt's format; those of 0\.1 and 0\.2"),
+    ],
+)
+def test_codes_that_cannot_be_read_are_refused(codes, message):
+    with pytest.raises(DragomanError, match=message):
+        make_segmenter(codes, [])
+
+
+def test_the_words_whose_pieces_are_remembered_are_bounded(monkeypatch):
+    monkeypatch.setattr(subword_nmt, "MOST_CACHED", 3)
+    segment = make_segmenter(CODES, [])
+    fresh = [make_segmenter(CODES, [])(f"kalt{number}") for number in range(9)]
+    assert [segment(f"kalt{number}") for number in range(9)] == fresh
+    (bpe,) = [cell.cell_contents for cell in segment.__closure__ if isinstance(cell.cell_contents, BPE)]
+    assert len(bpe.cache) <= 4
 
 
 def learnt(path, kind):

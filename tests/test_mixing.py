@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.transformer import build_model
+from dragoman.pipeline.autoconfigure import tokens_per_update
 from dragoman.pipeline.conversion import prepare_converted, refuse_unknown_tags
 from dragoman.pipeline.prepare import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
@@ -113,6 +115,36 @@ def test_a_source_that_is_held_out_is_not_trained_on_behind_a_tag(recipe, tmp_pa
     tag = tuple(data.tokenizers.source.encode(["<bt>"])[0])
     assert len(held_out) > 2
     assert not any({ids, tag + ids} & trained for ids in held_out)
+
+
+def test_no_pair_of_a_corpus_with_a_tag_is_validation_data(recipe, tmp_path):
+    genuine, (_, made) = recipe.data.corpus[0], write_copies(tmp_path, "made", 200)
+    made.write_text("MADE\n" * 200)
+    corpora = genuine, replace(genuine, target=made, tag="<bt>")
+    data = DataSettings(corpus=corpora)
+    prepare_converted(tmp_path / "run", replace(recipe, data=data), data, lambda _: None)
+    found = PreparedData.load(tmp_path / "run" / "data")
+    assert len(found.valid_source) > 2
+    assert "MADE" not in found.valid_target
+    only = DataSettings(corpus=(replace(genuine, tag="<bt>"),))
+    message = "has too few different sentences in corpora without a tag to hold some out"
+    with pytest.raises(DragomanError, match=message):
+        prepare_converted(tmp_path / "none", replace(recipe, data=only), only, lambda _: None)
+
+
+def test_tokens_of_an_update_are_those_that_an_epoch_uses(recipe, tmp_path):
+    corpora = recipe.data.corpus[0], replace(recipe.data.corpus[1], weight=0.0)
+    weighted = replace(recipe, data=DataSettings(corpus=corpora))
+    one = replace(recipe, data=DataSettings(*(tmp_path / f"first.{side}" for side in ("source", "target"))))
+    pieces = TokenizerSettings(vocabulary=320, bpe_dropout=0.1, sampled_copies=4)
+    for name, asked in (("weighted", weighted), ("sampled", replace(one, tokenizer=pieces))):
+        prepare_converted(tmp_path / name, asked, asked.data, lambda _: None)
+        batches = make_batches(asked, PreparedData.load(tmp_path / name / "data"), World())
+        epoch = [update for update in islice(batches.updates(0, 0), 99) if update.epoch == 0]
+        every = sum(int(batches.lengths[1][pairs].sum()) for pairs in batches.plan(0))
+        assert sum(update.tokens for update in epoch) == pytest.approx(every, rel=0.2)
+        used = np.mean([update.tokens for update in epoch[:-1]])
+        assert tokens_per_update(batches) == pytest.approx(used, rel=0.1)
 
 
 def test_corpora_without_weights_are_one_text(recipe, tmp_path):

@@ -35,7 +35,7 @@ from dragoman.system.files import write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Update
-from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume
+from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume, step_of
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.distributed import ProcessGroup
 from dragoman.training.divergence import first_non_finite_layer
@@ -570,7 +570,8 @@ def poisoned(model, calls):
 
 
 def train_poisoned(recipe, data, calls, messages, loss=1.0, keep_best=lambda model: None):
-    """Train a model whose gradient is no number now and then."""
+    """Train a model whose gradient is no number now and then. `loss` is the validation's, or gives it."""
+    next_loss = loss if callable(loss) else lambda: loss
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=1))
     context = TrainingContext(
         model=poisoned(make_model(recipe, data, HERE.device), calls),
@@ -579,7 +580,7 @@ def train_poisoned(recipe, data, calls, messages, loss=1.0, keep_best=lambda mod
         settings=recipe.training,
         schedule=make_schedule(recipe),
         folder=recipe.out,
-        validate=lambda model, name: ({"loss": loss, "bleu": 0.0}, []),
+        validate=lambda model, name: ({"loss": next_loss(), "bleu": 0.0}, []),
         keep_best=keep_best,
         say=messages.append,
         world=HERE,
@@ -704,6 +705,21 @@ def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
         "update 20, with 0.25 times the learning rate.",
         "update 16, with 0.125 times the learning rate.",  # the cause may be older
     ]
+
+
+def test_after_a_second_rollback_the_best_model_is_still_the_one_that_is_kept(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", validate_every=4)
+    kept, losses = [], iter([3.0, 1.0, 2.0, 2.5, 2.5, 2.5, 2.5, 2.5])
+    state = train_poisoned(recipe, data, {10, 12}, [], loss=lambda: next(losses), keep_best=kept.append)
+    assert len(kept) == 2  # with the losses 3 and 1
+    assert (state.best_step, state.best["loss"]) == (8, 1.0)
+
+
+def test_the_checkpoint_before_the_newest_is_kept_if_neither_is_regular(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", validate_every=5, checkpoint_every=100)
+    losses = iter([5.0, 4.0, 3.0, 2.0, 1.0])
+    train_poisoned(recipe, data, set(), [], loss=lambda: next(losses))
+    assert [step_of(path) for path in checkpoints(recipe.out)] == [20, 24]
 
 
 def test_no_checkpoint_has_non_finite_weights(tmp_path):

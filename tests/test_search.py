@@ -109,6 +109,20 @@ def test_the_coverage_penalty_ranks_by_the_attention_that_each_token_received(ki
         )
 
 
+@torch.no_grad()
+def test_a_source_end_that_is_not_attended_to_has_no_coverage_penalty():
+    torch.manual_seed(1)
+    settings = ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, source_end=False)
+    model, source = build_model(settings, 6, 6).eval(), torch.tensor([[4, 5, END, PAD]])
+    (found,) = beam_search(model, source, SearchSettings(coverage_penalty=0.2, n_best=4))
+    for one in found:
+        target = torch.tensor([[*one.ids, END]])
+        seen = cross_attention(model, source, target).mean((0, 2))[0].sum(0)[:2]  # not END, not padding
+        ranked = one.log_probability / length_penalty(len(one.ids) + 1, 0.6)
+        expected = ranked + 0.2 * float(seen.clamp(max=1).log().sum())
+        assert one.score == pytest.approx(expected, abs=1e-4)
+
+
 def test_a_beam_of_one_is_greedy(model, sources):
     asked = SearchSettings(beam_size=1, max_extra_tokens=6)
     for (beam,), (greedy,) in zip(

@@ -138,6 +138,16 @@ def test_the_page_has_the_papers_figures_and_names_what_was_not_run(complete):
     assert Outcome(**content["rows"]["base-en-de"]) == found
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", '{"passport": {}}', "cut"])
+def test_a_damaged_result_is_named(tmp_path, content):
+    request = Table2Request("paper", PAPER, (), tmp_path)
+    result = request.cell(PAPER[0], DataSettings()).folder / "result.json"
+    result.parent.mkdir(parents=True)
+    result.write_text(content)
+    with pytest.raises(DragomanError, match=r"result\.json"):
+        finished(request, PAPER[0])
+
+
 def test_the_papers_page_has_the_other_systems_too(tmp_path):
     request = Table2Request("paper", PAPER, (), tmp_path)
     request.folder.mkdir(parents=True)

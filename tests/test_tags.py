@@ -55,6 +55,13 @@ def test_a_pair_encloses_the_words_aligned_with_its_own():
     )  # the alignment counts words otherwise
 
 
+def test_a_no_break_space_is_inside_a_word():
+    _, tags = remove_tags("Hello! My <b>friend</b>")
+    assert restore_tags(tags, "Bonjour\u00a0! Mon ami", [(0, 0), (1, 1), (2, 2)]) == (
+        "Bonjour\u00a0! Mon <b>ami</b>"
+    )
+
+
 def test_a_placeholder_before_punctuation_stays_before_it():
     for sentence, translation, alignment, expected in (
         (

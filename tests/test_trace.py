@@ -213,6 +213,14 @@ def test_each_alternative_continues_as_the_search_with_that_prefix(model, source
             )
 
 
+def test_alternatives_obey_the_least_length_after_a_prefix_at_the_greatest_one(model, sources):
+    source, prefix = sources[:1, :4], [5, 6, 7, 5, 6, 7]
+    asked = SearchSettings(max_extra_tokens=0, min_length=9)
+    found = alternatives(model, source, Constraints(min_length=9, prefix=prefix), 5, asked)
+    assert len(found) == 5
+    assert all(token != END and len(best.ids) >= 9 for token, _, best in found)
+
+
 def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: F811
     asked = SearchSettings(prefix="a man", max_extra_tokens=3, beam_size=2)
     found = translator.alternatives("two dogs", 4, asked)

@@ -511,6 +511,10 @@ def test_a_part_ends_after_punctuation_if_its_second_half_has_some():
     assert split(ids, pieces, 6) == [[10, 11, 12, END], [13, 14, 15, END]]
     pieces = ["\u2581a.", *pieces[1:2], "\u2581c", *pieces[3:]]
     assert split(ids, pieces, 6) == [[10, 11, 12, 13, 14, END], [15, END]]
+    wide = ["\u2581a", "b", "c", "d\u3002", "e", "f", "</s>"]  # no space follows
+    assert split(ids, wide, 6) == [[10, 11, 12, 13, END], [14, 15, END]]
+    wide = ["\u2581a", "\u3002", "c", "d", "e", "f", "</s>"]
+    assert split(ids, wide, 6) == [[10, 11, 12, 13, 14, END], [15, END]]
 
 
 def test_long_sentences_are_truncated_or_split_only_as_asked(translator):

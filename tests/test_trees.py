@@ -7,13 +7,23 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dragoman.evaluation.linearise import EMPTY, EXTRA, MISSING, UNCLOSED, UNOPENED, WORD, linearise, restore
+from dragoman.evaluation.linearise import (
+    EMPTY,
+    EXTRA,
+    MALFORMED,
+    MISSING,
+    UNCLOSED,
+    UNOPENED,
+    WORD,
+    linearise,
+    restore,
+)
 from dragoman.evaluation.trees import Constituent, Leaf, Tree, delete_words, read_tree, read_trees, simplify
 from dragoman.system.errors import DragomanError
 
 LABELS = st.sampled_from(["S", "NP", "VP", "NML", "PRT"])
 LEAVES = st.builds(Leaf, st.sampled_from(["NN", "VBZ", ",", "-LRB-"]), st.text("abc-=*'", min_size=1))
-SYMBOLS = st.lists(st.sampled_from(["(S", ")S", "(NP", ")NP", "NN", "XX", "(", ")", ")PP"]))
+SYMBOLS = st.lists(st.sampled_from(["(S", ")S", "(NP", ")NP", "NN", "XX", "(", ")", ")PP", "()VP", "N)x("]))
 
 
 @st.composite
@@ -102,6 +112,7 @@ def test_any_symbols_give_a_tree_of_the_words(symbols, words):
     assert tree.words == words
     check_nesting(tree)
     assume(words)
+    assert read_tree(str(tree)) == tree
     assert restore(linearise(tree), words) == (tree, {}), "a tree that was repaired is well-formed"
     assert bool(repairs) == (linearise(tree) != " ".join(symbols)), "repaired if and only if changed"
 
@@ -117,6 +128,7 @@ def test_any_symbols_give_a_tree_of_the_words(symbols, words):
         ("(S DT )S", "(TOP (S (DT a)) (XX b))", {MISSING: 1}),
         ("(S DT", "(TOP (S (DT a) (XX b)))", {MISSING: 1, UNCLOSED: 1}),
         ("(S (NP )NP DT NN )S", "(TOP (S (DT a) (NN b)))", {EMPTY: 1}),
+        ("(S ( N)N NN ) )S", "(TOP (S (NN a) (NN b)))", {MALFORMED: 3}),
         ("", "(TOP (XX a) (XX b))", {MISSING: 2}),
     ],
 )

@@ -193,6 +193,18 @@ def test_batch_normalisation_is_pytorchs_over_the_tokens_that_are_not_padding():
     torch.testing.assert_close(ours(x), theirs(x.flatten(0, 1)).view_as(x))
 
 
+def test_a_batch_that_is_not_finite_changes_no_running_average():
+    norm = BatchNorm(4, 1e-5)
+    norm.tokens = torch.ones(2, 3, dtype=torch.bool)
+    norm(torch.randn(2, 3, 4))
+    before = norm.mean.clone(), norm.variance.clone()
+    x = torch.randn(2, 3, 4)
+    x[0, 0, 0] = torch.inf
+    norm(x)
+    assert norm.mean.equal(before[0])
+    assert norm.variance.equal(before[1])
+
+
 def test_batch_normalisation_of_a_single_token_is_finite():
     norm = BatchNorm(4, 1e-5)
     norm.tokens = torch.tensor([[True, False]])

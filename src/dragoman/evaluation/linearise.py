@@ -18,7 +18,7 @@ WORD = "XX"
 """The tag of a word whose part of speech is not known."""
 UNOPENED = "closing brackets without an opening one"
 UNCLOSED = "opening brackets without a closing one"
-UNLABELLED = "brackets without a label"
+MALFORMED = "labels that are empty or have a bracket inside"
 EMPTY = "brackets without a word"
 EXTRA = "words too many"
 MISSING = "words too few"
@@ -55,9 +55,11 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
 
     for symbol in line.split():
         kind, label = symbol[0], BRACKET.sub("", symbol[1:])
-        if kind in BRACKETS and not label:
-            repairs[UNLABELLED] += 1
-        elif kind == "(":
+        has_no_label = kind in BRACKETS and not label
+        repairs[MALFORMED] += has_no_label or label != symbol[1:]
+        if has_no_label:
+            continue
+        if kind == "(":
             opened.append(len(found))
             found.append(Constituent(label, len(leaves), -1))
         elif kind == ")" and all(found[place].label != label for place in opened):
@@ -68,7 +70,7 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
         elif len(leaves) == len(words):
             repairs[EXTRA] += 1
         else:
-            leaves.append(Leaf(BRACKET.sub("", symbol), words[len(leaves)]))
+            leaves.append(Leaf(kind + label, words[len(leaves)]))
     missing = words[len(leaves) :]
     leaves += (Leaf(WORD, word) for word in missing)
     repairs[MISSING] = len(missing)
