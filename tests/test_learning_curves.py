@@ -57,6 +57,9 @@ def test_corpora_are_nested_and_keep_pairs_together(texts, tmp_path):
         assert source.upper() == target
         assert (source, target) in lines[200]
     assert lines[50] != lines[200][:50], "the order is drawn"
+    times = [found[10].source.stat().st_mtime_ns, found[10].target.stat().st_mtime_ns]
+    subsets(data, tmp_path, (10, 50))  # texts that are there already are not written again
+    assert times == [found[10].source.stat().st_mtime_ns, found[10].target.stat().st_mtime_ns]
     again = subsets(data, tmp_path / "again", (10, 50))
     assert list(read_pairs(again[50].source, again[50].target)) == lines[50]
 

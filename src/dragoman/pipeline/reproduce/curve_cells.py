@@ -19,7 +19,7 @@ from dragoman.pipeline.reproduce.runner import Request, find_texts, run_cells
 from dragoman.pipeline.reproduce.tuning import tuned
 from dragoman.system.files import write_lines
 from dragoman.system.messages import Say
-from dragoman.text.lines import read_pairs
+from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 
 
@@ -54,7 +54,8 @@ def subsets(data: DataSettings, folder: Path, sizes: tuple[int, ...]) -> dict[in
     for size in (size for size in sizes if size < whole):
         files = [folder / f"{size}{path.suffixes[0]}" for path in texts]
         for path, lines in zip(files, zip(*pairs[:size], strict=True), strict=True):
-            write_lines(path, lines)
+            if not path.exists() or [*read_lines(path)] != [*lines]:  # a run warns of a text that is newer
+                write_lines(path, lines)
         found[size] = replace(data, source=files[0], target=files[1])
     return found | {whole: data}
 
