@@ -1,5 +1,7 @@
 """The C++ and the PyTorch backend translate alike; PyTorch is imported only if it is needed."""
 
+import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -95,6 +97,57 @@ def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(folder, tmp_path)
     replace(stored, tokenizers=Tokenizers(words, words)).save(tmp_path / "model")
     with pytest.raises(DragomanError, match=r"target_embedding\.weight"):
         Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize("variable", ["CXX", "DRAGOMAN_CXXFLAGS"])
+def test_a_compiler_that_cannot_be_named_leaves_pytorch(folder, variable, tmp_path):  # noqa: F811
+    load = f"Translator.load({str(folder)!r}, device='cpu')"
+    code = f"from dragoman import Translator\nprint({load}.translate(['two dogs']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {variable: '"', "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=True,
+    )
+    assert done.stdout.strip() == repr(
+        Translator.load(folder, device="cpu", native=False).translate(["two dogs"])
+    )
+    assert f"PyTorch translates, slower. {variable} is '\"', which cannot be split into words" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork, and C++ that has threads")
+def test_a_process_that_was_forked_from_one_with_a_model_is_told_to_load_it(folder):  # noqa: F811
+    code = (
+        "import os; from dragoman import Translator\n"
+        f"translator = Translator.load({str(folder)!r}, device='cpu')\n"
+        "translator.translate(['two dogs'])\n"
+        "child = os.fork()\n"
+        "if child: os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "translator.translate(['two dogs'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "DragomanError: This process was forked from one that had loaded the model, and its search" in last
+    assert last.endswith("load the model in each process.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"workers": 10_001}, "workers is 10001; it must be at most 10000."),
+        ({"device": "foo"}, "The device is 'foo'; it has to be cpu, cuda or cuda:N."),
+        ({"device": "cuda:x"}, "The device is 'cuda:x'; it has to be cpu, cuda or cuda:N."),
+    ],
+)
+def test_devices_and_numbers_of_threads_that_no_machine_has_are_refused(folder, asked, message):  # noqa: F811
+    with pytest.raises(DragomanError, match=f"^{re.escape(message)}$"):
+        Translator.load(folder, **asked)
 
 
 @pytest.mark.skipif(has_gpu(), reason="with a GPU PyTorch translates")

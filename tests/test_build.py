@@ -117,10 +117,7 @@ def test_without_a_home_nothing_is_kept(tmp_path):
         check=True,
     )
     assert done.stdout.strip() == "None"
-    assert (
-        "Fingers add. This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder."
-        in done.stderr
-    )
+    assert "Fingers add. This user has no home folder; set XDG_CACHE_HOME to a folder." in done.stderr
 
 
 def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):
@@ -164,6 +161,13 @@ def test_a_compiler_that_fails_is_told(tmp_path):
         f"Fingers add. {broken} says: unknown option -march=native" in said
     )
     assert told(begun(tmp_path, CXX=str(tmp_path / "none")))[0] == "None"
+
+
+@pytest.mark.parametrize(("variable", "value"), [("CXX", '"g++'), ("DRAGOMAN_CXXFLAGS", '"')])
+def test_a_quote_without_its_partner_is_told(tmp_path, variable, value):
+    found, said = told(begun(tmp_path, **{variable: value}))
+    assert found == "None"
+    assert f"Fingers add. {variable} is {value!r}, which cannot be split into words: No closing quot" in said
 
 
 def test_an_unwritable_cache_names_the_variable_that_sets_another(tmp_path):

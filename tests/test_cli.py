@@ -1175,6 +1175,12 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
             OSError(28, "No space left on device"),
             "The disk could not be written: No space left on device. Free ",
         ),
+        (
+            OSError(24, "Too many open files"),
+            "The operating system refused what this command needs: Too many open files.",
+        ),
+        (OSError(24, "Too many open files", "a"), "a: Too many open files."),
+        (PermissionError(13, "Permission denied"), "The operating system refused what this command needs: P"),
     ],
 )
 def test_errors_of_the_system_are_sentences(error, sentence):
@@ -1185,3 +1191,30 @@ def test_a_full_disk_of_temporary_files_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert f"also for temporary files in {tmp_path} (TMPDIR)" in sentence_of(OSError(28, "No space left"))
     assert str(tmp_path) not in sentence_of(OSError(28, "No space left", "a"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "--api-keys", "keys.toml", "--new-key", "b\udcff"],
+        ["clean", "b\udcff", "plain", "--out", "there"],
+        ["export", "run", "--to", "ctranslate2", "--out", "b\udcff"],
+        ["train", "plain", "plain", "--out", "b\udcff"],
+        ["train", "b\udcff", "plain", "--out", "there"],
+    ],
+)
+def test_names_that_are_not_utf_8_are_refused_and_nothing_is_written(
+    arguments, folder, tmp_path, monkeypatch, capsysbinary
+):
+    (tmp_path / "run").symlink_to(folder / "run")
+    for name in ("plain", "b\udcff"):
+        (tmp_path / name).write_text("amber birch\n" * 9)
+    if arguments[-1] == "b\udcff":
+        (tmp_path / "b\udcff").unlink()
+    before = set(tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(monkeypatch, capsysbinary, *arguments)
+    assert (status, out) == (2, "")
+    name = "/b\\udcff'" if arguments[0] == "export" else "dragoman: 'b\\udcff'"
+    assert f"{name} is not a name in UTF-8, which this command needs; rename it, or give another name." in err
+    assert set(tmp_path.iterdir()) == before

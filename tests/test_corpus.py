@@ -122,7 +122,7 @@ def test_held_out_sources_are_not_in_training(tmp_path):
     target.write_text("".join(f"Zeile {number}\n" for number in range(300)))
     settings = DataSettings()
     statistics, pair_filter = scan_corpus((source, target), settings, {}, HeldOutSources())
-    held_out = held_out_pairs(source, target, pair_filter.held_out)
+    held_out = held_out_pairs(source, target, pair_filter.held_out, DataSettings())
     kept = list(sample_pairs(source, target, pair_filter, 300, 1000))
     assert len(held_out) + len(kept) == statistics.pairs
     assert not {one for one, _ in held_out} & {one for one, _ in kept}
@@ -134,12 +134,12 @@ def test_a_source_that_is_repeated_too_often_is_not_held_out(tmp_path):
     for text in (tmp_path / "s", tmp_path / "t"):
         text.write_text("".join(f"{one}\n" for one in [often] * 100 + others))
     _, pair_filter = scan_corpus((tmp_path / "s", tmp_path / "t"), DataSettings(), {}, HeldOutSources())
-    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", pair_filter.held_out)
+    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", pair_filter.held_out, DataSettings())
     assert len(held_out) == 20
     assert often not in dict(held_out)
     (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
     _, pair_filter = scan_corpus((tmp_path / "few",) * 2, DataSettings(), {}, HeldOutSources())
-    few = held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter.held_out)
+    few = held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter.held_out, DataSettings())
     assert few == [("birch", "birch")] * 30
 
 
@@ -163,6 +163,14 @@ def test_a_damaged_corpus_is_refused_by_name(tmp_path, files, models):
         Corpus(tmp_path / "corpus")
     with pytest.raises(DragomanError, match="absent is not a complete corpus"):
         Corpus(tmp_path / "absent")
+
+
+def test_a_corpus_without_one_of_its_shards_is_refused(tmp_path, files, models):
+    build(tmp_path / "corpus", files, models, shard_lines=50)
+    (tmp_path / "corpus" / "000000050.source.npy").unlink()
+    message = r"corpus is not a complete corpus \(it has 70 pairs, and corpus.json says 120\)"
+    with pytest.raises(DragomanError, match=message):
+        Corpus(tmp_path / "corpus")
 
 
 def test_too_few_different_sources_to_hold_out_are_refused(tmp_path):

@@ -455,12 +455,13 @@ FAST = "e i 912\nei n</w> 500\nd e 44\nde r</w> 12\nS c 9\nSc h 8\nh n 7\nS chn 
         ("bpecodes", CODES),
         ("code", CODES.removeprefix("#version: 0.2\n")),
         ("codes", FAST),
+        ("codes", f"{FAST}\n \n"),
         ("bpe.codes", CODES),
     ],
-    ids=["0.2", "0.1", "fastBPE", "another name"],
+    ids=["0.2", "0.1", "fastBPE", "fastBPE, blank at the end", "another name"],
 )
 def test_codes_segment_words_as_subword_nmt_does(name, codes, tmp_path):
-    cutter = BPE(io.StringIO(CODES if codes == FAST else codes))
+    cutter = BPE(io.StringIO(CODES if codes.startswith(FAST) else codes))
     cut = sorted({piece for line in SOURCE for piece in cutter.process_line(line).split()} - {"t"})
     tensors, options = folder_of(tmp_path, words=[cut, lists(False)[1]])
     (tmp_path / name).write_text(codes, "utf-8")
@@ -788,7 +789,9 @@ TEXTS = {
     },
     "bpecodes": {
         "#version: 0.2\ne i\nein\n": "bpecodes, line 3: 'ein' is not two pieces",
-        "e i 4\nei n\n": "bpecodes, line 1: 'e i 4' is not two pieces",
+        "e i 4\nei n\n": "bpecodes, line 2: 'ei n' is not two pieces that are to be one, with their count",
+        "e i 4\nei n x\n": "bpecodes, line 2: 'ei n x' is not two pieces that are to be one, with their",
+        "e i 4\n\nei n 2\n": "bpecodes, line 2: '' is not two pieces that are to be one, with their count",
         "#version: 0.3\ne i\n": "bpecodes begins with '#version: 0.3'",
         "": "bpecodes, line 1: '' is not two pieces",
     },

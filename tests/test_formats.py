@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -23,6 +24,7 @@ from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.world import World
 from tests.conftest import small_recipe, write_copies
+from tests.processes import die_when, fork, worst
 
 EN_DE = Languages("en", "de")
 DOCTYPE = '<!DOCTYPE tmx SYSTEM "tmx14.dtd">'
@@ -110,6 +112,25 @@ def test_a_run_records_the_languages_that_the_file_says(tmp_path):
     path = as_file(tmp_path / "corpus.tmx", list(read_pairs(recipe.data.source, recipe.data.target)))
     open_run(tmp_path / "run", replace(recipe, data=DataSettings(source=path)), lambda _: None, World())
     assert 'source_language = "en"\ntarget_language = "de"' in (tmp_path / "run" / "recipe.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    "moment", ["/text.partial/train/source/corpus", "/data.partial/train", "/data.partial/manifest.json"]
+)
+def test_what_a_killed_preparation_has_left_is_removed_by_the_same_command(tmp_path, moment):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    path = as_file(tmp_path / "corpus.tmx", list(read_pairs(recipe.data.source, recipe.data.target)))
+    recipe = replace(recipe, data=DataSettings(source=path))
+
+    def die():
+        die_when(lambda place: moment in place)
+        open_run(recipe.out, recipe, lambda _: None, World())
+
+    assert worst([fork(die)]) == signal.SIGKILL
+    assert list(recipe.out.glob("*.partial"))
+    open_run(recipe.out, recipe, lambda _: None, World())
+    assert {each.name for each in recipe.out.iterdir()} == {"data", "recipe.toml"}
+    assert not list(recipe.out.rglob("*.partial"))
 
 
 # ---- languages

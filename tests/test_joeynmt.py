@@ -642,6 +642,8 @@ def test_damaged_files_are_refused(tmp_path):
     refused(theirs, r"config.yaml holds no configuration of JoeyNMT")
     theirs.write("config.yaml", "!!python/object/apply:os.getcwd []")
     refused(theirs, r"config.yaml cannot be read: could not determine a constructor")
+    theirs.write("config.yaml", "[" * 3000)
+    refused(theirs, r"config.yaml cannot be read: .*recursion")
     (theirs.path / "config.yaml").unlink()
     refused(theirs, r"config.yaml cannot be read")
 

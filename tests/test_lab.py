@@ -160,10 +160,11 @@ def test_the_folder_of_the_results_is_made_before_anything_runs(lab, tmp_path):
         (["one", "two"], "'two' is one argument too many"),
     ],
 )
-def test_wrong_arguments_are_refused_with_a_sentence(lab, arguments, message):
-    status, out, err = lab(*arguments)
+def test_wrong_arguments_are_refused_with_a_sentence(lab, arguments, message, tmp_path):
+    status, out, err = lab(*arguments, "--out", tmp_path / "new")
     assert (status, out) == (2, "")
     assert message in err
+    assert not (tmp_path / "new").exists()
 
 
 def test_where_there_is_no_lab_a_sentence_says_so(lab, monkeypatch, tmp_path):

@@ -18,7 +18,7 @@ from dragoman.pipeline.initial_model import is_trained
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import write_manifest
+from dragoman.system.files import write_folder
 from dragoman.system.messages import silent
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -154,13 +154,32 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
             replace(Adapter.load(exported), factors={name: (a[:, :3], b)}).merged(base)
         with pytest.raises(DragomanError, match=f"The adapter's factors of {name} do not fit the base model"):
             replace(Adapter.load(exported), factors={name: (a[0, 0], b[0, 0])}).merged(base)
-    shutil.copytree(exported, tmp_path / "odd")
-    (tmp_path / "odd" / "adapter.json").write_text("{}")
-    (tmp_path / "odd" / "manifest.json").unlink()
-    write_manifest(tmp_path / "odd")
-    with pytest.raises(DragomanError, match="is not an adapter as dragoman export writes it: 'base'"):
-        Adapter.load(tmp_path / "odd")
     assert json.loads((exported / "adapter.json").read_text())["base"] == model_hash(base)
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({}, "'longest_source'"),
+        ({"longest_source": 9}, "'base'"),
+        ({"base": "", "longest_source": "9"}, "longest_source is '9', and has to be a number"),
+        ({"base": "", "longest_source": True}, "longest_source is True, and has to be a number"),
+        (
+            {"base": "", "longest_source": 9, "alignment_head": "0"},
+            "alignment_head is '0', and has to be a number",
+        ),
+        ([], r"adapter.json holds \[\], and has to hold an object"),
+        (None, "adapter.json holds None, and has to hold an object"),
+    ],
+)
+def test_an_adapter_that_describes_itself_wrongly_is_refused(exported, tmp_path, about, message):
+    def write(folder):
+        shutil.copyfile(exported / "adapter.safetensors", folder / "adapter.safetensors")
+        (folder / "adapter.json").write_text(json.dumps(about))
+
+    write_folder(tmp_path / "odd", write)
+    with pytest.raises(DragomanError, match=f"is not an adapter as dragoman export writes it: {message}"):
+        Adapter.load(tmp_path / "odd")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,10 @@ def test_a_worker_that_the_system_kills_is_told_in_a_sentence(monkeypatch):
         map_in_processes(end_if, [False, True])
 
 
+def test_no_items_need_no_processes():
+    assert map_in_processes(end_if, []) == []
+
+
 def write_and_wait(path):
     """What a worker does that is still at work long after a test has ended."""
     with Path(path).open("w", buffering=1) as told:

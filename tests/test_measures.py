@@ -5,7 +5,7 @@ import random
 import pytest
 import sacrebleu
 
-from dragoman.evaluation.compare import Comparison, paired_bootstrap
+from dragoman.evaluation.compare import Comparison, paired_bootstrap, paired_bootstrap_of_means
 from dragoman.evaluation.measures import reported_metrics, reported_scores, ter_metric
 from dragoman.evaluation.metrics import Score
 from dragoman.evaluation.score_table import SetScores, score_table
@@ -70,6 +70,23 @@ def test_all_comparisons_are_symmetric_and_have_the_scores_of_each_alone():
         assert 0 < one.p_value < 1
     same = paired_bootstrap(SYSTEM, SYSTEM, REFERENCES, metrics, samples=10)
     assert [one.p_value for one in same] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("seed", ["abc", "-1", "", "1.5"])
+def test_a_seed_that_is_no_number_is_refused(monkeypatch, seed):
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    message = f"SACREBLEU_SEED is {seed!r}; it has to be a number, such as 12345, or none for other samples"
+    with pytest.raises(DragomanError, match=message):
+        paired_bootstrap(SYSTEM, BASELINE, REFERENCES, reported_metrics("13a", lowercase=False), samples=10)
+    with pytest.raises(DragomanError, match=message):
+        paired_bootstrap_of_means("chrF", "s", [0.1, 0.2], [0.2, 0.2], samples=10)
+
+
+def test_a_seed_of_the_environment_is_in_the_signature(monkeypatch):
+    for seed in ("7", "None"):
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        found = paired_bootstrap_of_means("chrF", "s", [0.1, 0.2], [0.2, 0.2], samples=10)
+        assert found.score.signature == f"s|bs:10|seed:{seed.lower()}"
 
 
 def test_different_numbers_of_lines_are_refused():

@@ -604,6 +604,14 @@ def test_subword_models_that_are_missing_restricted_or_damaged_are_refused(tmp_p
     assert "of 2 files beside it" in refused(path)
 
 
+def test_checkpoints_and_folders_whose_names_have_code_in_them_are_not_codes(tmp_path):
+    path, _, _ = checkpoint(tmp_path)
+    (tmp_path / "codes").mkdir()
+    (tmp_path / "encoder_step_3.pt").touch()
+    opennmt_py.read(path.rename(tmp_path / "encoder-decoder_step_7.pt"))
+    opennmt_py.read((tmp_path / "encoder-decoder_step_7.pt").rename(tmp_path / "encoder-decoder"))
+
+
 def test_damaged_or_restricted_codes_are_refused(tmp_path):
     path, found, (file, _) = checkpoint(tmp_path, "bpe")
     file.write_text("#version: 0.2\na b\na b c\n")

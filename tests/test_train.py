@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import signal
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock, Timeout
 from safetensors.torch import load_file
 
 from dragoman.model import weights as checkpoint
@@ -706,6 +708,42 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     with lock(recipe.out), pytest.raises(DragomanError, match="Another process is training in"):
         run(recipe, silent)
+
+
+def test_a_new_folder_is_removed_under_its_lock(tmp_path, monkeypatch):
+    remove = shutil.rmtree
+
+    def remove_what_is_locked(folder, **options):
+        with pytest.raises(Timeout):
+            FileLock(folder / ".lock").acquire(timeout=0)
+        remove(folder, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_what_is_locked)
+    with lock(tmp_path / "run"):
+        assert (tmp_path / "run" / ".lock").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_waiting_for_a_folder_that_its_holder_removes_gets_the_lock_or_a_sentence(tmp_path):
+    out, waits, told = tmp_path / "run", threading.Event(), []
+
+    def wait():
+        waits.set()
+        try:
+            with lock(out):
+                told.append("locked")
+        except DragomanError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    with lock(out):
+        thread.start()
+        waits.wait()
+        time.sleep(0.2)
+        out.rename(tmp_path / "removed")
+        thread.join()
+        (tmp_path / "removed").rename(out)
+    assert told[0] == "locked" or "Another process is training in" in told[0]
 
 
 @pytest.mark.parametrize("name", ["data/mine.txt", "best/mine.txt", "result.json", "test.hypotheses.txt"])

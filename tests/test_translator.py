@@ -31,7 +31,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
 from dragoman.translation.model_folder import Tokenizers, save_model
-from dragoman.translation.segmentation import split
+from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
 from dragoman.translation.token_ids import encode_sentences
 from tests.conftest import MODELS, MOST_SECONDS
@@ -515,6 +515,16 @@ def test_a_part_ends_after_punctuation_if_its_second_half_has_some():
     assert split(ids, wide, 6) == [[10, 11, 12, 13, END], [14, 15, END]]
     wide = ["\u2581a", "\u3002", "c", "d", "e", "f", "</s>"]
     assert split(ids, wide, 6) == [[10, 11, 12, 13, 14, END], [15, END]]
+
+
+@given(st.lists(st.text("a.。！、 ", min_size=1)))
+def test_parts_are_joined_by_a_space_unless_wide_punctuation_ends_one(texts):
+    joined = join_texts(texts)
+    for text in texts:
+        assert joined.startswith(text)
+        joined = joined[len(text) :].removeprefix("" if text.endswith(WIDE_PAUSES) else " ")
+    assert joined == ""
+    assert join_texts(["他来了。", "她走了，", "the end.", "so"]) == "他来了。她走了，the end. so"
 
 
 def test_long_sentences_are_truncated_or_split_only_as_asked(translator):

@@ -49,7 +49,11 @@ class Clean:
 
 
 def clean(given: Given) -> None:
-    """Write a cleaned corpus, and print how many pairs were removed for which reasons."""
+    """Write a cleaned corpus, and print how many pairs were removed for which reasons.
+
+    Raises `UnicodeEncodeError` for names that are not UTF-8, which report.json cannot hold, and
+    `DragomanError` for whatever else the user can correct.
+    """
     asked = settings_from(Clean, given)
     from dragoman.text.cleaning import REMOVED, clean_files
 
@@ -67,6 +71,7 @@ def clean(given: Given) -> None:
             list(filter(None, (texts.valid_target, texts.test_target))),
         )
         files = texts.source, texts.target
+        "\n".join(path.name for path in files).encode()  # raises before hours of work
         report = clean_files(files, asked.out, asked.checks, texts.languages, others, say)
     if asked.json:
         print(json.dumps(asdict(report), indent=2, ensure_ascii=False))

@@ -42,11 +42,16 @@ class Export:
 
 
 def export(given: Given) -> None:
-    """Write a model in another engine's format."""
+    """Write a model in another engine's format.
+
+    Raises `DragomanError` for whatever the user can correct, and `UnicodeEncodeError` for an `out` that is
+    not UTF-8.
+    """
     asked = settings_from(Export, given)
     refuse_contradictions(asked)
     asked = replace(asked, out=asked.out.absolute())
     refuse_existing(asked.out)
+    str(asked.out).encode()  # UnicodeEncodeError: engines open only names in UTF-8
     if asked.to == "adapter":
         from dragoman.cli.adapter import export_adapter
 

@@ -40,12 +40,13 @@ def lab(given: Given) -> None:
     if asked.listed:
         print(catalogue.listing())
         return
+    chosen = catalogue.experiments() if asked.name is None else [catalogue.experiment(asked.name)]
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.name is not None:
-        run(catalogue.experiment(asked.name), asked, report)
+        run(chosen[0], asked, report)
         return
     failed = []
-    for experiment in catalogue.experiments():
+    for experiment in chosen:
         if report.has_result(asked.out, experiment.name, asked.quick):
             say(f"{experiment.name} has a result in {asked.out}.")
             continue

@@ -112,6 +112,10 @@ def main() -> None:
         from dragoman.cli.os_errors import sentence_of
 
         sys.exit(print_error(sentence_of(error)))
+    except UnicodeEncodeError as error:
+        from dragoman.cli.os_errors import sentence_of_name
+
+        sys.exit(print_error(sentence_of_name(error)))
     except KeyboardInterrupt:
         signal.signal(
             signal.SIGINT, signal.SIG_DFL

@@ -1,5 +1,6 @@
-"""Errors of the operating system as sentences."""
+"""Errors of the operating system, and of names of files, as sentences."""
 
+import re
 import tempfile
 
 from dragoman.system.errors import reason
@@ -8,14 +9,16 @@ from dragoman.system.files import DISK_FULL
 
 def sentence_of(error: OSError) -> str:
     """What the system refused, and what to do."""
-    path = error.filename or "The disk"
     if error.errno in DISK_FULL:
+        path = error.filename or "The disk"
         folder = None if error.filename else tempfile.tempdir  # None if no temporary file was made
         temporary = f", also for temporary files in {folder} (TMPDIR)" if folder else ""
         return (
             f"{path} could not be written: {reason(error)}. Free some space{temporary}, and run the command "
             "again."
         )
+    if not (path := error.filename):
+        return f"The operating system refused what this command needs: {reason(error)}."
     match error:
         case FileExistsError():
             return f"{path} is a file, and a folder is wanted there. Give another name, or move the file."
@@ -24,3 +27,18 @@ def sentence_of(error: OSError) -> str:
         case PermissionError():
             return f"{path} cannot be used: permission denied. Give another path, or change its permissions."
     return f"{path}: {reason(error)}."
+
+
+def sentence_of_name(error: UnicodeEncodeError) -> str:
+    """Which name has characters that a file or another engine cannot hold, and what to do.
+
+    Names of files may have bytes that are not UTF-8. Python keeps them as characters without an encoding.
+    """
+    before, after = (
+        re.split(r'["\n]', part) for part in (error.object[: error.start], error.object[error.start :])
+    )
+    name = before[-1] + after[0]
+    return (
+        f"{name!a} is not a name in {error.encoding.upper()}, which this command needs; rename it, "
+        "or give another name."
+    )

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
-from dragoman.system.toml import read_toml
+from dragoman.system.toml import read_toml, to_table
 from dragoman.text.compression import plain_name
 from dragoman.text.mixture import check_symbols, is_parallel
 
@@ -105,7 +107,11 @@ def default_folder(source: Path, target: Path | None) -> Path:
 
 
 def run_recipe(recipe: Recipe) -> None:
-    """Train a model. Ends the program if a signal ended the training."""
+    """Train a model. Ends the program if a signal ended the training.
+
+    Raises `UnicodeEncodeError` for names that are not UTF-8, which no recipe can hold, and as `run`.
+    """
+    tomli_w.dumps(to_table(recipe)).encode()  # raises before the text is prepared
     from dragoman.pipeline.run import run
 
     run_training(lambda: run(recipe, say))

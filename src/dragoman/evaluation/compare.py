@@ -55,12 +55,13 @@ def paired_bootstrap(
     p-values from `samples` resamples.
 
     sacreBLEU's seed is fixed (12345, or SACREBLEU_SEED), so that the same lines give the same p-values.
-    Raises `DragomanError` for different numbers of lines, or none.
+    Raises `DragomanError` for different numbers of lines, or none, and as `seed_of_environment`.
     """
     from sacrebleu.significance import PairedTest
 
     for lines in (hypotheses, baseline):
         check_lines(lines, references)
+    seed_of_environment()  # raises, before sacreBLEU reads it
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(hypotheses))]
     named = {str(number): metric for number, metric in enumerate(metrics)}  # PairedTest names them itself
     signatures, table = PairedTest(systems, named, [list(references)], test_type="bs", n_samples=samples)()
@@ -79,12 +80,13 @@ def paired_bootstrap_of_means(
 ) -> Comparison:
     """The same test of a measure that is the mean of the lines' scores, which are given.
 
-    The lines of each sample are sacreBLEU's. Raises `DragomanError` for different numbers of lines, or none.
+    The lines of each sample are sacreBLEU's. Raises `DragomanError` for different numbers of lines, or none,
+    and as `seed_of_environment`.
     """
     import numpy as np
 
     check_lines(lines, baseline)
-    seed = os.environ.get("SACREBLEU_SEED", "12345").lower()
+    seed = seed_of_environment()
     chance = np.random.default_rng(None if seed == "none" else int(seed))
     drawn = chance.choice(len(lines), size=(samples, len(lines)), replace=True)
     ours, theirs = np.array(lines), np.array(baseline)
@@ -95,6 +97,20 @@ def paired_bootstrap_of_means(
     signature += f"|bs:{samples}|seed:{seed}"
     score, other = (Score(name, float(each.mean()), signature) for each in (ours, theirs))
     return Comparison(score, other, p_value)
+
+
+def seed_of_environment() -> str:
+    """The seed of sacreBLEU's bootstrap samples: a number, or "none" for another one each time.
+
+    Raises `DragomanError` if SACREBLEU_SEED is anything else.
+    """
+    seed = os.environ.get("SACREBLEU_SEED", "12345")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
+        raise DragomanError(
+            f"SACREBLEU_SEED is {seed!r}; it has to be a number, such as 12345, or none for other samples "
+            "each time."
+        )
+    return seed.lower()
 
 
 def bleu_p_value(hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str]) -> float:

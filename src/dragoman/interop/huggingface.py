@@ -234,7 +234,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object. Raises `DragomanError` if the file is missing or holds no object."""
     try:
         content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
     if not isinstance(content, dict):
         raise DragomanError(f"{path} holds no JSON object.")

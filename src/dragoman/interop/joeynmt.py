@@ -152,7 +152,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise DragomanError(f"Reading {path} needs PyYAML: pip install 'dragoman[import]'.") from error
     try:
         config = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise DragomanError(f"{path} cannot be read: {' '.join(reason(error).split())}.") from error
     if not isinstance(config, dict):
         raise DragomanError(f"{path} holds no configuration of JoeyNMT.")

@@ -334,7 +334,8 @@ def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], p
     )
     if named and (file := path.parent / Path(named).name).is_file():
         return file
-    files = sorted({*path.parent.glob("*.model"), *path.parent.glob("*code*")})
+    beside = {*path.parent.glob("*.model"), *path.parent.glob("*code*")}
+    files = sorted(file for file in beside if file.is_file() and file.suffix != ".pt" and file != path)
     own = [file for file in files if file.name.startswith(SIDES[name])] if len(files) > 1 else files
     if len(own) == 1:
         return own[0]

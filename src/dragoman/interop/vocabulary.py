@@ -121,19 +121,22 @@ def split_lines(path: Path) -> list[str]:
 def read_codes(path: Path) -> str:
     """Byte-pair merges in subword-nmt's format.
 
-    fastBPE's merges have counts, which are removed; they end words as subword-nmt's version 0.2 does. Raises
-    `DragomanError` with the line that is not a merge.
+    fastBPE's merges have counts, which are removed; they end words as subword-nmt's version 0.2 does. Blank
+    lines at the end are ignored. Raises `DragomanError` with the line that is not a merge.
     """
     lines = [line.strip("\r ") for line in split_lines(path)]
+    while lines[1:] and not lines[-1]:
+        lines.pop()
     head = lines[:1] if lines[0].startswith("#version:") else []
     if head and head[0].split()[-1] not in ("0.1", "0.2"):
         raise DragomanError(f"{path} begins with {head[0]!r}; subword-nmt has the versions 0.1 and 0.2.")
     merges = [line.split(" ") for line in lines[len(head) :]]
-    counted = not head and all(len(merge) == 3 and merge[2].isdecimal() for merge in merges)
+    counted = not head and len(merges[0]) == 3 and merges[0][2].isdecimal()
     for number, merge in enumerate(merges, len(head) + 1):
-        if len(merge) != (3 if counted else 2):
+        if len(merge) != (3 if counted else 2) or (counted and not merge[2].isdecimal()):
             raise DragomanError(
-                f"{path}, line {number}: {' '.join(merge)!r} is not two pieces that are to be one."
+                f"{path}, line {number}: {' '.join(merge)!r} is not two pieces that are to be one"
+                f"{', with their count' * counted}."
             )
     head = ["#version: 0.2"] if counted else head
     return "\n".join([*head, *(" ".join(merge[:2]) for merge in merges)]) + "\n"

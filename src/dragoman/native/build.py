@@ -37,7 +37,7 @@ def split_words(variable: str) -> list[str]:
     try:
         return shlex.split(value)
     except ValueError as error:
-        raise DragomanError(f"{variable} is {value!r}, which cannot be split into words: {error}") from error
+        raise DragomanError(f"{variable} is {value!r}, which cannot be split into words: {error}.") from error
 
 
 @dataclass(frozen=True)

@@ -82,15 +82,17 @@ def lock(out: Path) -> Iterator[None]:
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(out / ".lock").acquire(timeout=1):  # `dragoman runs` may hold it for a moment
-            yield
-    except Timeout as error:
+        locked = FileLock(out / ".lock").acquire(timeout=1)  # `dragoman runs` may hold it for a moment
+    except (Timeout, FileNotFoundError) as error:  # the latter if its holder ends and removes the folder
         raise DragomanError(
             f"Another process is training in {out}; wait for it, or choose another --out."
         ) from error
-    finally:
-        if is_new and not [path for path in out.iterdir() if path.name != ".lock"]:
-            shutil.rmtree(out)
+    with locked:
+        try:
+            yield
+        finally:  # under the lock: otherwise the next holder's folder could be removed
+            if is_new and not [path for path in out.iterdir() if path.name != ".lock"]:
+                shutil.rmtree(out, ignore_errors=True)
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
     from multiprocessing import get_context
 
     workers = min(len(items), granted_processors())
-    if workers == 1:
+    if workers <= 1:
         return [function(item) for item in items]
     try:
         with ProcessPoolExecutor(workers, get_context("spawn"), begin_worker) as pool:

@@ -220,6 +220,11 @@ def raise_open_file_limit(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
+def mapped(path: Path) -> Ids:
+    """An array that views a mapped file: slicing a memmap itself is slow. Raises `OSError`, `ValueError`."""
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
 class Corpus:
     """Pairs of ids in memory-mapped shards: only what is looked at is read.
 
@@ -234,24 +239,19 @@ class Corpus:
             self._sides = [
                 [self._load_side(folder, name, side) for name in names] for side in ("source", "target")
             ]
-            self._line_numbers = [
-                np.load(folder / f"{name}.lines.npy", mmap_mode="r", allow_pickle=False) for name in names
-            ]
+            self._line_numbers = [mapped(folder / f"{name}.lines.npy") for name in names]
+            self._shard_starts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
+            if len(self) != (pairs := self.statistics.kept * self.statistics.sampled_copies):
+                raise ValueError(f"it has {len(self):,} pairs, and corpus.json says {pairs:,}")
         except (OSError, ValueError, TypeError) as error:
             raise DragomanError(
                 f"{folder} is not a complete corpus ({reason(error)}); begin again with another --out."
             ) from error
-        self._shard_starts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 
     @staticmethod
     def _load_side(folder: Path, name: str, side: str) -> tuple[Ids, Ids]:
         """The ids of a shard's side, and the offset of each sentence in them."""
-        ids, offsets = (
-            np.load(folder / f"{name}.{kind}.npy", mmap_mode="r", allow_pickle=False)
-            for kind in (side, f"{side}-offsets")
-        )
-        # Arrays that view the mapped files: slicing a memmap itself is slow.
-        return np.asarray(ids), np.asarray(offsets)
+        return mapped(folder / f"{name}.{side}.npy"), mapped(folder / f"{name}.{side}-offsets.npy")
 
     def __len__(self) -> int:
         return int(self._shard_starts[-1])

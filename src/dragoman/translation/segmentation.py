@@ -55,11 +55,17 @@ def join_translations(parts: "Sequence[Translation]") -> "Translation":
     """The translations of a sentence's parts as one, with summed log-probabilities and scores."""
     return replace(
         parts[0],
-        text=" ".join(one.text for one in parts if one.text),
+        text=join_texts([one.text for one in parts if one.text]),
         log_probability=sum((one.log_probability for one in parts), 0.0),
         score=sum((one.score for one in parts), 0.0),
         tokens=tuple(token for one in parts for token in one.tokens),
     )
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """The texts, with a space after each but the last, unless wide punctuation ends it."""
+    spaced = [text if text.endswith(WIDE_PAUSES) else f"{text} " for text in texts[:-1]]
+    return "".join([*spaced, *texts[-1:]])
 
 
 def long_translation_message(count: int, translator: "Translator", settings: "SearchSettings") -> str:
