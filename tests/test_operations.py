@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.settings import EngineSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.serving import connections
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
@@ -29,9 +30,10 @@ from dragoman.serving.loading import load_models
 from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
-from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service
+from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service, prepare_each, with_tags
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import interruption
+from dragoman.translation.documents import plain_text
 from tests.conftest import MOST_SECONDS
 from tests.servers import serving
 from tests.test_served_adapters import answers
@@ -447,6 +449,17 @@ def test_long_constraints_are_tokenized_in_the_thread_of_long_texts(trained):
     release.set()
     assert occupied.result()
     assert [each.status_code for each in found] == [200, 429, 429]
+
+
+def test_the_sentences_of_a_stream_share_the_constraints_of_their_request(trained):
+    (model,) = load_models([trained / "run"], EngineSettings()).models
+    document = plain_text("amber.\nsee https://example.org/a amber\nbirch cedar.\n", "en")
+    search = SearchSettings(ban_words=("CEDAR",))
+    prepared = prepare_each(model.translator, document.segments, search)
+    assert [len(each.without_tags) for each in prepared] == [1] * len(document.segments) == [1, 1, 1]
+    for each, segment in zip(prepared, document.segments, strict=True):
+        assert each == model.translator.prepare([segment.sentence], with_tags(search, segment))
+    assert prepared[0].constraints is prepared[2].constraints
 
 
 def test_sentences_with_addresses_keep_them_and_others_are_split(server):

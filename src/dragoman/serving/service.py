@@ -137,6 +137,18 @@ def prepare_groups(
     return groups
 
 
+def prepare_each(
+    translator: Translator, segments: Sequence[Segment], search: SearchSettings
+) -> list[PreparedSentences]:
+    """The sentences, each ready for a search of its own. They share the constraints."""
+    each: dict[int, PreparedSentences] = {}
+    for group in prepare_groups(translator, segments, search):
+        whole = group.prepared
+        for place, sentence, parts in zip(group.places, whole.without_tags, whole.parts, strict=True):
+            each[place] = replace(whole, without_tags=[sentence], parts=[parts])
+    return [each[place] for place in range(len(segments))]
+
+
 def with_tags(search: SearchSettings, segment: Segment) -> SearchSettings:
     """The settings for a sentence: tags and addresses in it are kept, and then it is not split."""
     if not segment.marks or search.keep_tags:
@@ -245,10 +257,7 @@ class Service:
         """
         self.refuse_too_much(search)
         prepared = await self.prepare(
-            lambda: [
-                model.translator.prepare([segment.sentence], with_tags(search, segment))
-                for segment in document.segments
-            ],
+            lambda: prepare_each(model.translator, document.segments, search),
             len(document.text) + constraint_characters(search),
             scope,
         )
@@ -257,7 +266,10 @@ class Service:
         futures: list[Future[NBest]] = []
         with self.admit(tokens):
             try:
-                futures.extend(map(model.translator.submit, prepared, progress))
+                for sentence, own in zip(prepared, progress, strict=True):
+                    futures.append(model.translator.submit(sentence, own))
+                    await asyncio.sleep(0)  # many constraints take milliseconds
+                    self.refuse_late(scope)
                 yield "", []
                 for future, sentence, own in zip(futures, prepared, progress, strict=True):
                     if not sentence.needs_alignment and len(sentence.sources) == 1:
