@@ -281,6 +281,46 @@ def test_slow_heads_and_slow_bodies_end(run):
         assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
+SMALL_BUFFERS = """
+import socket
+from contextlib import contextmanager
+
+from dragoman.cli.main import main
+from dragoman.serving import server
+
+listening = server.listening
+
+
+@contextmanager
+def with_small_buffers(settings):
+    with listening(settings) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # its connections inherit it
+        yield listener
+
+
+server.listening = with_small_buffers
+main()
+"""
+
+
+def test_a_stream_that_nobody_reads_ends_at_the_deadline(run):
+    body = json.dumps({"text": "amber.\n" * 1_500, "prefix": "AMBER " * 60, "beam_size": 1}).encode()
+    head = HEAD.replace(V1.encode(), f"{V1}/stream".encode())
+    program = ("-c", SMALL_BUFFERS)
+    with serving(run, "--deadline", 5, program=program) as server, server.client() as client:
+        with connection(server) as connected:
+            connected.sendall(head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            while "dragoman_running_requests 1.0" not in client.get("/metrics").text:
+                time.sleep(0.01)
+            wait_until_idle(client)
+            answer = read_all(connected)
+        server.stop()
+    assert b"event: piece" in answer
+    assert b"event: e" not in answer
+    assert any('"code":"deadline_passed"' in line for line in server.log)
+    assert not any('"level":"error"' in line for line in server.log)
+
+
 def test_pipelined_requests_are_answered_in_order(server):
     bodies = [b'{"text":"%s"}' % word for word in (b"amber", b"birch", b"cedar")]
     with connection(server) as connected:
