@@ -14,17 +14,18 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
-from dragoman.serving import v1
+from dragoman.serving import deepl, libretranslate, v1
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import RateLimit
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.schemas import Choice
+from dragoman.serving.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
 from dragoman.serving.service import Admission, Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -304,6 +305,25 @@ def test_what_is_wrong_with_a_body_is_said_in_the_words_of_the_request(client, p
     found = answer.json()["error"]
     assert answer.status_code == 400
     assert message in (found if path == "/translate" else found["message"])
+
+
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        (TranslateRequest, {"text": [1] * 1_000}),
+        (TranslateRequest, {"text": "amber", "ban_words": [1] * 1_000}),
+        (InspectRequest, {"text": "amber", "changes": [1] * 1_000}),
+        (ScoreRequest, {"pairs": [1] * 1_000}),
+        (ScoreRequest, {"pairs": [[1] * 1_000]}),
+        (libretranslate.TranslateParameters, {"q": [1] * 1_000}),
+        (deepl.TranslateParameters, {"text": [1] * 1_000}),
+        (deepl.TranslateParameters, {"custom_instructions": [1] * 1_000}),
+    ],
+)
+def test_a_list_is_refused_at_its_first_wrong_item(model, body):
+    with pytest.raises(ValidationError) as it:
+        model.model_validate(body)
+    assert it.value.error_count() <= 2  # a field that may be a text or a list has an error for each
 
 
 def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
