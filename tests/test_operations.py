@@ -152,6 +152,37 @@ def test_an_analysis_that_is_too_late_is_interrupted():
     assert interrupted.result(MOST_SECONDS)
 
 
+def test_an_analysis_does_not_count_for_the_speed_of_translations():
+    service = Service(None, ServerSettings(), Metrics())
+
+    def analyse():
+        return service.admission.tokens, service.metrics.gauges()
+
+    assert asyncio.run(service.analyse(analyse, 3, {})) == (0, (3, 1))
+    assert (service.admission._done, service.analyses._done) == (0, 3)
+
+
+def test_texts_to_score_count_by_their_characters_if_they_have_no_spaces(trained):
+    models = load_models([trained / "run"], EngineSettings())
+    app = make_app(Service(models, ServerSettings(max_tokens=100), Metrics()), None)
+    (answer,) = answers(app, ("/v1/score", {"pairs": [["a" * 800, "A" * 800]]}))
+    assert answer.status_code == 413
+    assert "The request has 102 tokens, and 100 are allowed" in answer.json()["error"]["message"]
+
+
+def test_the_greatest_beam_holds_for_the_search_before_the_changes_of_an_inspection(trained):
+    models = load_models([trained / "run"], EngineSettings())
+    app = make_app(Service(models, ServerSettings(max_beam_size=4), Metrics()), None)
+    asked = {"text": "amber", "changes": ["target.2=AMBER", "beam_size=1"]}
+    wide, changed = (
+        answers(app, ("/v1/inspect", {**asked, **other}))[0]
+        for other in ({"beam_size": 5}, {"changes": ["beam_size=5"]})
+    )
+    for answer in (wide, changed):
+        assert answer.status_code == 400
+        assert "beam_size is 5; this server allows 4 at most." in answer.json()["error"]["message"]
+
+
 def storm(server, seconds, clients):
     """The statuses of requests by so many clients at once, which wait as Retry-After says."""
     statuses = []

@@ -165,16 +165,23 @@ class Service:
     metrics: Metrics
     is_stopping: bool = False
     admission: Admission = field(init=False)
+    analyses: Admission = field(init=False)
+    """Of what PyTorch computes in a thread of its own: its speed says nothing about that of translations."""
     default_search: SearchSettings = field(init=False)
     """The search of a request that asks for no other: its beam is not wider than the server allows."""
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
-        self.admission = Admission(self.settings.queue_tokens, self.settings.deadline)
+        self.admission, self.analyses = (
+            Admission(self.settings.queue_tokens, self.settings.deadline) for _ in range(2)
+        )
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
-        self.metrics.gauges = lambda: (self.admission.tokens, self.admission.requests)
+        self.metrics.gauges = lambda: (
+            self.admission.tokens + self.analyses.tokens,
+            self.admission.requests + self.analyses.requests,
+        )
 
     async def cut(
         self, function: Callable[[str], Document], texts: Sequence[str], scope: Scope
@@ -221,7 +228,7 @@ class Service:
             lambda: prepare_groups(model.translator, segments, search), characters, scope
         )
         tokens = sum(group.prepared.tokens for group in groups)
-        with self.admit(tokens):
+        with self.admit(tokens, self.admission):
             found = await self.search(model, [group.prepared for group in groups], scope)
         n_best: NBest = [[]] * len(segments)
         target_tokens = 0
@@ -264,7 +271,7 @@ class Service:
         tokens = sum(each.tokens for each in prepared)
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
-        with self.admit(tokens):
+        with self.admit(tokens, self.admission):
             try:
                 for sentence, own in zip(prepared, progress, strict=True):
                     futures.append(model.translator.submit(sentence, own))
@@ -299,7 +306,7 @@ class Service:
 
         Raises `ApiError` as `translate`.
         """
-        with self.admit(tokens):
+        with self.admit(tokens, self.analyses):
             (result,) = await self.in_time([submit_interruptible(self._analysis, function)], scope)
             return result
 
@@ -365,7 +372,7 @@ class Service:
             "send less text at once.",
         )
 
-    def admit(self, tokens: int) -> AbstractContextManager[None]:
+    def admit(self, tokens: int, admission: Admission) -> AbstractContextManager[None]:
         """As `Admission.admit`. Raises `ApiError` 413 for a request of too many tokens."""
         if tokens > self.settings.max_tokens:
             raise ApiError(
@@ -373,7 +380,7 @@ class Service:
                 f"The request has {tokens:,} tokens, and {self.settings.max_tokens:,} are allowed; send less "
                 "text at once.",
             )
-        return self.admission.admit(tokens)
+        return admission.admit(tokens)
 
     def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
         """Keep the texts for the log, if it may have them."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.types import Message, Scope, Send
 
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.analysis import analysed, words
+from dragoman.serving.analysis import analysed, least_tokens
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, describe, matches
 from dragoman.serving.schemas import Choice, TranslateRequest, TranslateResponse
@@ -144,7 +144,7 @@ async def add_analyses(
     sentences = [sentence for each in translations for sentence in each["sentences"]]
     for name in ("alignment", "attention"):
         if getattr(asked, name):
-            size = sum(words(sentence["source"]) for sentence in sentences)
+            size = sum(least_tokens(sentence["source"]) for sentence in sentences)
             rows = await service.analyse(
                 lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
                 size,
