@@ -93,7 +93,7 @@ def router(service: Service) -> APIRouter:
         return {
             "apiKeys": service.settings.api_keys is not None,
             "keyRequired": service.settings.api_keys is not None,
-            "charLimit": service.settings.max_body,
+            "charLimit": min(service.settings.max_body, service.most_characters),
             "frontendTimeout": 500,
             "filesTranslation": False,
             "suggestions": False,

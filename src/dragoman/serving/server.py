@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -38,6 +38,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # else any client on this machine could choose the address that is limited
             headers=HEADERS,
             http=Connection,
             ws="none",
@@ -94,11 +95,11 @@ def adapters_of(model: ServedModel) -> str:
 @contextmanager
 def listening(settings: ServerSettings) -> Iterator[socket.socket]:
     """A socket at the address. Raises `DragomanError` if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with ExitStack() as opened:
         try:
+            family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+            listener = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((settings.host, settings.port))
             listener.listen(2048)
         except OSError as error:
@@ -107,8 +108,6 @@ def listening(settings: ServerSettings) -> Iterator[socket.socket]:
                 "(0 takes a free one) or --host."
             ) from error
         yield listener
-    finally:
-        listener.close()
 
 
 def serve_with_processes(

@@ -183,6 +183,11 @@ class Service:
             self.admission.requests + self.analyses.requests,
         )
 
+    @property
+    def most_characters(self) -> int:
+        """The characters of a request that may have as few tokens as are allowed."""
+        return CHARACTERS_PER_TOKEN * self.settings.max_tokens
+
     async def cut(
         self, function: Callable[[str], Document], texts: Sequence[str], scope: Scope
     ) -> list[Document]:
@@ -190,12 +195,12 @@ class Service:
 
         Raises `ApiError`: 413 for more characters than can be translated, and those of `prepare`.
         """
-        characters, most = sum(map(len, texts)), CHARACTERS_PER_TOKEN * self.settings.max_tokens
-        if characters > most:
+        characters = sum(map(len, texts))
+        if characters > self.most_characters:
             raise ApiError(
                 413,
-                f"The request has {characters:,} characters, and {most:,} are allowed; send less text "
-                "at once.",
+                f"The request has {characters:,} characters, and {self.most_characters:,} are allowed; send "
+                "less text at once.",
             )
         self.note_texts(scope, texts)
         return await self.prepare(lambda: list(map(function, texts)), characters, scope)
@@ -403,12 +408,11 @@ class Service:
                 f"force_words have {forced:,} characters, and {MOST_FORCED} are allowed: the search keeps a "
                 "beam for each of their tokens.",
             )
-        characters, longest = constraint_characters(search), CHARACTERS_PER_TOKEN * self.settings.max_tokens
-        if characters > longest:
+        if (characters := constraint_characters(search)) > self.most_characters:
             raise ApiError(
                 413,
-                f"prefix, force_words and ban_words have {characters:,} characters, and {longest:,} are "
-                "allowed; send fewer.",
+                f"prefix, force_words and ban_words have {characters:,} characters, and "
+                f"{self.most_characters:,} are allowed; send fewer.",
             )
 
 
