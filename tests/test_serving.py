@@ -5,9 +5,12 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -741,6 +744,33 @@ def test_several_processes_serve_one_address_and_one_that_dies_is_replaced(run):
             time.sleep(0.05)
         assert client.post(V1, json={"text": "amber"}).status_code == 200
         assert server.stop() == 0
+
+
+def test_the_processes_end_with_the_one_that_started_them_also_if_it_is_killed(run):
+    with serving(run, "--processes", 2) as server:
+        until = time.monotonic() + MOST_SECONDS
+        with server.client() as client:
+            assert client.post(V1, json={"text": "amber"}).status_code == 200
+        server.process.kill()
+        host, port = server.address.removeprefix("http://").split(":")
+        while is_listening(host, int(port)):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def is_listening(host, port):
+    with socket.socket() as connection:
+        return connection.connect_ex((host, port)) == 0
+
+
+def test_processes_that_cannot_load_do_not_say_that_they_serve(run, tmp_path):
+    shutil.copytree(run / "model", tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"")
+    command = [sys.executable, "-m", "dragoman", "serve", tmp_path, "--processes", "2", "--port", "0"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=MOST_SECONDS)
+    assert ended.returncode == 2
+    assert "Serving" not in ended.stderr
+    assert "model.safetensors" in ended.stderr
 
 
 def children(pid):
