@@ -2,17 +2,20 @@
 
 import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextvars import copy_context
+from threading import Event
 
 import pytest
 
 from dragoman import SearchSettings
 from dragoman.search.alternatives import alternatives
 from dragoman.search.hypothesis import Constraints
-from dragoman.system.futures import submit_interruptible
+from dragoman.system.futures import interruption, submit_interruptible
 from dragoman.text.batches import pad
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import MOST_SECONDS
 from tests.test_native import model_of
+from tests.test_translator import LINES, folder, translator  # noqa: F401
 
 LONG = 10_000  # tokens, for which each of these searches takes minutes
 SOURCES = [[4, 5, 6, 2], [7, 8, 2]]
@@ -52,6 +55,16 @@ def test_a_cancelled_search_in_fixed_shapes_ends():
 def test_cancelled_alternatives_end():
     model, (settings, constraints) = model_of("as in the paper"), ENDLESS["beam"]
     check_cancelled(lambda: alternatives(model, pad(SOURCES[:1]), constraints, 3, settings))
+
+
+@pytest.mark.parametrize("name", ["score", "align"])
+def test_cancelled_scores_and_alignments_end(translator, name):  # noqa: F811
+    cancelled = Event()
+    cancelled.set()
+    context = copy_context()
+    context.run(interruption.set, cancelled)
+    with pytest.raises(CancelledError):
+        context.run(getattr(translator, name), [(line, line) for line in LINES])
 
 
 def test_a_search_that_waits_is_cancelled_and_the_next_one_is_not():

@@ -18,7 +18,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.constraints import follows
+from dragoman.translation.constraints import follows, repeats
 from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import KINDS
 from tests.test_search import brute_force, tiny
@@ -236,6 +236,11 @@ def test_rules_that_contradict_each_other_are_refused_by_name(translator, asked,
         translator.translate(LINES, SearchSettings(**asked))
 
 
+def test_preparing_sentences_refuses_rules_that_contradict_each_other(translator):  # noqa: F811
+    with pytest.raises(DragomanError, match="which is banned"):
+        translator.prepare(LINES, SearchSettings(prefix="der Schnee", ban_words=("Schnee",)))
+
+
 def fit(first, second, size):
     """Whether a text has both phrases, the second not before the first, and no n-gram of theirs twice."""
     for offset in range(len(first) + 2):
@@ -255,6 +260,18 @@ SEQUENCE = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 def test_two_phrases_fit_where_a_text_can_have_both(first, second, size):
     alone = all(fit(one, [99], size) for one in (first, second))  # they repeat nothing by themselves
     assert follows(first, second, size) == fit(first, second, size) or not alone
+
+
+@given(st.lists(st.integers(1, 4), max_size=20), st.integers(1, 8))
+def test_a_text_repeats_an_ngram_if_it_has_fewer_different_ones_than_places(ids, size):
+    ngrams = [tuple(ids[at : at + size]) for at in range(len(ids) - size + 1)]
+    assert repeats(ids, size) == (len(set(ngrams)) < len(ngrams))
+
+
+def test_long_ngrams_of_a_long_text_need_little_memory():
+    text = [number % 60_000 for number in range(100_000)]
+    assert repeats(text, 40_000)  # all of its n-grams together have 2.4 billion tokens
+    assert not repeats(text, 40_001)
 
 
 @pytest.mark.parametrize("name", ["prefix", "ban_words", "force_words"])

@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.settings import EngineSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.serving import connections
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
@@ -29,9 +30,10 @@ from dragoman.serving.loading import load_models
 from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
-from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service
+from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service, prepare_each, with_tags
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import interruption
+from dragoman.translation.documents import plain_text
 from tests.conftest import MOST_SECONDS
 from tests.servers import serving
 from tests.test_served_adapters import answers
@@ -148,6 +150,37 @@ def test_an_analysis_that_is_too_late_is_interrupted():
     with pytest.raises(ApiError, match="was stopped"):
         asyncio.run(service.analyse(analyse, 1, {}))
     assert interrupted.result(MOST_SECONDS)
+
+
+def test_an_analysis_does_not_count_for_the_speed_of_translations():
+    service = Service(None, ServerSettings(), Metrics())
+
+    def analyse():
+        return service.admission.tokens, service.metrics.gauges()
+
+    assert asyncio.run(service.analyse(analyse, 3, {})) == (0, (3, 1))
+    assert (service.admission._done, service.analyses._done) == (0, 3)
+
+
+def test_texts_to_score_count_by_their_characters_if_they_have_no_spaces(trained):
+    models = load_models([trained / "run"], EngineSettings())
+    app = make_app(Service(models, ServerSettings(max_tokens=100), Metrics()), None)
+    (answer,) = answers(app, ("/v1/score", {"pairs": [["a" * 800, "A" * 800]]}))
+    assert answer.status_code == 413
+    assert "The request has 102 tokens, and 100 are allowed" in answer.json()["error"]["message"]
+
+
+def test_the_greatest_beam_holds_for_the_search_before_the_changes_of_an_inspection(trained):
+    models = load_models([trained / "run"], EngineSettings())
+    app = make_app(Service(models, ServerSettings(max_beam_size=4), Metrics()), None)
+    asked = {"text": "amber", "changes": ["target.2=AMBER", "beam_size=1"]}
+    wide, changed = (
+        answers(app, ("/v1/inspect", {**asked, **other}))[0]
+        for other in ({"beam_size": 5}, {"changes": ["beam_size=5"]})
+    )
+    for answer in (wide, changed):
+        assert answer.status_code == 400
+        assert "beam_size is 5; this server allows 4 at most." in answer.json()["error"]["message"]
 
 
 def storm(server, seconds, clients):
@@ -277,6 +310,46 @@ def test_slow_heads_and_slow_bodies_end(run):
         assert answer.startswith(b"HTTP/1.1 408")
         assert f"The body did not arrive within {BODY_SECONDS / 5:g} seconds.".encode() in answer
         assert client.post(V1, json={"text": "amber"}).status_code == 200
+
+
+SMALL_BUFFERS = """
+import socket
+from contextlib import contextmanager
+
+from dragoman.cli.main import main
+from dragoman.serving import server
+
+listening = server.listening
+
+
+@contextmanager
+def with_small_buffers(settings):
+    with listening(settings) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # its connections inherit it
+        yield listener
+
+
+server.listening = with_small_buffers
+main()
+"""
+
+
+def test_a_stream_that_nobody_reads_ends_at_the_deadline(run):
+    body = json.dumps({"text": "amber.\n" * 1_500, "prefix": "AMBER " * 60, "beam_size": 1}).encode()
+    head = HEAD.replace(V1.encode(), f"{V1}/stream".encode())
+    program = ("-c", SMALL_BUFFERS)
+    with serving(run, "--deadline", 5, program=program) as server, server.client() as client:
+        with connection(server) as connected:
+            connected.sendall(head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            while "dragoman_running_requests 1.0" not in client.get("/metrics").text:
+                time.sleep(0.01)
+            wait_until_idle(client)
+            answer = read_all(connected)
+        server.stop()
+    assert b"event: piece" in answer
+    assert b"event: e" not in answer
+    assert any('"code":"deadline_passed"' in line for line in server.log)
+    assert not any('"level":"error"' in line for line in server.log)
 
 
 def test_pipelined_requests_are_answered_in_order(server):
@@ -447,6 +520,17 @@ def test_long_constraints_are_tokenized_in_the_thread_of_long_texts(trained):
     release.set()
     assert occupied.result()
     assert [each.status_code for each in found] == [200, 429, 429]
+
+
+def test_the_sentences_of_a_stream_share_the_constraints_of_their_request(trained):
+    (model,) = load_models([trained / "run"], EngineSettings()).models
+    document = plain_text("amber.\nsee https://example.org/a amber\nbirch cedar.\n", "en")
+    search = SearchSettings(ban_words=("CEDAR",))
+    prepared = prepare_each(model.translator, document.segments, search)
+    assert [len(each.without_tags) for each in prepared] == [1] * len(document.segments) == [1, 1, 1]
+    for each, segment in zip(prepared, document.segments, strict=True):
+        assert each == model.translator.prepare([segment.sentence], with_tags(search, segment))
+    assert prepared[0].constraints is prepared[2].constraints
 
 
 def test_sentences_with_addresses_keep_them_and_others_are_split(server):

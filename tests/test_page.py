@@ -16,7 +16,7 @@ import pytest
 
 from tests import page_server
 from tests.browser import browser  # noqa: F401
-from tests.servers import serving
+from tests.servers import add_key, serving
 
 long = pytest.mark.long
 
@@ -731,6 +731,52 @@ def test_typing_does_not_hurry_a_busy_server(page, page_url):
     assert times[1] - times[0] > 1900
 
 
+def hold_models(page) -> list:
+    """The page's first two requests for the models, which wait for an answer."""
+    held = []
+    page.route("**/v1/models", lambda route: held.append(route) if len(held) < 2 else route.continue_())
+    return held
+
+
+def wait_for_requests(page, held: list, count: int) -> None:
+    while len(held) < count:
+        page.wait_for_timeout(10)
+
+
+@long
+def test_a_busy_server_is_asked_again_once_after_two_refusals(open_page, page_url):
+    page = open_page(WIDE, load=False)
+    held = hold_models(page)
+    page.goto(page_url)
+    wait_for_requests(page, held, 1)
+    page.fill("textarea", "Hello world.")
+    wait_for_requests(page, held, 2)
+    error = {"error": {"code": "queue_full", "message": "The queue is full."}}
+    for route in held:
+        route.fulfill(status=429, json=error, headers={"Retry-After": "1"})
+    shows(page, translation_of(page_url, "Hello world."))
+    page.wait_for_timeout(2_500)  # a forgotten countdown translates again each second
+    assert len(requests_to(page, "v1/translate/stream")) == 1
+
+
+@long
+def test_models_that_come_late_change_nothing(open_page, page_url):
+    page = open_page(WIDE, load=False)
+    held = hold_models(page)
+    page.goto(page_url)
+    wait_for_requests(page, held, 1)
+    page.fill("textarea", "Hello world.")
+    wait_for_requests(page, held, 2)
+    held[1].continue_()
+    shows(page, translation_of(page_url, "Hello world."))
+    page.get_by_label("Language of the translation").select_option("ar")
+    shows(page, translation_of(page_url, "Hello world.", target="ar"))
+    held[0].continue_()
+    page.wait_for_timeout(500)
+    shows(page, translation_of(page_url, "Hello world.", target="ar"))
+    assert len(requests_to(page, "v1/translate/stream")) == 2
+
+
 @long
 @pytest.mark.parametrize("status", [400, 404, 413, 500, 503, 504])
 def test_an_error_is_the_server_s_sentence(open_page, page_url, status):
@@ -993,3 +1039,19 @@ def test_one_can_look_inside_a_translation(open_page, trained):
         page.goto(f"{server.address}/inspect#text=+")
         page.reload()
         page.wait_for_selector("text=The sentence is blank")
+
+
+@long
+def test_one_can_look_inside_with_a_key(open_page, trained, tmp_path):
+    key = add_key(tmp_path / "keys.toml", "reader")
+    with serving(trained / "run", "--api-keys", tmp_path / "keys.toml") as server:
+        page = open_page(WIDE, load=False)
+        page.goto(server.address + "/")
+        page.fill("#key", key)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("select:not([disabled])")
+        page.fill("textarea", "amber birch")
+        with page.expect_popup() as opened:
+            page.click("text=Look inside")
+        opened.value.wait_for_selector("[role=tab]")
+        assert "AMBER BIRCH" in opened.value.inner_text("header")

@@ -4,9 +4,13 @@ import asyncio
 import json
 import os
 import random
+import resource
+import shutil
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -14,22 +18,27 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
-from dragoman.serving import v1
+from dragoman.serving import deepl, libretranslate, v1
+from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
-from dragoman.serving.errors import ApiError
+from dragoman.serving.errors import ApiError, error_body
 from dragoman.serving.keys import RateLimit
+from dragoman.serving.languages import language_name
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.schemas import Choice
+from dragoman.serving.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
+from dragoman.serving.server import listening
 from dragoman.serving.service import Admission, Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MOST_SECONDS
 from tests.servers import add_key, serving
+from tests.test_served_adapters import answers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInput"),
@@ -306,6 +315,25 @@ def test_what_is_wrong_with_a_body_is_said_in_the_words_of_the_request(client, p
     assert message in (found if path == "/translate" else found["message"])
 
 
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        (TranslateRequest, {"text": [1] * 1_000}),
+        (TranslateRequest, {"text": "amber", "ban_words": [1] * 1_000}),
+        (InspectRequest, {"text": "amber", "changes": [1] * 1_000}),
+        (ScoreRequest, {"pairs": [1] * 1_000}),
+        (ScoreRequest, {"pairs": [[1] * 1_000]}),
+        (libretranslate.TranslateParameters, {"q": [1] * 1_000}),
+        (deepl.TranslateParameters, {"text": [1] * 1_000}),
+        (deepl.TranslateParameters, {"custom_instructions": [1] * 1_000}),
+    ],
+)
+def test_a_list_is_refused_at_its_first_wrong_item(model, body):
+    with pytest.raises(ValidationError) as it:
+        model.model_validate(body)
+    assert it.value.error_count() <= 2  # a field that may be a text or a list has an error for each
+
+
 def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
     models = Models(tuple(ServedModel(name, "en", "de", translator) for name in ("one", "two")))
     with pytest.raises(ApiError) as ours:
@@ -563,10 +591,66 @@ def test_keys_are_needed_and_only_their_hashes_are_kept(run, tmp_path):
                 assert client.post("/translate", content=body).status_code == 200
             deepl = {"text": ["amber"], "target_lang": "de", "auth_key": other}
             assert client.post("/v2/translate", json=deepl).status_code == 200
+            parts = {name: (None, value) for name, value in {**deepl, "text": "amber"}.items()}
+            assert client.post("/v2/translate", files=parts).status_code == 200
             answer = client.post("/translate", content=r'{"q": "amber", "api_key": "\ud800"}')
             assert answer.status_code == 403
             headers = {"Authorization": f"DeepL-Auth-Key {key}"}
             assert client.get("/v2/usage", headers=headers).status_code == 200
+
+
+def test_a_socket_that_cannot_be_made_is_explained():
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with (
+            pytest.raises(DragomanError, match="port 0 cannot be used: Too many open files"),
+            listening(ServerSettings(port=0)),
+        ):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_the_rate_of_an_address_is_that_of_the_connection_whatever_a_header_says(run):
+    with serving(run, "--requests-per-minute", 2) as server, server.client() as client:
+        answers = [
+            client.get("/v1/models", headers={"X-Forwarded-For": f"192.0.2.{number}"}) for number in range(3)
+        ]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
+@pytest.mark.parametrize("docs", [True, False])
+def test_an_unknown_path_names_the_description_if_there_is_one(translator, docs):
+    service = Service(
+        Models((ServedModel("ende", "en", "de", translator),)), ServerSettings(docs=docs), Metrics()
+    )
+    (answer,) = answers(make_app(service, None), ("/nothing", None))
+    advice = "; /docs lists what there is" if docs else ""
+    assert answer.json()["error"]["message"] == f"There is no /nothing{advice}."
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [("/v2", {"message"}), ("/v3", {"message"}), ("/v2/x", {"message"}), ("/v30", {"code", "message"})],
+)
+def test_errors_have_the_form_of_the_api_of_their_path(path, names):
+    body = error_body(path, "not_found", "There is none.")
+    assert set(body.get("error", body)) == names
+
+
+def test_the_limit_of_characters_is_that_of_the_body_or_of_the_tokens(translator):
+    models = Models((ServedModel("ende", "en", "de", translator),))
+    for limits, most in (({"max_body": 500}, 500), ({"max_tokens": 10}, 160)):
+        app = make_app(Service(models, ServerSettings(**limits), Metrics()), None)
+        (found,) = answers(app, ("/frontend/settings", None))
+        assert found.json()["charLimit"] == most
+
+
+def test_names_of_languages_that_clients_make_up_are_forgotten():
+    for number in range(2_000):
+        language_name(f"en-{number}")
+    assert language_name.cache_info().currsize == 1_000
 
 
 def test_pages_of_allowed_origins_can_read_every_answer(run):
@@ -660,6 +744,33 @@ def test_several_processes_serve_one_address_and_one_that_dies_is_replaced(run):
             time.sleep(0.05)
         assert client.post(V1, json={"text": "amber"}).status_code == 200
         assert server.stop() == 0
+
+
+def test_the_processes_end_with_the_one_that_started_them_also_if_it_is_killed(run):
+    with serving(run, "--processes", 2) as server:
+        until = time.monotonic() + MOST_SECONDS
+        with server.client() as client:
+            assert client.post(V1, json={"text": "amber"}).status_code == 200
+        server.process.kill()
+        host, port = server.address.removeprefix("http://").split(":")
+        while is_listening(host, int(port)):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def is_listening(host, port):
+    with socket.socket() as connection:
+        return connection.connect_ex((host, port)) == 0
+
+
+def test_processes_that_cannot_load_do_not_say_that_they_serve(run, tmp_path):
+    shutil.copytree(run / "model", tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"")
+    command = [sys.executable, "-m", "dragoman", "serve", tmp_path, "--processes", "2", "--port", "0"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=MOST_SECONDS)
+    assert ended.returncode == 2
+    assert "Serving" not in ended.stderr
+    assert "model.safetensors" in ended.stderr
 
 
 def children(pid):

@@ -478,7 +478,7 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_attend_to(architectu
     for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz", "ruby", "birch", "opal"]):
         line = " ".join(sources)
         known = translator.translate([line], replace(asked, replace_unknown=True))[0]
-        ids = translator.search(encode_sentences(words, [line]), asked)[0][0].ids
+        ids = translator.search(translator.prepare([line], asked))[0][0].ids
         looks = cross_attention(model, pad(encode_sentences(words, [line])), torch.tensor([[*ids, END]]))[
             0
         ].mean(1)[0]

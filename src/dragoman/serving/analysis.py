@@ -73,6 +73,6 @@ def attention_json(attention: Any) -> dict[str, Any]:
     }
 
 
-def words(text: str) -> int:
-    """The words of a text and its end: a lower bound of its tokens."""
-    return len(text.split()) + 1
+def least_tokens(text: str) -> int:
+    """A lower bound of the tokens of a text, its end included, by its words and its characters."""
+    return max(len(text.split()), len(text) // CHARACTERS_PER_TOKEN) + 1

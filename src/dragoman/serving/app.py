@@ -61,7 +61,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     app.add_exception_handler(DragomanError, answer_api_error)
     app.add_exception_handler(Exception, answer_defect)
     app.add_exception_handler(RequestValidationError, answer_invalid)
-    app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_exception_handler(HTTPException, partial(answer_http_error, settings.docs))
     for module in (v1, v1_analysis, libretranslate, deepl):
         app.include_router(module.router(service))
     if settings.docs:
@@ -147,11 +147,12 @@ async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     return error_response(request.url.path, ApiError(400, "; ".join(sentences) + "."))
 
 
-async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
+async def answer_http_error(has_docs: bool, request: Request, error: Exception) -> JSONResponse:
     """An unknown path, a wrong method, a body that is not JSON."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        message = f"There is no {request.url.path}; /docs lists what there is."
+        advice = "; /docs lists what there is" if has_docs else ""
+        message = f"There is no {request.url.path}{advice}."
     else:
         message = f"{request.method} {request.url.path}: {error.detail.rstrip('.')}."
     answer = error_response(request.url.path, ApiError(error.status_code, message))

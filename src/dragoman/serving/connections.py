@@ -19,6 +19,7 @@ class JoinedWrites:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop, self._held = transport, loop, b""
         self.is_closing = transport.is_closing
+        self.abort = transport.abort
 
     def write(self, data: bytes) -> None:
         """Send data with those that are held; hold them until the loop's next step if there are none."""

@@ -33,6 +33,7 @@ def split_commas(value: Any) -> Any:
     return [name.strip() for part in as_list(value) for name in str(part).split(",") if name.strip()]
 
 
+Texts = Annotated[list[str], Field(fail_fast=True)]
 Names = Annotated[list[str], BeforeValidator(split_commas)]
 
 
@@ -42,7 +43,7 @@ class TranslateParameters(BaseModel):
     Others, such as model_type and preserve_formatting, are accepted but have no effect.
     """
 
-    text: Annotated[list[str], BeforeValidator(as_list)] = Field([], description="Texts, 50 at most.")
+    text: Annotated[Texts, BeforeValidator(as_list)] = Field([], description="Texts, 50 at most.")
     target_lang: str | None = Field(None, max_length=35, description="Language code.")
     source_lang: str | None = Field(
         None, max_length=35, description="Language code; if it is left out, the language is identified."
@@ -56,10 +57,10 @@ class TranslateParameters(BaseModel):
     context: str | None = Field(None, description="Accepted, but these models do not use it.")
     formality: str | None = None
     glossary_id: str | None = None
-    glossary_ids: list[str] | str | None = None
+    glossary_ids: Texts | str | None = None
     style_id: str | None = None
     translation_memory_id: str | None = None
-    custom_instructions: list[str] | str | None = None
+    custom_instructions: Texts | str | None = None
 
 
 class LanguagesParameters(BaseModel):

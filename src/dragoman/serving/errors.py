@@ -25,7 +25,7 @@ CODES = {
     504: "deadline_passed",
 }
 LIBRETRANSLATE = ("/translate", "/languages", "/detect", "/frontend", "/suggest", "/download_file")
-DEEPL = ("/v2/", "/v3/")
+DEEPL = re.compile(r"/v[23](/|$)")
 NO_OBJECT = {"missing", "model_type", "model_attributes_type"}
 TYPES = re.compile(r"str|constrained-str|list\[.*\]")
 """What pydantic adds to the place of a value that may have several types."""
@@ -47,7 +47,7 @@ def refusal(error: ApiError | DragomanError) -> ApiError:
 
 def error_body(path: str, code: str, message: str) -> dict[str, object]:
     """The body of an error: LibreTranslate's, DeepL's or that of /v1."""
-    if path.startswith(DEEPL):
+    if DEEPL.match(path):
         return {"message": message}
     if path.startswith(LIBRETRANSLATE):
         return {"error": message}

@@ -1,13 +1,13 @@
 """Names of languages, the lists of them, and which one a translated text is written in."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from dragoman.text.identification import identify
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 
-@cache
+@lru_cache(1_000)  # clients give codes of their own, too
 def language_name(code: str) -> str:
     """The English name of a language code such as `en` or `pt-BR`; the code itself if it has none."""
     from babel import Locale, UnknownLocaleError

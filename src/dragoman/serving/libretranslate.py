@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
@@ -18,7 +18,7 @@ from dragoman.text.identification import identify
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 
-Texts = str | list[str]
+Texts = str | Annotated[list[str], Field(fail_fast=True)]
 ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}  # codes of LibreTranslate's models, which it accepts
 MOST_DETECTIONS = 3  # of /detect, as LibreTranslate
 
@@ -93,7 +93,7 @@ def router(service: Service) -> APIRouter:
         return {
             "apiKeys": service.settings.api_keys is not None,
             "keyRequired": service.settings.api_keys is not None,
-            "charLimit": service.settings.max_body,
+            "charLimit": min(service.settings.max_body, service.most_characters),
             "frontendTimeout": 500,
             "filesTranslation": False,
             "suggestions": False,

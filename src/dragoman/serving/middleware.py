@@ -39,7 +39,7 @@ LibreTranslate's clients (Mastodon, Weblate) ask for the languages without their
 """
 KEY_NAMES = ("api_key", "auth_key")
 """The parameters of LibreTranslate and DeepL that hold a key."""
-MULTIPART_KEY = re.compile(rb'name="?api_key"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
+MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
 BODY_SECONDS = 10.0  # within which a body has to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -232,7 +232,7 @@ def too_large(max_bytes: int) -> ApiError:
 
 
 def key_of(scope: Scope, body: bytes) -> str:
-    """The API key of a request: `Authorization: Bearer`, `DeepL-Auth-Key`, or a parameter `api_key`."""
+    """The API key of a request: `Authorization: Bearer`, `DeepL-Auth-Key`, or one of `KEY_NAMES`."""
     headers = dict(scope["headers"])
     scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() in ("bearer", "deepl-auth-key"):

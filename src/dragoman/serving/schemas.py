@@ -11,6 +11,8 @@ from dragoman.system.docs import field_docs
 
 SERVER_DECIDES = ("batch_tokens",)  # settings of a search that requests do not have
 Text = Annotated[str, Field(max_length=1_000_000)]
+Texts = Annotated[list[Text], Field(fail_fast=True)]
+"""It is refused at its first wrong item: the errors of a long list would take seconds."""
 
 
 class Strict(BaseModel):
@@ -24,7 +26,7 @@ def search_fields() -> dict[str, Any]:
     hints, docs = get_type_hints(SearchSettings), field_docs(SearchSettings)
     return {
         field.name: (
-            list[Text] if hints[field.name] == tuple[str, ...] else hints[field.name],
+            Texts if hints[field.name] == tuple[str, ...] else hints[field.name],
             Field(default_factory=list, description=docs[field.name])
             if field.default == ()
             else Field(field.default, description=docs[field.name]),
@@ -62,7 +64,7 @@ class TranslateRequest(Search):  # type: ignore[valid-type, misc]
         }
     )
 
-    text: Text | list[Text] = Field(description="A text of any number of paragraphs, or a list of texts.")
+    text: Text | Texts = Field(description="A text of any number of paragraphs, or a list of texts.")
     format: Literal["text", "html"] = "text"
     split_sentences: bool = Field(True, description="Cut paragraphs into sentences.")
     alignment: bool = Field(False, description="Add the word alignment of each sentence.")
@@ -135,7 +137,7 @@ class InspectRequest(Search):  # type: ignore[valid-type, misc]
         }
     )
     text: Text
-    changes: list[Annotated[str, Field(max_length=500)]] = Field(
+    changes: Annotated[list[Annotated[str, Field(max_length=500)]], Field(fail_fast=True)] = Field(
         [], max_length=1_000, description=f"Changes to the model, its input or the search. {GRAMMAR}"
     )
     heads: bool = Field(
@@ -163,4 +165,4 @@ class ScoreRequest(Choice):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"pairs": [["A man rides a bike.", "Ein Mann fährt Rad."]]}]}
     )
-    pairs: list[Annotated[list[Text], Field(min_length=2, max_length=2)]]
+    pairs: Annotated[list[Annotated[Texts, Field(min_length=2, max_length=2)]], Field(fail_fast=True)]

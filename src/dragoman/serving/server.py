@@ -5,10 +5,12 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
 
 import uvicorn
 
@@ -38,6 +40,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # else any client on this machine could choose the address that is limited
             headers=HEADERS,
             http=Connection,
             ws="none",
@@ -94,11 +97,11 @@ def adapters_of(model: ServedModel) -> str:
 @contextmanager
 def listening(settings: ServerSettings) -> Iterator[socket.socket]:
     """A socket at the address. Raises `DragomanError` if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with ExitStack() as opened:
         try:
+            family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+            listener = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((settings.host, settings.port))
             listener.listen(2048)
         except OSError as error:
@@ -107,8 +110,6 @@ def listening(settings: ServerSettings) -> Iterator[socket.socket]:
                 "(0 takes a free one) or --host."
             ) from error
         yield listener
-    finally:
-        listener.close()
 
 
 def serve_with_processes(
@@ -133,12 +134,20 @@ def serve_with_processes(
 async def supervise(about: str, count: int, descriptor: int, started: Callable[[], None]) -> None:
     """Keep `count` processes running until a signal comes, then let them end.
 
-    A process that ends with status 2, as for a model that cannot be loaded, ends all.
+    `started` is called when the first of them has loaded its models. A process that ends with status 2, as
+    for a model that cannot be loaded, ends all. Each process has a pipe from this one, whose end tells it
+    that this one has ended, and a pipe to it, for a line that says that it has loaded.
     """
-    stopping = asyncio.Event()
+    stopping, loaded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+
+    async def say_when_loaded(process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        if await process.stdout.readline() and not loaded.is_set():
+            loaded.set()
+            started()
 
     async def keep_running() -> int:
         status = 0
@@ -147,10 +156,13 @@ async def supervise(about: str, count: int, descriptor: int, started: Callable[[
                 sys.executable,
                 "-m",
                 "dragoman.serving.server",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 env=os.environ | {ENVIRONMENT: about},
                 pass_fds=[descriptor],
                 start_new_session=True,  # a terminal's Ctrl-C reaches this process alone
             )
+            loading = asyncio.ensure_future(say_when_loaded(process))
             ended = asyncio.ensure_future(process.wait())
             stopped = asyncio.ensure_future(stopping.wait())
             await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -158,19 +170,29 @@ async def supervise(about: str, count: int, descriptor: int, started: Callable[[
             if not ended.done():
                 process.terminate()
             status = await ended
+            loading.cancel()
             if status == 2:
                 stopping.set()
             elif not stopping.is_set():
                 await asyncio.sleep(1)  # a process that dies at once does not keep this one busy
         return status
 
-    started()
     if 2 in await asyncio.gather(*(keep_running() for _ in range(count))):
         sys.exit(2)
 
 
+def end_with_supervisor() -> None:
+    """Wait for the end of the process that has started this one, which may be killed; then stop by a signal.
+
+    Otherwise this one would serve for ever, and keep the address from the next server.
+    """
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main() -> None:
     """One of several server processes. Its settings are in the environment."""
+    Thread(target=end_with_supervisor, daemon=True).start()
     about = json.loads(os.environ[ENVIRONMENT])
     try:
         settings = overlay(ServerSettings(), about["settings"], ENVIRONMENT)
@@ -179,6 +201,8 @@ def main() -> None:
     except DragomanError as error:
         print(f"dragoman: {error}", file=sys.stderr)
         sys.exit(2)
+    os.write(1, b"\n")  # to the supervisor, which reads no more
+    os.dup2(2, 1)
     Server(app, settings).run(sockets=[socket.socket(fileno=about["socket"])])
 
 

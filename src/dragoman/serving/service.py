@@ -137,6 +137,18 @@ def prepare_groups(
     return groups
 
 
+def prepare_each(
+    translator: Translator, segments: Sequence[Segment], search: SearchSettings
+) -> list[PreparedSentences]:
+    """The sentences, each ready for a search of its own. They share the constraints."""
+    each: dict[int, PreparedSentences] = {}
+    for group in prepare_groups(translator, segments, search):
+        whole = group.prepared
+        for place, sentence, parts in zip(group.places, whole.without_tags, whole.parts, strict=True):
+            each[place] = replace(whole, without_tags=[sentence], parts=[parts])
+    return [each[place] for place in range(len(segments))]
+
+
 def with_tags(search: SearchSettings, segment: Segment) -> SearchSettings:
     """The settings for a sentence: tags and addresses in it are kept, and then it is not split."""
     if not segment.marks or search.keep_tags:
@@ -153,16 +165,28 @@ class Service:
     metrics: Metrics
     is_stopping: bool = False
     admission: Admission = field(init=False)
+    analyses: Admission = field(init=False)
+    """Of what PyTorch computes in a thread of its own: its speed says nothing about that of translations."""
     default_search: SearchSettings = field(init=False)
     """The search of a request that asks for no other: its beam is not wider than the server allows."""
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
-        self.admission = Admission(self.settings.queue_tokens, self.settings.deadline)
+        self.admission, self.analyses = (
+            Admission(self.settings.queue_tokens, self.settings.deadline) for _ in range(2)
+        )
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
-        self.metrics.gauges = lambda: (self.admission.tokens, self.admission.requests)
+        self.metrics.gauges = lambda: (
+            self.admission.tokens + self.analyses.tokens,
+            self.admission.requests + self.analyses.requests,
+        )
+
+    @property
+    def most_characters(self) -> int:
+        """The characters of a request that may have as few tokens as are allowed."""
+        return CHARACTERS_PER_TOKEN * self.settings.max_tokens
 
     async def cut(
         self, function: Callable[[str], Document], texts: Sequence[str], scope: Scope
@@ -171,12 +195,12 @@ class Service:
 
         Raises `ApiError`: 413 for more characters than can be translated, and those of `prepare`.
         """
-        characters, most = sum(map(len, texts)), CHARACTERS_PER_TOKEN * self.settings.max_tokens
-        if characters > most:
+        characters = sum(map(len, texts))
+        if characters > self.most_characters:
             raise ApiError(
                 413,
-                f"The request has {characters:,} characters, and {most:,} are allowed; send less text "
-                "at once.",
+                f"The request has {characters:,} characters, and {self.most_characters:,} are allowed; send "
+                "less text at once.",
             )
         self.note_texts(scope, texts)
         return await self.prepare(lambda: list(map(function, texts)), characters, scope)
@@ -209,7 +233,7 @@ class Service:
             lambda: prepare_groups(model.translator, segments, search), characters, scope
         )
         tokens = sum(group.prepared.tokens for group in groups)
-        with self.admit(tokens):
+        with self.admit(tokens, self.admission):
             found = await self.search(model, [group.prepared for group in groups], scope)
         n_best: NBest = [[]] * len(segments)
         target_tokens = 0
@@ -245,19 +269,19 @@ class Service:
         """
         self.refuse_too_much(search)
         prepared = await self.prepare(
-            lambda: [
-                model.translator.prepare([segment.sentence], with_tags(search, segment))
-                for segment in document.segments
-            ],
+            lambda: prepare_each(model.translator, document.segments, search),
             len(document.text) + constraint_characters(search),
             scope,
         )
         tokens = sum(each.tokens for each in prepared)
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
-        with self.admit(tokens):
+        with self.admit(tokens, self.admission):
             try:
-                futures.extend(map(model.translator.submit, prepared, progress))
+                for sentence, own in zip(prepared, progress, strict=True):
+                    futures.append(model.translator.submit(sentence, own))
+                    await asyncio.sleep(0)  # many constraints take milliseconds
+                    self.refuse_late(scope)
                 yield "", []
                 for future, sentence, own in zip(futures, prepared, progress, strict=True):
                     if not sentence.needs_alignment and len(sentence.sources) == 1:
@@ -287,7 +311,7 @@ class Service:
 
         Raises `ApiError` as `translate`.
         """
-        with self.admit(tokens):
+        with self.admit(tokens, self.analyses):
             (result,) = await self.in_time([submit_interruptible(self._analysis, function)], scope)
             return result
 
@@ -353,7 +377,7 @@ class Service:
             "send less text at once.",
         )
 
-    def admit(self, tokens: int) -> AbstractContextManager[None]:
+    def admit(self, tokens: int, admission: Admission) -> AbstractContextManager[None]:
         """As `Admission.admit`. Raises `ApiError` 413 for a request of too many tokens."""
         if tokens > self.settings.max_tokens:
             raise ApiError(
@@ -361,7 +385,7 @@ class Service:
                 f"The request has {tokens:,} tokens, and {self.settings.max_tokens:,} are allowed; send less "
                 "text at once.",
             )
-        return self.admission.admit(tokens)
+        return admission.admit(tokens)
 
     def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
         """Keep the texts for the log, if it may have them."""
@@ -384,12 +408,11 @@ class Service:
                 f"force_words have {forced:,} characters, and {MOST_FORCED} are allowed: the search keeps a "
                 "beam for each of their tokens.",
             )
-        characters, longest = constraint_characters(search), CHARACTERS_PER_TOKEN * self.settings.max_tokens
-        if characters > longest:
+        if (characters := constraint_characters(search)) > self.most_characters:
             raise ApiError(
                 413,
-                f"prefix, force_words and ban_words have {characters:,} characters, and {longest:,} are "
-                "allowed; send fewer.",
+                f"prefix, force_words and ban_words have {characters:,} characters, and "
+                f"{self.most_characters:,} are allowed; send fewer.",
             )
 
 

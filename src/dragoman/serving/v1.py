@@ -1,5 +1,6 @@
 """The API of this project: /v1."""
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import AsyncIterator
@@ -9,10 +10,10 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
-from starlette.types import Scope
+from starlette.types import Message, Scope, Send
 
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.analysis import analysed, words
+from dragoman.serving.analysis import analysed, least_tokens
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, describe, matches
 from dragoman.serving.schemas import Choice, TranslateRequest, TranslateResponse
@@ -143,7 +144,7 @@ async def add_analyses(
     sentences = [sentence for each in translations for sentence in each["sentences"]]
     for name in ("alignment", "attention"):
         if getattr(asked, name):
-            size = sum(words(sentence["source"]) for sentence in sentences)
+            size = sum(least_tokens(sentence["source"]) for sentence in sentences)
             rows = await service.analyse(
                 lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
                 size,
@@ -160,6 +161,30 @@ async def translate_directly(service: Service, scope: Scope, body: bytes) -> byt
     except ValidationError:
         return None
     return await translated(service, asked, scope)
+
+
+class StreamInTime(StreamingResponse):
+    """A stream that ends with its connection if the client does not read it until the request's deadline.
+
+    Otherwise its place in the queue would be the client's for as long as it likes.
+    """
+
+    def __init__(self, service: Service, scope: Scope, content: AsyncIterator[str], media_type: str) -> None:
+        super().__init__(content, media_type=media_type)
+        self._service, self._scope = service, scope
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the stream."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout_at(self._service.deadline_of(self._scope)):
+                await send(message)
+
+        try:
+            await super().stream_response(send_in_time)
+        except TimeoutError:
+            note_refusal(self._scope, self._service.too_late())
+            self._scope["dragoman.connection"].transport.abort()
 
 
 def router(service: Service) -> APIRouter:
@@ -219,7 +244,7 @@ def router(service: Service) -> APIRouter:
                 note_refusal(scope, answer)
                 yield event("error", error_body("/v1", answer.code, answer.message))
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+        return StreamInTime(service, scope, events(), media_type="text/event-stream")
 
     return routes
 

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from dragoman.inspection.changes import changed_settings, parse_changes
-from dragoman.serving.analysis import refuse_long, words
+from dragoman.serving.analysis import least_tokens, refuse_long
 from dragoman.serving.inspections import compute_inspection, refuse_contradictions
 from dragoman.serving.schemas import AlternativesRequest, InspectRequest, ScoreRequest
 from dragoman.serving.service import Service
@@ -28,7 +28,7 @@ def router(service: Service) -> APIRouter:
             refuse_long(model, [asked.text])
             return model.translator.alternatives(asked.text, asked.count, settings)
 
-        found = await service.analyse(search, words(asked.text) * asked.count, request.scope)
+        found = await service.analyse(search, least_tokens(asked.text) * asked.count, request.scope)
         return {
             "alternatives": [
                 {
@@ -53,13 +53,14 @@ def router(service: Service) -> APIRouter:
         model, settings = choose_model(service, asked, asked.text), settings_of(service, asked)
         changes = parse_changes(asked.changes)
         refuse_contradictions(asked)
-        service.refuse_too_much(changed_settings(settings, changes))
+        for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
+            service.refuse_too_much(searched)
         service.note_texts(request.scope, [asked.text])
 
         def compute() -> dict[str, Any]:
             return compute_inspection(model, asked, changes, settings)
 
-        return await service.analyse(compute, words(asked.text), request.scope)
+        return await service.analyse(compute, least_tokens(asked.text), request.scope)
 
     @routes.post("/score")
     async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def router(service: Service) -> APIRouter:
         refuse_many(service, len(asked.pairs), "pairs")
         pairs = [(source, target) for source, target in asked.pairs]
         model = choose_model(service, asked, pairs[0][0] if pairs else "")
-        size = sum(words(source) + words(target) for source, target in pairs)
+        size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
         service.note_texts(request.scope, [text for pair in pairs for text in pair])
 
         def compute() -> list[Any]:

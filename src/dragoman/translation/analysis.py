@@ -4,6 +4,7 @@ Shapes: B sentences, S source and T target tokens, H heads, L layers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from dragoman.search.scoring import Likelihood, token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
@@ -209,7 +211,8 @@ def forced_batches(
 ) -> Iterator[tuple[list[NumberedPair], Tensor, Tensor]]:
     """Batches of at most `max_tokens` tokens: each pair's number and ids, and both sides padded [B S], [B T].
 
-    Raises `DragomanError` if a text is longer than the model's positions.
+    Raises `DragomanError` if a text is longer than the model's positions, and `CancelledError` after an
+    `interruption`.
     """
     tokenizers, model = translator.tokenizers, translator.torch_backend.model
     texts, given = [source for source, _ in pairs], [target for _, target in pairs]
@@ -226,6 +229,8 @@ def forced_batches(
     )
     lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
     for batch in batch_by_length(lengths, max_tokens):
+        if interruption.get().is_set():
+            raise CancelledError
         source, target = (
             pad([side[number] for number in batch]).to(translator.torch_backend.device)
             for side in (sources, targets)

@@ -23,10 +23,11 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
             "and ban_words."
         )
     prefix, banned, forced = encode_texts(settings, tokenizer)
-    for text, ids in zip(settings.ban_words, banned, strict=True):
-        if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
+    given, phrases = as_characters(prefix), list(map(as_characters, forced))
+    for text, ids in zip(settings.ban_words, map(as_characters, banned), strict=True):
+        if any(ids in phrase for phrase in phrases):
             raise DragomanError(f"{text!r} is banned, and in what force_words asks for.")
-        if ids in ngrams(prefix, len(ids)):
+        if ids in given:
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
     if size := settings.no_repeat_ngram:
         refuse_repetition(
@@ -60,7 +61,7 @@ def encode_texts(
 def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
     """Raise `DragomanError` if the prefix (the first) and forced texts together repeat an n-gram."""
     for text, ids in required:
-        if len(set(map(tuple, ngrams(ids, size)))) < len(ngrams(ids, size)):
+        if repeats(ids, size):
             raise DragomanError(
                 f"{text!r}, of prefix or force_words, repeats what no_repeat_ngram {size} forbids."
             )
@@ -73,21 +74,33 @@ def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
             )
 
 
+def repeats(ids: list[int], size: int) -> bool:
+    """Whether a text has an n-gram twice.
+
+    n-grams have numbers, equal for equal ones: a longer one is a pair of shorter ones. So time and memory do
+    not grow with the product of the text's length and `size`, both of which a request can choose.
+    """
+    numbers, length = ids, 1
+    while length < size and numbers:
+        step = min(length, size - length)
+        pairs = list(zip(numbers, numbers[step:], strict=False))
+        number_of = {pair: number for number, pair in enumerate(set(pairs))}
+        numbers, length = [number_of[pair] for pair in pairs], length + step
+    return len(set(numbers)) < len(numbers)
+
+
 def follows(first: list[int], second: list[int], size: int) -> bool:
     """Whether a text can contain both, the second after or overlapping the first, and repeat no n-gram."""
-    if second in ngrams(first, len(second)):
+    one, other = as_characters(first), as_characters(second)
+    if other in one:
         return True
-    max_overlap = min(len(first), len(second) - 1)
-    overlaps = (
-        length for length in range(max_overlap + 1) if first[len(first) - length :] == second[:length]
-    )
-    known = ngrams(first, size)
+    known = [other[start : start + size] in one for start in range(len(other) - size + 1)]
     return any(
-        not any(part in known for part in ngrams(second, size)[max(0, length - size + 1) :])
-        for length in overlaps
+        one.endswith(other[:length]) and not any(known[max(0, length - size + 1) :])
+        for length in range(min(len(one), len(other) - 1) + 1)
     )
 
 
-def ngrams(ids: list[int], size: int) -> list[list[int]]:
-    """All sequences of `size` successive tokens."""
-    return [ids[first : first + size] for first in range(len(ids) - size + 1)]
+def as_characters(ids: list[int]) -> str:
+    """The ids as characters: Python finds one text in another in linear time, and sequences in none."""
+    return "".join(map(chr, ids))

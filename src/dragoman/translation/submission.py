@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.system.futures import submit_interruptible, then
-from dragoman.translation.token_ids import constraint_ids, explain_out_of_memory
+from dragoman.translation.token_ids import explain_out_of_memory
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import PreparedSentences, Translation, Translator
@@ -17,8 +17,7 @@ def submit(
     translator: "Translator", prepared: "PreparedSentences", progress: Progress | None
 ) -> "Future[list[list[Translation]]]":
     """`Translator.submit`."""
-    settings, sources = prepared.settings, prepared.sources
-    constraints = constraint_ids(settings, translator.tokenizers.target)
+    settings, sources, constraints = prepared.settings, prepared.sources, prepared.constraints
     backend = translator.native_for(settings, len(sources))
     if backend is None:  # PyTorch, whose first import takes seconds: in its own thread too
         return submit_interruptible(

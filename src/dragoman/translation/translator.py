@@ -60,6 +60,7 @@ class PreparedSentences:
     """Each sentence without its tags, and the tags."""
     parts: list[list[list[int]]]
     """The ids of each sentence's parts, END last in each; most sentences are one part."""
+    constraints: Constraints
 
     @cached_property
     def sources(self) -> list[list[int]]:
@@ -241,13 +242,10 @@ class Translator:
         extra = extra_bytes(self.tokenizers.source.is_bytes, asked.extra_tokens, self.longest_trained)
         return replace(asked, max_extra_tokens=extra)
 
-    def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source, which ends with END; none for END alone.
-
-        Raises as `n_best`.
-        """
-        constraints = constraint_ids(settings, self.tokenizers.target)
-        return self.backend(settings, len(sources)).search(sources, settings, constraints)
+    def search(self, prepared: PreparedSentences) -> list[list[Hypothesis]]:
+        """The `n_best` best hypotheses of each source; none for END alone. Raises as `n_best`."""
+        backend = self.backend(prepared.settings, len(prepared.sources))
+        return backend.search(prepared.sources, prepared.settings, prepared.constraints)
 
     def translate(
         self,
@@ -273,7 +271,7 @@ class Translator:
         settings = self.search_settings(settings, options)
         prepared = self.prepare(sentences, settings)
         self._warn_of_long(prepared)
-        return self.assemble(prepared, self.search(prepared.sources, settings))
+        return self.assemble(prepared, self.search(prepared))
 
     def prepare(
         self,
@@ -286,10 +284,9 @@ class Translator:
         refuse_non_texts(sentences)
         without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in sentences]
         texts = [text for text, _ in without_tags]
-        parts = encode_parts(
-            self.tokenizers.source, texts, settings, self.longest_trained, self.longest_source
-        )
-        return PreparedSentences(settings, without_tags, parts)
+        tokenizers = self.tokenizers
+        parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
+        return PreparedSentences(settings, without_tags, parts, constraint_ids(settings, tokenizers.target))
 
     def submit(
         self, prepared: PreparedSentences, progress: Progress | None = None
@@ -298,8 +295,7 @@ class Translator:
 
         A future that is cancelled ends the search after its current step. In C++ `progress` tells what is
         certain so far, by the number of a source. By PyTorch, one call of all is computed at a time, and
-        there is no progress. Raises `DragomanError` for constraints that contradict each other; other errors
-        are the future's.
+        there is no progress. Raises `DragomanError` as `native_for`; other errors are the future's.
         """
         from dragoman.translation import submission
 

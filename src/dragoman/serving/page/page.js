@@ -102,13 +102,13 @@ function ModelLine() {
   </div>`;
 }
 
-/** What the model computed for the first sentence, in a tab of its own. */
+/** What the model computed for the first sentence, in a tab of its own, which gets the key from its opener. */
 function Inside() {
   const { result, isCurrent } = session;
   const sentence = isCurrent && result?.format !== "html" && result?.sentences[0]?.source;
   if (!sentence) return null;
   const asked = new URLSearchParams({ text: sentence, model: result.model, adapter: result.adapter ?? "" });
-  return html`<a class="link" href=${`inspect#${asked}`} target="_blank" rel="noopener">Look inside</a>`;
+  return html`<a class="link" href=${`inspect#${asked}`} target="_blank" rel="opener">Look inside</a>`;
 }
 
 function facts({ architecture, parameters, precision }) {

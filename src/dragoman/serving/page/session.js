@@ -32,6 +32,7 @@ export class Session {
 
   #changed;
   #turn = 0;
+  #loads = 0;
   #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
   #countdown = null;
@@ -48,16 +49,19 @@ export class Session {
 
   // Models and languages
 
+  /** A later load replaces this one; a turn does not: the models are the same. */
   async load() {
+    const load = ++this.#loads;
     try {
       const models = await api.fetchModels();
+      if (load !== this.#loads) return;
       const former = history.recall(MODEL);
       const known = models.find((model) => model.label === former) ?? models[0];
       const failure = known ? null : { message: "The server has no model loaded.", again: true };
       this.#change({ models, failure });
       if (known) this.setPair(known.source, known.target, known.label);
     } catch (error) {
-      this.#fail(error);
+      if (load === this.#loads) this.#fail(error);
     }
   }
 
@@ -221,6 +225,7 @@ export class Session {
   }
 
   #wait(seconds) {
+    clearInterval(this.#countdown);
     const announcement = `The server is busy. Trying again in ${seconds} s.`;
     this.#change({ working: false, partial: null, seconds, announcement });
     this.#countdown = setInterval(() => {
