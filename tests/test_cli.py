@@ -1201,6 +1201,7 @@ def test_a_full_disk_of_temporary_files_is_named(monkeypatch, tmp_path):
         ["export", "run", "--to", "ctranslate2", "--out", "b\udcff"],
         ["train", "plain", "plain", "--out", "b\udcff"],
         ["train", "b\udcff", "plain", "--out", "there"],
+        ["quickstart", "--out", "b\udcff"],
     ],
 )
 def test_names_that_are_not_utf_8_are_refused_and_nothing_is_written(

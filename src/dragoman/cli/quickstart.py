@@ -23,8 +23,12 @@ class Quickstart:
 
 
 def quickstart(given: Given) -> None:
-    """Train and score the model."""
+    """Train and score the model.
+
+    Raises `UnicodeEncodeError` for an `out` that is not UTF-8, which no recipe can hold.
+    """
     asked = settings_from(Quickstart, given)
+    str(asked.out).encode()  # raises before anything is written
     from dragoman.pipeline.quickstart import quickstart as start
 
     run_training(lambda: start(asked.out, asked.minutes, asked.updates, say, asked.recipe))
