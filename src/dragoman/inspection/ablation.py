@@ -11,6 +11,7 @@ import numpy as np
 
 from dragoman.inspection.changes import HeadOff, Use
 from dragoman.inspection.inspect import one_transformer
+from dragoman.inspection.inspected import is_blank
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.interventions import with_interventions
 from dragoman.inspection.views import refuse_truncation
@@ -47,7 +48,7 @@ def head_effects(translator: Translator, sentence: str, translation: str | Seque
     Raises `DragomanError` for a blank sentence, as `Translator.score`, and for a model that is not one
     Transformer.
     """
-    if not sentence.strip():
+    if is_blank(translator, sentence):
         raise DragomanError("The sentence is blank: no head contributes to it. Give one with words.")
     whole, effects = pair_effects(translator, [(sentence, translation)])
     return HeadEffects(float(whole[0]), *(effects[use][0] for use in get_args(Use)))

@@ -73,7 +73,7 @@ def attribute(
     translator: Translator,
     sentence: str,
     translation: str | Sequence[str],
-    steps: int = STEPS,
+    steps: int | None = None,
     with_prefix: bool = False,
     contrast: bool | Sequence[str] = False,
     methods: Collection[Method] = DEFAULT_METHODS,
@@ -85,7 +85,8 @@ def attribute(
     integral then begin with embeddings of 0 on both sides. With `contrast`, log P of each target token minus
     log P of another one is attributed: of the likeliest other one, or of the tokens given, one for each
     target token with END. With `layer`, the output of an encoder layer, counted from 1, is attributed to in
-    place of the source embeddings. `steps` are the points of each integral.
+    place of the source embeddings. `steps` are the points of each integral; None is 32, and for integrated
+    gradients as many as `path_attribution.TOLERANCE` needs.
 
     Raises `DragomanError` as `Translator.score`, for a blank sentence, for an ensemble, for a layer or a
     method that the model or each other do not have, for ReAGent with a contrast, and for tokens of a contrast
@@ -134,10 +135,11 @@ def attribute(
     )
 
 
-def contributions(of: Attributed, method: Method, steps: int) -> Float[Tensor, "T C"]:
+def contributions(of: Attributed, method: Method, given: int | None) -> Float[Tensor, "T C"]:
     """Those by a method."""
+    steps = STEPS if given is None else given
     functions: dict[Method, Callable[[], Tensor]] = {
-        "integrated-gradients": lambda: integrated_gradients(of, steps),
+        "integrated-gradients": lambda: integrated_gradients(of, given),
         "gradient-input": lambda: gradient_input(of),
         "saliency": lambda: saliency(of),
         "occlusion": lambda: occlusion(of),

@@ -55,6 +55,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.alignment import select_head, word_alignment, word_starts
 from dragoman.translation.analysis import source_and_constraints, source_words
 from dragoman.translation.mbr import minimum_bayes_risk
+from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
 
 ENCODER_PARTS = ("self_attention", "feed_forward")
@@ -232,9 +233,12 @@ class Search:
         recorded = along_translation(self.calls, self.rows[: len(target)]) if self.calls else None
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
-            source_words(self.translator, sentence, source),
-            word_starts(pieces[1][:-1], sides[1].unknown_is_word),
+            word_starts(tokens[:-1], side.unknown_is_word) for tokens, side in zip(pieces, sides, strict=True)
         ]
+        if (
+            encode_sentences(sides[0], [sentence])[0][: len(source) - 1] == source[:-1]
+        ):  # no token was changed
+            words[0] = source_words(self.translator, sentence, source)
         return Inspection(
             sentence,
             translation,

@@ -134,7 +134,8 @@ class Inspection:
     lens: tuple[tuple[tuple[TokenProbability, ...], ...], ...]
     """For each decoder layer and target token: the likeliest tokens if the stack ended there (logit lens)."""
     positions: Array
-    """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
+    """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]: the target's. The source has the same one,
+    unless positions are learned."""
     modules: tuple[ModuleSummary, ...]
     projections: Projections | None = None
     """Queries, keys and values of all heads; None without scaled dot-product attention to all positions."""

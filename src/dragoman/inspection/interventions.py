@@ -63,11 +63,14 @@ def with_interventions(model: Transformer, interventions: Sequence[Intervention]
 def share_weights(module: M, copies: dict[int, nn.Module]) -> M:
     """A copy of a module and of its parts, without their hooks, whose tensors are those of the original.
 
-    `copies` has the modules that are copied already, by the id of the original: embeddings may be tied.
+    What another thread records in the original meanwhile is left out too. `copies` has the modules that are
+    copied already, by the id of the original: embeddings may be tied.
     """
     if id(module) not in copies:
         twin = copies[id(module)] = copy.copy(module)
         vars(twin).update({name: value for name, value in vars(nn.Module()).items() if "hook" in name})
+        vars(twin).pop("attend", None)
+        vars(twin).update({name: None for name in vars(twin) if name == "attention_weights_hook"})
         twin._modules = {
             name: child and share_weights(child, copies) for name, child in module._modules.items()
         }

@@ -11,6 +11,7 @@ import numpy as np
 
 from dragoman.inspection.ablation import pair_effects, translated_pairs
 from dragoman.inspection.inspect import one_transformer
+from dragoman.inspection.inspected import is_blank
 from dragoman.inspection.inspection import Array
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -53,7 +54,7 @@ def mean_head_effects(
 
     Raises `DragomanError` if all lines are blank, as `Translator.n_best`, and as `head_effects`.
     """
-    lines = [line for line in lines if line.strip()]
+    lines = [line for line in lines if not is_blank(translator, line)]
     if not lines:
         raise DragomanError("All lines of the file are blank: no head contributes to them.")
     one_transformer(translator)  # raises before the lines are translated

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dragoman.inspection.ablation import Pair, translated_pairs
 from dragoman.inspection.inspect import one_model
+from dragoman.inspection.inspected import is_blank
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.neuron_activity import Activity, Place, hidden_units, layers_with
 from dragoman.inspection.neurons import SIDES, Side, most_active
@@ -112,7 +113,7 @@ def neuron_samples(
     """
     model = one_model(translator)
     widths = layers_with(model, kind, layer, neuron)
-    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+    numbers = [number for number, line in enumerate(lines, 1) if not is_blank(translator, line)]
     if not numbers:
         raise DragomanError("All lines of the file are blank: no neuron is active at them.")
     activity = {place: Activity(width, samples) for place, width in widths.items()}

@@ -25,7 +25,8 @@ def numbers(
 
     None is the last layer, and head 1. Raises `DragomanError` if there is no such layer, head or query.
     """
-    layer, head = layer or len(inspection.attention.of(kind)), head or 1
+    layer = len(inspection.attention.of(kind)) if layer is None else layer
+    head = 1 if head is None else head
     one = steps(inspection, kind, layer, head, query)
     seen = view(inspection, kind, window=window)
     token = visible((inspection.source if kind == "encoder" else inspection.target)[query - 1])

@@ -6,6 +6,8 @@ and Legendre need fewer points than midpoints do.
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -17,7 +19,9 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import FeedForward
 from dragoman.system.errors import DragomanError
 
-STEPS = 32  # points on a path
+STEPS = 32  # points on a path that is not refined
+POINTS_OF_PART, FIRST_PARTS, MOST_PARTS = 8, 4, 12  # of a path that is refined
+TOLERANCE = 0.3  # nats: the error of a sum, beyond which a path is refined
 SEED, BASELINES = 1, 16
 NEIGHBOURS = 50  # of a token, among which discretized integrated gradients look for the next one
 SPECIAL = (PAD, UNKNOWN, START, END)
@@ -34,16 +38,45 @@ def points_and_shares(steps: int) -> tuple[Float[Tensor, "M"], Float[Tensor, "M"
 
 
 def path_and_factors(
-    of: Attributed, baseline: Float[Tensor, "C D"], steps: int
+    of: Attributed, baseline: Float[Tensor, "C D"], steps: int, first: float = 0.0, last: float = 1.0
 ) -> tuple[Float[Tensor, "M C D"], Float[Tensor, "M C D"]]:
-    """Points on the line from a baseline to the input, and what their gradients are multiplied by."""
+    """Points on the line from a baseline to the input, and what their gradients are multiplied by.
+
+    They are of the part of the line between `first` and `last`.
+    """
     points, shares = (each.to(baseline)[:, None, None] for each in points_and_shares(steps))
-    return baseline + points * (of.inputs - baseline), shares * (of.inputs - baseline)
+    line = of.inputs - baseline
+    return baseline + (first + (last - first) * points) * line, (last - first) * shares * line
 
 
-def integrated_gradients(of: Attributed, steps: int) -> Float[Tensor, "T C"]:
-    """Their sum over the tokens is log P minus log P at the baseline (Sundararajan et al. 2017)."""
-    return of.contributions(*path_and_factors(of, of.baseline, steps))
+def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T C"]:
+    """Their sum over the tokens is log P minus log P at the baseline (Sundararajan et al. 2017).
+
+    log P of a trained model rises on a short part of the path. So without `steps` the path is divided into
+    parts, and the part with the largest error is halved, until there are `MOST_PARTS`, or the errors are at
+    most `TOLERANCE` together. The error of a part is known, because log P at its ends is.
+    """
+    if steps is not None:
+        return of.contributions(*path_and_factors(of, of.baseline, steps))
+
+    @cache
+    def log_probs(point: float) -> Float[Tensor, "T"]:
+        with torch.no_grad():
+            return of.log_probs((of.baseline + point * (of.inputs - of.baseline))[None])[0]
+
+    def part(first: float, last: float) -> tuple[float, Float[Tensor, "T C"]]:
+        found = of.contributions(*path_and_factors(of, of.baseline, POINTS_OF_PART, first, last))
+        error = found.sum(1) - (log_probs(last) - log_probs(first))
+        return float(error.abs().max()), found
+
+    ends = [number / FIRST_PARTS for number in range(FIRST_PARTS + 1)]
+    parts = {pair: part(*pair) for pair in pairwise(ends)}
+    while len(parts) < MOST_PARTS and sum(error for error, _ in parts.values()) > TOLERANCE:
+        first, last = worst = max(parts, key=lambda pair: parts[pair][0])
+        del parts[worst]
+        for pair in pairwise((first, (first + last) / 2, last)):
+            parts[pair] = part(*pair)
+    return torch.stack([found for _, found in parts.values()]).sum(0)
 
 
 def sequential_integrated_gradients(of: Attributed, steps: int) -> Float[Tensor, "T C"]:
@@ -63,7 +96,8 @@ def sequential_integrated_gradients(of: Attributed, steps: int) -> Float[Tensor,
 def gradient_shap(of: Attributed, steps: int) -> Float[Tensor, "T C"]:
     """The mean of integrated gradients from sentences of random tokens (Lundberg and Lee 2017, Erion 2021).
 
-    The sum over the tokens is log P minus the mean of log P of these sentences. All tokens are drawn with the
+    The sum over the tokens is log P minus the mean of log P of these sentences, but for the error of the
+    integrals, which is larger than that of integrated gradients. All tokens are drawn with the
     same probability, except PAD, START and END, which are not drawn. Each path has steps / 4 points.
     """
     found = torch.zeros(of.target.size(1), len(of.inputs)).to(of.inputs)

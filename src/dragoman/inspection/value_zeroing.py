@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from dragoman.inspection.attributed import shifted
 from dragoman.inspection.inspect import one_transformer
+from dragoman.inspection.inspected import is_blank
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.interventions import share_weights
 from dragoman.inspection.recording import as_array
@@ -58,7 +59,7 @@ def value_zeroing(translator: Translator, sentence: str, translation: str | Sequ
     Raises `DragomanError` for a blank sentence, as `Translator.score`, and for a model that is not one
     Transformer.
     """
-    if not sentence.strip():
+    if is_blank(translator, sentence):
         raise DragomanError("The sentence is blank: it has no tokens to mix. Give one with words.")
     model = share_weights(one_transformer(translator), {})  # other threads may use the original
     ((_, source, target),) = forced_batches(translator, [(sentence, translation)], 1)
