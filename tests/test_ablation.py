@@ -1,6 +1,7 @@
 """The effect of a head is that of a model whose W^O does not read it."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -11,7 +12,10 @@ import torch
 from dragoman.inspection.ablation import head_effects, pair_effects, translated_pairs
 from dragoman.inspection.heads import head_effects_picture
 from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.inspection.mean_effects import mean_head_effects
+from dragoman.inspection.projections import record_projections
 from dragoman.inspection.recording import attentions
+from dragoman.search.attention_weights import cross_attention_modules, record_attention
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import Translator
@@ -72,9 +76,26 @@ def test_the_effects_on_many_pairs_are_those_on_each(translator):
             np.testing.assert_allclose(rows[number], getattr(alone, use), atol=1e-4)
 
 
-def test_a_blank_sentence_gets_a_sentence(translator):
+def test_records_of_another_thread_are_not_copied(translator):
+    model = one_transformer(translator)
+    alone = head_effects(translator, LINES[0], LINES[1])
+    with (
+        record_projections(model),
+        record_attention(cross_attention_modules(model)),
+        ThreadPoolExecutor(1) as other,
+    ):
+        meanwhile = other.submit(head_effects, translator, LINES[0], LINES[1]).result()
+    for kind in KINDS:
+        np.testing.assert_array_equal(getattr(meanwhile, kind), getattr(alone, kind))
+    assert alone.cross.any()
+
+
+@pytest.mark.parametrize("sentence", [" ", "\u200b"])
+def test_a_blank_sentence_gets_a_sentence(translator, sentence):
     with pytest.raises(DragomanError, match="The sentence is blank"):
-        head_effects(translator, " ", LINES[0])
+        head_effects(translator, sentence, LINES[0])
+    with pytest.raises(DragomanError, match="All lines of the file are blank"):
+        mean_head_effects(translator, [sentence, ""], SETTINGS[0])
 
 
 def test_the_picture_has_a_number_for_each_head(translator):

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.inspection import path_attribution
 from dragoman.inspection.attributed import differentiable, of_embeddings, shifted
 from dragoman.inspection.attribution import Attribution, attribute
 from dragoman.inspection.attribution_picture import UNITS, attribution_picture
 from dragoman.inspection.drawing import visible
 from dragoman.inspection.inspect import inspect
-from dragoman.inspection.path_attribution import points_and_shares
+from dragoman.inspection.path_attribution import TOLERANCE, points_and_shares
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.views import DEFAULT_METHODS, METHODS, UNSIGNED
 from dragoman.model.symbols import START
@@ -20,6 +21,8 @@ from dragoman.model.transformer import FeedForward
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
+from dragoman.text.lines import read_lines
+from dragoman.translation.translator import Translator
 from tests.browser import browser  # noqa: F401
 from tests.conftest import KINDS, MODELS
 from tests.test_inspection import LINES, translator_of
@@ -48,6 +51,24 @@ def test_contributions_sum_to_what_the_source_changes(translator):
         np.abs(coarse.of("integrated-gradients").sum(1) - change).max()
         > np.abs(found.of("integrated-gradients").sum(1) - change).max()
     )
+
+
+def test_the_path_of_a_trained_model_is_refined_until_the_sum_is_right(trained):
+    translator = Translator.load(trained / "run")
+    line = next(read_lines(trained / "test.source"))
+    (translation,) = translator.translate([line])
+    whole, coarse = (attribute(translator, line, translation, steps=steps) for steps in (None, 4))
+    change = whole.log_probabilities - whole.baseline
+    assert np.abs(change).max() > 1  # nats
+    assert np.abs(whole.of("integrated-gradients").sum(1) - change).max() <= TOLERANCE
+    assert np.abs(coarse.of("integrated-gradients").sum(1) - change).max() > TOLERANCE
+
+
+def test_a_path_that_is_refined_without_end_has_an_end(translator, monkeypatch):
+    monkeypatch.setattr(path_attribution, "TOLERANCE", -1.0)
+    found = attribute(translator, LINES[1], LINES[3])
+    change = found.log_probabilities - found.baseline
+    np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=5e-3)
 
 
 @pytest.mark.parametrize("first", ["start", "end"])

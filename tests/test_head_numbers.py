@@ -154,6 +154,12 @@ def test_what_the_model_has_not_gets_a_sentence(translator, numbers, message):
         steps(found, "cross", *numbers)
 
 
+@pytest.mark.parametrize("asked", [{"layer": 0}, {"head": 0}])
+def test_layers_and_heads_count_from_1(translator, asked):
+    with pytest.raises(DragomanError, match=f"There is no {next(iter(asked))} 0"):
+        inspect(translator, LINES[0], SETTINGS[0]).svg("numbers", **asked)
+
+
 def test_a_model_without_multi_head_attention_has_no_numbers(translator):
     found = replace(inspect(translator, LINES[0], SETTINGS[0]), projections=None)
     with pytest.raises(

@@ -151,6 +151,7 @@ def test_progress_counts_lines_and_no_hook_stays(monkeypatch):
         ("transformer", TEXTS, {"layer": 1, "neuron": 999}, "There is no neuron 999; a layer of the encoder"),
         ("transformer", TEXTS, {"kind": "cross"}, "Neurons are those of the encoder or of the decoder"),
         ("transformer", ["", " "], {}, "All lines of the file are blank: no neuron is active at them."),
+        ("transformer", ["\u200b"], {}, "All lines of the file are blank"),
         ("transformer", [], {}, "All lines of the file are blank"),
         ("lstm", TEXTS, {}, "This model (lstm) has no feed-forward sub-layers, whose hidden units are the"),
         ("conv", TEXTS, {}, "This model (conv) has no feed-forward sub-layers"),

@@ -116,7 +116,8 @@ def test_a_layer_is_a_picture_and_all_are_data():
 
 
 def test_a_blank_sentence_and_a_model_without_self_attention_get_a_sentence():
-    with pytest.raises(DragomanError, match="The sentence is blank: it has no tokens to mix."):
-        value_zeroing(translator_of(MODELS["transformer"]), " ", LINES[0])
+    for blank in (" ", "\u200b"):
+        with pytest.raises(DragomanError, match="The sentence is blank: it has no tokens to mix."):
+            value_zeroing(translator_of(MODELS["transformer"]), blank, LINES[0])
     with pytest.raises(DragomanError, match="This view is of a Transformer's attention"):
         value_zeroing(translator_of(MODELS["lstm"]), LINES[0], LINES[2])

@@ -169,6 +169,13 @@ def test_an_overwritten_source_is_the_inspection_of_those_ids(translator):
     assert same(found, inspect_ids(translator, LINE, torch.tensor([ids]), SEARCH, Constraints()))
 
 
+def test_the_words_of_an_overwritten_source_are_those_of_its_tokens(translator):
+    tokens = inspect(translator, LINE, SEARCH).source[:-1]
+    place = next(number for number, token in enumerate(tokens) if number and not token.startswith("▁"))
+    found = inspect_changed(translator, LINE, [SourceToken(place + 1, "▁two")], SEARCH)
+    assert found.source_words[place] == found.source_words[place - 1] + 1
+
+
 def test_a_search_continues_from_a_hypothesis(translator):
     before = inspect(translator, LINE, SEARCH)
     nodes = before.nodes
