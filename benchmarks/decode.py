@@ -35,12 +35,13 @@ from dragoman.interop.weights import export_layers
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer, build_model
+from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.settings import SearchSettings
 from dragoman.system.machine import configure_allocator
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
 from dragoman.translation.model_folder import Tokenizers, model_folder, save_model
-from dragoman.translation.token_ids import encode_sentences
+from dragoman.translation.token_ids import constraint_ids, encode_sentences
 from dragoman.translation.translator import Translator
 
 SYSTEMS = {
@@ -61,7 +62,13 @@ def dragoman_engine(run: Path, precision: str, beam: int, length: int | None, th
     search = SearchSettings(beam_size=beam, length_power=1.0)
     if length is not None:
         search = replace(search, min_length=length, max_extra_tokens=0)
-    return lambda sources: [found[0].ids for found in translator.search(sources, search)]
+    return lambda sources: [found[0].ids for found in search_ids(translator, sources, search)]
+
+
+def search_ids(translator: Translator, sources: Ids, search: SearchSettings) -> list[list[Hypothesis]]:
+    """The hypotheses of sources that are ids already, by the program's own search."""
+    constraints = constraint_ids(search, translator.tokenizers.target)
+    return translator.backend(search, len(sources)).search(sources, search, constraints)
 
 
 def ctranslate2_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from decode import LENGTH, Ids, random_run, sentences
+from decode import LENGTH, Ids, random_run, search_ids, sentences
 from passport import asked, passport
 
 from dragoman.model.settings import PRESETS
@@ -27,9 +27,9 @@ from dragoman.translation.translator import Translator
 
 def timed(translator: Translator, sources: Ids, search: SearchSettings) -> dict[str, float]:
     """Seconds for all of them, once they have been done before, as rates."""
-    translator.search(sources, search)
+    search_ids(translator, sources, search)
     started = time.perf_counter()
-    written = translator.search(sources, search)
+    written = search_ids(translator, sources, search)
     seconds = time.perf_counter() - started
     tokens = sum(len(best[0].ids) + 1 for best in written)
     return {"sentences_per_second": len(sources) / seconds, "tokens_per_second": tokens / seconds}
@@ -81,7 +81,7 @@ def main() -> None:
                 ]
         if arguments.profile:
             with torch.profiler.profile() as profile:
-                translator.search(sources, search)
+                search_ids(translator, sources, search)
             print(
                 profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=25),
                 file=sys.stderr,
