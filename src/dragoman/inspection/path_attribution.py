@@ -21,6 +21,7 @@ from dragoman.system.errors import DragomanError
 
 STEPS = 32  # points on a path that is not refined
 POINTS_OF_PART, FIRST_PARTS, MOST_PARTS = 8, 4, 12  # of a path that is refined
+HALVINGS = 160  # of a path, times target tokens, each of which needs a gradient
 TOLERANCE = 0.3  # nats: the error of a sum, beyond which a path is refined
 SEED, BASELINES = 1, 16
 NEIGHBOURS = 50  # of a token, among which discretized integrated gradients look for the next one
@@ -53,8 +54,9 @@ def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T 
     """Their sum over the tokens is log P minus log P at the baseline (Sundararajan et al. 2017).
 
     log P of a trained model rises on a short part of the path. So without `steps` the path is divided into
-    parts, and the part with the largest error is halved, until there are `MOST_PARTS`, or the errors are at
-    most `TOLERANCE` together. The error of a part is known, because log P at its ends is.
+    parts, and the part with the largest error is halved, until the errors are at most `TOLERANCE` together or
+    there are `MOST_PARTS`, fewer for a long translation (`HALVINGS`). The error of a part is known, because
+    log P at its ends is.
     """
     if steps is not None:
         return of.contributions(*path_and_factors(of, of.baseline, steps))
@@ -71,7 +73,8 @@ def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T 
 
     ends = [number / FIRST_PARTS for number in range(FIRST_PARTS + 1)]
     parts = {pair: part(*pair) for pair in pairwise(ends)}
-    while len(parts) < MOST_PARTS and sum(error for error, _ in parts.values()) > TOLERANCE:
+    most = min(MOST_PARTS, FIRST_PARTS + HALVINGS // of.target.size(1))
+    while len(parts) < most and sum(error for error, _ in parts.values()) > TOLERANCE:
         first, last = worst = max(parts, key=lambda pair: parts[pair][0])
         del parts[worst]
         for pair in pairwise((first, (first + last) / 2, last)):
