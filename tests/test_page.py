@@ -692,6 +692,50 @@ def test_the_history_is_kept_restored_cleared_and_switched_off(page, page_url):
 
 
 @long
+def test_the_history_keeps_a_text_whose_beginning_the_next_one_has(open_page, page_url):
+    page = open_page(WIDE)
+    translate(page, page_url, "Good morning.")
+    button(page, "Clear").click()
+    for text in ("Good", "Good old world."):
+        translate(page, page_url, text)
+    stored = page.evaluate("JSON.parse(localStorage.getItem('dragoman.history')).map((entry) => entry.text)")
+    assert stored == ["Good old world.", "Good morning."]
+
+
+@long
+def test_the_entry_that_is_removed_is_the_one_that_is_shown(open_page, page_url):
+    page = open_page(WIDE)
+    translate(page, page_url, "Hello world.")
+    button(page, "History").click()
+    other = page.context.new_page()
+    other.goto(page_url)
+    translate(other, page_url, "Good morning.")
+    button(page, "Remove “Hello world.” from the history").click()
+    assert [entry.split("\n")[0] for entry in page.locator(".entry").all_inner_texts()] == ["Good morning."]
+    button(page, "Close").click()
+    assert page.evaluate("document.activeElement.id") == "history"
+
+
+@long
+def test_aligned_words_are_marked_for_a_caret_that_was_there_before_the_translation(open_page, page_url):
+    page = open_page(WIDE)
+    translate(page, page_url, "Hello world.")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".words .aligned")
+
+
+@long
+def test_the_button_of_the_theme_follows_the_system(open_page, page_url):
+    page = open_page(WIDE)
+    dark = button(page, "Dark")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("button[aria-pressed=true] >> text=Dark")
+    dark.click()
+    assert dark.get_attribute("aria-pressed") == "false"
+
+
+@long
 def test_the_page_works_where_storage_is_switched_off(open_page, page_url):
     page = open_page(WIDE, load=False)
     refusal = "{ get() { throw new DOMException('', 'SecurityError'); } }"
@@ -861,6 +905,9 @@ def test_the_field_for_a_key_appears_after_a_refusal_only(open_page, page_url, v
     page.keyboard.press("Enter")
     page.wait_for_selector(".failure >> text=This server needs an API key.")
     assert_accessible(page)
+    page.fill("#key", "secret\u200b")  # as it may be pasted
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".failure >> text=This is no API key")
     page.fill("#key", "secret")
     page.keyboard.press("Enter")
     page.wait_for_selector("#key", state="detached")

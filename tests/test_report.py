@@ -450,6 +450,11 @@ def test_the_tree_is_one_stop_and_arrow_keys_follow_its_branches(open_report):
     assert page.evaluate("Number(document.activeElement.dataset.number)") == inspection.best_path[1]
     page.keyboard.press("ArrowDown")
     assert page.evaluate("Number(document.activeElement.dataset.number)") == 2
+    page.keyboard.press("End")
+    page.keyboard.press("Shift+Tab")  # out of the tree, which does not take the focus back
+    for _ in range(3):
+        assert page.evaluate("document.activeElement.type") == "range"
+        page.keyboard.press("ArrowLeft")
 
 
 def test_arrow_keys_move_in_the_grid_and_enter_opens_a_head(open_report):

@@ -85,6 +85,10 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(f"{server.address}/inspect#text=amber+birch")
         page.wait_for_selector("[role=tablist]")
+        page.evaluate("localStorage.setItem('dragoman.theme', 'dark')")  # chosen on the page for translating
+        page.reload()
+        page.wait_for_selector("[role=tablist]")
+        assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
 
         # A head is switched off from the attention view.
         page.get_by_role("tab", name="Attention").click()
@@ -113,6 +117,13 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         path = after.locator(".node.best[role]").all_inner_texts()
         assert path[1 : 1 + len(tokens)] == tokens
 
+        # A change that is in the list is not made twice.
+        page.get_by_role("combobox", name="What").select_option(label="Source token")
+        page.locator(".changes input").fill(" cedar")
+        page.get_by_role("button", name="Add another change").click()
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector(".case option:nth-child(3)", state="attached")
+
         # The form: two changes, and one that makes no sense.
         page.get_by_role("combobox", name="What").select_option(label="Source token")
         page.locator(".changes input").fill(" birch")
@@ -120,7 +131,7 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         page.get_by_role("combobox", name="What").select_option(label="Search")
         page.locator(".changes input").fill("1")
         page.get_by_role("button", name="Run").click()
-        page.wait_for_selector(".case option:nth-child(3)", state="attached")
+        page.wait_for_selector(".case option:nth-child(4)", state="attached")
         assert page.locator("code:not(.lab code)").all_inner_texts() == ["source.1=▁birch", "beam_size=1"]
         assert after.locator("ins").first.inner_text() == "▁birch"
         assert page.locator(".added").count() == 0

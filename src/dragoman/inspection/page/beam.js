@@ -179,7 +179,7 @@ function Tree({ tree, first, step, last, selected, select, point, path, continue
       area.current.scrollTo({ left: right - clientWidth });
     }
   }, [step]);
-  return html`<div class="scroll tree" ref=${area} onScroll=${followScroll} onFocusOut=${onFocusOut}>
+  return html`<div class="scroll tree" ref=${area} onScroll=${followScroll} onfocusout=${onFocusOut}>
     <div role="tree" aria-label="Hypotheses of the search" onKeyDown=${onKeyDown}
       style=${{ width: `${width}px`, height: `${height}px` }} onPointerLeave=${() => point(null)}>
       <svg width=${width} height=${height} aria-hidden="true">

@@ -107,11 +107,13 @@ export function Changes({ inspection, run, busy }) {
   };
   const chooseGroup = (next) => choosePart(groups[next][1][0][0], next);
   const current = `${part}=${isToken ? value.replaceAll(" ", "▁") : value.trim()}`;
+  const hasChange = values || value.trim();
+  const all = hasChange && !added.includes(current) ? [...added, current] : added;
   const submit = async (event) => {
     event.preventDefault();
-    if (await run([...added, current])) setAdded([]);
+    if (await run(all)) setAdded([]);
   };
-  const add = (event) => event.currentTarget.form.reportValidity() && setAdded([...added, current]);
+  const add = (event) => event.currentTarget.form.reportValidity() && setAdded(all);
   return html`<form class="changes" aria-label="Changes" onSubmit=${submit}>
     <label>What <select value=${group} onChange=${(event) => chooseGroup(Number(event.currentTarget.value))}>
       ${groups.map(([title], place) => html`<option key=${title} value=${place}>${title}</option>`)}
@@ -123,12 +125,12 @@ export function Changes({ inspection, run, busy }) {
       ? html`<label>Change <select value=${value} onChange=${(event) => setValue(event.currentTarget.value)}>
           ${values.map(([each, title]) => html`<option key=${each} value=${each}>${title}</option>`)}
         </select></label>`
-      : html`<label>${isToken ? "Token" : "Value"} <input required value=${value} list="likely"
+      : html`<label>${isToken ? "Token" : "Value"} <input required=${!added.length} value=${value} list="likely"
           autocomplete="off" spellcheck="false" onInput=${(event) => setValue(event.currentTarget.value)} />
         </label>
         <datalist id="likely">${suggestions(inspection, part).map((token) => html`<option key=${token}
           value=${token} />`)}</datalist>`}
-    <button class="go" disabled=${busy}>Run</button>
+    <button class="go" aria-disabled=${busy}>Run</button>
     <button type="button" onClick=${add}>Add another change</button>
     ${isToken ? html`<p class="note">Enter a token of the vocabulary. A space stands for ▁, with which the
       first token of a word begins.</p>` : null}

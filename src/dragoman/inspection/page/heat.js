@@ -19,11 +19,16 @@ const SCALES = {
 
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
-/** Whether the reader's system is dark. */
+/** Whether the page is dark: as chosen on the page for translating, or as the reader's system is. */
+const isDark = () => {
+  const { theme } = document.documentElement.dataset;
+  return theme ? theme === "dark" : darkness.matches;
+};
+
 function useDark() {
-  const [dark, setDark] = useState(darkness.matches);
+  const [dark, setDark] = useState(isDark);
   useEffect(() => {
-    const follow = () => setDark(darkness.matches);
+    const follow = () => setDark(isDark());
     darkness.addEventListener("change", follow);
     return () => darkness.removeEventListener("change", follow);
   }, []);

@@ -165,7 +165,10 @@ export function Lines({ left, right, ...others }) {
 /** from, to: the first token on the left and on the right that the pages have, and the one after the last. */
 function PagedLines({ left, right, from, to, lines, ...others }) {
   const [start, setStart] = useState(0);
-  const page = ([first, stop]) => [first + start, Math.min(first + start + PAGE, stop)];
+  const page = ([first, stop]) => {
+    const last = Math.min(first + start + PAGE, stop);
+    return [Math.max(first, last - PAGE), last]; // the last page of a column stays while the other goes on
+  };
   const [leftPage, rightPage] = [page(from), page(to)];
   const inside = (place, [first, stop]) => place >= first && place < stop;
   const shown = lines.filter((line) => inside(line.left, leftPage) && inside(line.right, rightPage));
@@ -175,10 +178,14 @@ function PagedLines({ left, right, from, to, lines, ...others }) {
     <${PageOfLines} key=${start} left=${left.slice(...leftPage)} right=${right.slice(...rightPage)}
       lines=${shown.map((line) => ({
         ...line, left: line.left - leftPage[0], right: line.right - rightPage[0],
-      }))} ...${others} />`;
+      }))}
+      isElsewhere=${(side, index) => {
+        const place = index + { left: leftPage, right: rightPage }[side][0];
+        return lines.some((line) => line[side] === place);
+      }} ...${others} />`;
 }
 
-function PageOfLines({ left, right, lines, label, leftName, rightName }) {
+function PageOfLines({ left, right, lines, isElsewhere, label, leftName, rightName }) {
   const [pointed, setPointed] = useState(null);
   const shown = pointed === null ? lines : lines.filter((line) => line[pointed.side] === pointed.index);
   const height = ROW * Math.max(left.length, right.length);
@@ -199,7 +206,8 @@ function PageOfLines({ left, right, lines, label, leftName, rightName }) {
       .sort((one, another) => another.weight - one.weight)
       .slice(0, 3);
     const ends = strongest.map((line) => `${visible(names[line[other]])} ${fixed(line.weight, 2)}`);
-    return `${visible(token)}: ${ends.join(", ") || "no line"}`;
+    const none = isElsewhere(side, index) ? "no line on this page" : "no line";
+    return `${visible(token)}: ${ends.join(", ") || none}`;
   };
   return html`<div class="scroll"><div class="lines" role="group" aria-label=${label}>
     <p>${leftName}</p><p></p><p>${rightName}</p>

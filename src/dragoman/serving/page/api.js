@@ -81,6 +81,9 @@ export async function patiently(request, signal) {
 
 async function send(path, body, signal) {
   const headers = body ? { "Content-Type": "application/json" } : {};
+  if (/[^!-~]/.test(key ?? "")) {
+    throw new ApiError(403, "forbidden", "This is no API key: it has a character that no key has.");
+  }
   if (key) headers.Authorization = `Bearer ${key}`;
   let response;
   try {

@@ -30,11 +30,13 @@ export function download(name, language, text, format) {
 /** navigator.clipboard is missing where the page does not come by HTTPS or from this machine. */
 export async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const before = document.activeElement;
   const area = document.createElement("textarea");
   area.value = text;
   document.body.append(area);
   area.select();
   const copied = document.execCommand("copy");
   area.remove();
+  before?.focus();
   if (!copied) throw new Error("The browser did not allow copying.");
 }

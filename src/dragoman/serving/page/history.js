@@ -44,16 +44,18 @@ export function entries() {
   }
 }
 
-/** Adds an entry. The latest one is replaced while its text is being typed on or shortened. */
-export function add(entry) {
+/** Adds an entry. continues: it replaces the latest one if that text was typed on or shortened. */
+export function add(entry, continues) {
   if (!isOn() || entry.text.length + entry.translation.length > MOST_CHARACTERS) return;
   const kept = entries().filter((old) => old.text !== entry.text || old.target !== entry.target);
   const latest = kept[0];
   const samePair = latest?.source === entry.source && latest?.target === entry.target;
-  if (samePair && (entry.text.startsWith(latest.text) || latest.text.startsWith(entry.text))) kept.shift();
+  if (continues && samePair && (entry.text.startsWith(latest.text) || latest.text.startsWith(entry.text))) kept.shift();
   store(ENTRIES, JSON.stringify([entry, ...kept].slice(0, MOST_ENTRIES)));
 }
 
-export function remove(index) {
-  store(ENTRIES, JSON.stringify(entries().filter((_, other) => other !== index)));
+/** Removes an entry, which may have another place by now: other tabs have the same history. */
+export function remove({ text, target }) {
+  const kept = entries().filter((old) => old.text !== text || old.target !== target);
+  store(ENTRIES, JSON.stringify(kept));
 }

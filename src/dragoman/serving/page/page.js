@@ -10,6 +10,7 @@ import { SourcePane } from "./source.js";
 import { TargetPane } from "./target.js";
 
 const THEME = "dragoman.theme"; // "light" or "dark"; absent where the system decides
+const darkness = matchMedia("(prefers-color-scheme: dark)");
 
 let redraw = () => {};
 const session = new Session(() => redraw());
@@ -132,14 +133,19 @@ function KeyForm() {
 }
 
 function ThemeSwitch() {
-  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  const [theme, setTheme] = useState(recall(THEME) ?? system);
+  const [, redraw] = useReducer((count) => count + 1, 0);
+  useEffect(() => {
+    darkness.addEventListener("change", redraw);
+    return () => darkness.removeEventListener("change", redraw);
+  }, []);
+  const system = darkness.matches ? "dark" : "light";
+  const theme = document.documentElement.dataset.theme ?? system;
   const change = () => {
     const chosen = theme === "dark" ? "light" : "dark";
     store(THEME, chosen === system ? null : chosen);
     if (chosen === system) delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = chosen;
-    setTheme(chosen);
+    redraw();
   };
   return html`<button class="quiet" aria-pressed=${theme === "dark"} onClick=${change}>
     ${icon("moon")}<span>Dark</span></button>`;

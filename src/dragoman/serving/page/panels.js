@@ -55,7 +55,11 @@ export function History({ session, redraw }) {
     session.restore(entry);
     scrollTo({ top: 0 });
   };
-  return html`<${Panel} title="History" close=${() => session.showHistory(false)}>
+  const close = () => {
+    session.showHistory(false);
+    document.getElementById("history").focus();
+  };
+  return html`<${Panel} title="History" close=${close}>
     <div class="settings">
       <label><input type="checkbox" checked=${on} onChange=${act(() => history.switchTo(!on))} />
         Keep a history on this device</label>
@@ -64,13 +68,13 @@ export function History({ session, redraw }) {
     ${entries.length ? null : html`<p class="note">${on ? "Nothing yet." : "The history is off."}</p>`}
     <ul class="entries">
       ${entries.map(
-        (entry, index) => html`<li>
+        (entry) => html`<li>
         <button class="entry" onClick=${() => restore(entry)}>
           <span dir="auto" lang=${entry.source}>${entry.text}</span>
           <span dir="auto" lang=${entry.target} class="translation">${entry.translation}</span>
         </button>
         <button class="quiet" aria-label=${`Remove “${entry.text.slice(0, 40)}” from the history`}
-          onClick=${act(() => history.remove(index))}>${icon("cross")}</button>
+          onClick=${act(() => history.remove(entry))}>${icon("cross")}</button>
       </li>`,
       )}
     </ul>

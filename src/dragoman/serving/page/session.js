@@ -32,6 +32,8 @@ export class Session {
 
   #changed;
   #turn = 0;
+  #typed = 0; // counts the texts that are typed, opened or restored as a whole
+  #recorded = -1; // which of them the latest entry of the history is of
   #loads = 0;
   #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
@@ -130,6 +132,7 @@ export class Session {
 
   /** A whole text, of a file {name, format} or of none; it is translated at once. */
   open(text, file) {
+    this.#typed++;
     this.text = text;
     this.file = file;
     return this.translate();
@@ -145,7 +148,8 @@ export class Session {
     clearTimeout(this.#pause);
     clearInterval(this.#countdown);
     for (const request of Object.values(this.#requests)) request.abort();
-    this.#change({ working: false, partial: null, failure: null, seconds: 0, menu: null, others: null });
+    this.#change({ working: false, partial: null, failure: null, seconds: 0, menu: null, others: null,
+      announcement: "" });
   }
 
   async translate() {
@@ -197,10 +201,13 @@ export class Session {
 
   #record() {
     const { sourceText: text, text: translation, source, target } = this.result;
-    if (this.isCurrent && this.format === "text") history.add({ text, translation, source, target });
+    if (!this.isCurrent || this.format !== "text") return;
+    history.add({ text, translation, source, target }, this.#typed === this.#recorded);
+    this.#recorded = this.#typed;
   }
 
   restore({ text, source, target }) {
+    this.#typed++;
     this.text = text;
     this.file = null;
     const known = this.models?.some((model) => model.source === source && model.target === target);
@@ -304,14 +311,16 @@ export class Session {
     this.#change({ result, menu: null, announcement: result.text });
     this.#record();
     const settings = { text: sentence.source, prefix: text, split_sentences: false, alignment: true };
-    const signal = this.#signal("scores");
+    const signal = this.#signal(`scores ${index}`);
     try {
       const answer = await api.patiently(() => api.translate(this.#about(result, settings), signal), signal);
       const [scored] = toResult(answer, sentence.source, "text").sentences;
-      if (this.result !== result || scored?.text !== text) return;
+      const isShown = this.result?.sourceText === result.sourceText &&
+        this.result.sentences[index]?.text === text;
+      if (!isShown || scored?.text !== text) return;
       const { tokens, score, logProbability, alignment } = scored;
       const hypothesis = { text, tokens, score, logProbability, alignment };
-      this.#change({ result: withHypothesis(result, index, hypothesis) });
+      this.#change({ result: withHypothesis(this.result, index, hypothesis) });
     } catch {
       // The translation stands; it has no scores and no alignment.
     }

@@ -32,10 +32,15 @@ export function SourcePane({ session, openFile }) {
     if (matchMedia("(hover: hover)").matches) area.current.focus(); // a phone would show its keyboard
   }, []);
   useEffect(() => {
-    const onCaret = () => document.activeElement === area.current && lightCaret(area.current, session);
+    const onCaret = () => {
+      if (document.activeElement !== area.current) return;
+      session.align(); // once for a result, which may have come while the area had the focus
+      lightCaret(area.current, session);
+    };
+    if (aligned) onCaret(); // the alignment has come
     document.addEventListener("selectionchange", onCaret);
     return () => document.removeEventListener("selectionchange", onCaret);
-  }, [session]);
+  }, [session, aligned]);
 
   const clear = () => {
     session.open("", null);
@@ -43,7 +48,7 @@ export function SourcePane({ session, openFile }) {
   };
   return html`<section class="pane source" aria-label="Text">
     <div class="stack text" onPointerEnter=${() => session.align()}
-      onPointerMove=${(event) => aligned && lightPointer(event, mirror.current, result)}
+      onPointerMove=${(event) => (aligned ? lightPointer(event, mirror.current, result) : session.align())}
       onPointerLeave=${() => highlight(null)}>
       <div class="mirror" ref=${mirror} aria-hidden="true" lang=${session.spoken || null}>
         ${aligned ? pieces(result, "source").map(mirrorPiece) : text}${"\n"}

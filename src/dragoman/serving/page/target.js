@@ -31,8 +31,12 @@ function Failure({ session }) {
   const { failure, seconds } = session;
   if (seconds) return html`<p class="failure wait">The server is busy. Trying again in ${seconds} s.</p>`;
   if (!failure) return null;
+  const again = () => {
+    document.querySelector(".source textarea").focus(); // the button goes
+    session.again();
+  };
   return html`<p class="failure">${failure.message}${" "}
-    ${failure.again ? html`<button class="link" onClick=${() => session.again()}>Try again</button>` : null}
+    ${failure.again ? html`<button class="link" onClick=${again}>Try again</button>` : null}
   </p>`;
 }
 
