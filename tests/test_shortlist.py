@@ -109,7 +109,7 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     asked = SearchSettings(max_extra_tokens=4)
     sources = encode_sentences(plain.tokenizers.source, LINES)
     shortlist = Shortlist.load(files[2], (len(plain.tokenizers.source), len(plain.tokenizers.target)))
-    for source, (best,) in zip(sources, listed.search(sources, asked), strict=True):
+    for source, (best,) in zip(sources, listed.search(listed.prepare(LINES, asked)), strict=True):
         assert set(best.ids) <= set(shortlist.allowed(source).tolist())
     asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--max-extra-tokens", 4]
     assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
