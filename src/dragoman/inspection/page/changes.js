@@ -125,8 +125,9 @@ export function Changes({ inspection, run, busy }) {
       ? html`<label>Change <select value=${value} onChange=${(event) => setValue(event.currentTarget.value)}>
           ${values.map(([each, title]) => html`<option key=${each} value=${each}>${title}</option>`)}
         </select></label>`
-      : html`<label>${isToken ? "Token" : "Value"} <input required=${!added.length} value=${value} list="likely"
-          autocomplete="off" spellcheck="false" onInput=${(event) => setValue(event.currentTarget.value)} />
+      : html`<label>${isToken ? "Token" : "Value"} <input required=${!added.length} value=${value}
+          list="likely" autocomplete="off" spellcheck="false"
+          onInput=${(event) => setValue(event.currentTarget.value)} />
         </label>
         <datalist id="likely">${suggestions(inspection, part).map((token) => html`<option key=${token}
           value=${token} />`)}</datalist>`}
