@@ -37,7 +37,7 @@ export function SourcePane({ session, openFile }) {
       session.align(); // once for a result, which may have come while the area had the focus
       lightCaret(area.current, session);
     };
-    if (aligned) onCaret(); // the alignment has come
+    if (aligned && !document.querySelector(".stack:hover, .words:hover")) onCaret(); // it has come
     document.addEventListener("selectionchange", onCaret);
     return () => document.removeEventListener("selectionchange", onCaret);
   }, [session, aligned]);
