@@ -698,8 +698,14 @@ def test_the_history_keeps_a_text_whose_beginning_the_next_one_has(open_page, pa
     button(page, "Clear").click()
     for text in ("Good", "Good old world."):
         translate(page, page_url, text)
-    stored = page.evaluate("JSON.parse(localStorage.getItem('dragoman.history')).map((entry) => entry.text)")
-    assert stored == ["Good old world.", "Good morning."]
+    stored = "JSON.parse(localStorage.getItem('dragoman.history')).map((entry) => entry.text)"
+    assert page.evaluate(stored) == ["Good old world.", "Good morning."]
+    button(page, "Clear").click()
+    translate(page, page_url, "Good")
+    page.keyboard.press("Control+Enter")  # the same text again
+    page.wait_for_selector(".target[aria-busy=true]")
+    page.wait_for_selector(".target[aria-busy=false]")
+    assert page.evaluate(stored) == ["Good", "Good old world.", "Good morning."]
 
 
 @long
@@ -723,6 +729,81 @@ def test_aligned_words_are_marked_for_a_caret_that_was_there_before_the_translat
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(".words .aligned")
+
+
+@long
+def test_the_word_under_the_pointer_stays_marked_when_the_alignment_comes(open_page, page_url):
+    page = open_page(WIDE)
+    translate(page, page_url, "Hello old world. A man rides.")
+    page.hover('.words [data-sentence="0"][data-word="1"]')
+    page.wait_for_selector(".mirror [data-word]")
+    page.wait_for_timeout(500)  # the caret is in the text, at another word
+    assert marks(page) == {"marked": ["alte"], "aligned": ["old"]}
+
+
+@long
+def test_failed_alignments_are_asked_for_again_when_the_pointer_comes_back(open_page, page_url):
+    page = open_page(WIDE)
+    translate(page, page_url, "Hello world.")
+    error = {"error": {"code": "test", "message": "The model has failed."}}
+    page.route("**/v1/translate", lambda route: route.fulfill(status=500, json=error))
+    area = page.locator("textarea").bounding_box()
+    page.mouse.move(0, 0)
+    for step in range(1, 6):
+        page.mouse.move(area["x"] + 5 * step, area["y"] + 10)
+        page.wait_for_timeout(50)
+    assert len(requests_to(page, "v1/translate")) == 1
+    page.unroute("**/v1/translate")
+    page.mouse.move(0, 0)
+    page.mouse.move(area["x"] + 10, area["y"] + 10)
+    page.mouse.move(area["x"] + 15, area["y"] + 10)
+    page.wait_for_selector(".words .aligned")
+
+
+@long
+def test_each_of_two_sentences_that_are_chosen_at_once_has_its_alignment(open_page, page_url):
+    page = open_page(WIDE)
+    translate(page, page_url, "Hello old world. A man rides.")
+    button(page, "More translations").click()
+    page.wait_for_selector(".others")
+    page.evaluate("() => { window.delays = {prefix: 500}; }")
+    for sentence in (0, 1):
+        page.locator("ol.others").nth(sentence).locator("button").nth(1).click()
+    page.wait_for_selector(".sure")  # neither has scores before its answer
+    for sentence in (0, 1):
+        page.hover(f'.words [data-sentence="{sentence}"][data-word="1"]')
+        page.wait_for_selector(f'.mirror [data-sentence="{sentence}"].aligned')
+
+
+@long
+def test_the_focus_stays_on_the_page_s_controls(open_page, page_url):
+    page = open_page(WIDE, load=False)
+    page.add_init_script("Object.defineProperty(navigator, 'clipboard', { value: undefined });")
+    page.goto(page_url)
+    translate(page, page_url, "Hello world.")
+
+    def focused() -> str:
+        return page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.textContent.trim()")
+
+    button(page, "Copy").press("Enter")
+    page.wait_for_selector("text=Copied")
+    assert focused() == "Copied"
+    for key in ("Escape", "Enter"):  # Enter: on the button "Close"
+        button(page, "More translations").press("Enter")
+        page.wait_for_selector(".others")
+        button(page, "Close").press(key)
+        assert focused() == "More translations"
+    word(page, 1).press("Control+Enter")
+    assert focused() == "Text to translate"
+    shows(page, translation_of(page_url, "Hello world."))
+    button(page, "More translations").press("Enter")
+    page.wait_for_selector(".others")
+    page.locator(".others button").first.press("Control+Enter")
+    assert focused() == "Text to translate"
+    page.route("**/v1/translate/stream", lambda route: route.abort("connectionrefused"))
+    page.fill("textarea", "Good morning.")
+    button(page, "Try again").press("Enter")
+    assert focused() == "Text to translate"
 
 
 @long
@@ -883,7 +964,10 @@ def test_offline_is_said_and_the_translation_resumes_afterwards(page, page_url):
 def test_a_server_that_is_gone_is_said(page):
     page.route("**/v1/translate/stream", lambda route: route.abort("connectionrefused"))
     page.fill("textarea", "Hello world.")
-    page.wait_for_selector("text=The server cannot be reached. Is “dragoman serve” still running?")
+    message = "The server cannot be reached. Is “dragoman serve” still running?"
+    page.wait_for_selector(f"text={message}")
+    button(page, "Try again").click()
+    page.wait_for_function("(message) => told.filter((text) => text === message).length === 2", arg=message)
 
 
 @pytest.mark.parametrize("view", long_views([WIDE, PHONE]))

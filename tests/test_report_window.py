@@ -1,5 +1,7 @@
 """The report's window in Chromium: which tokens, positions and steps of a long sentence are drawn."""
 
+from dataclasses import replace
+
 import pytest
 
 from dragoman.inspection.labels import in_window
@@ -76,6 +78,39 @@ def test_padding_follows_the_tokens_of_the_window(page):
     columns, rows = (in_window(count, (61, 70)) for count in (SOURCE, TARGET))
     assert names[1] == [*known.source[columns], "PAD", "PAD"]
     assert len(names[0]) == len(range(*rows.indices(TARGET))) + 2
+
+
+def test_lines_of_a_long_sentence_are_shown_by_pages(page):
+    known = fake_inspection(SOURCE, TARGET, 1, 2, 8)
+    source, target = (
+        [token.removeprefix("▁") for token in side[:-1]] for side in (known.source, known.target)
+    )
+    tab(page, "Attention")
+    alignment = page.get_by_role("region", name="Word alignment")
+    left, right = (alignment.locator("ol").nth(side) for side in (0, 1))
+    assert left.locator("li").all_inner_texts() == source[:60]
+    assert right.locator("li").all_inner_texts() == target[:60]
+    alignment.get_by_role("button", name="Next", exact=True).click()
+    assert left.locator("li").all_inner_texts() == source[-60:]
+    assert right.locator("li").all_inner_texts() == target[-60:]  # the shorter column keeps its last page
+    names = [each.get_attribute("aria-label") for each in right.get_by_role("button").all()]
+    assert names[-1] == f"{target[-1]}: {source[len(target) - 1]} 1.00"
+    assert any(name.endswith(": no line on this page") for name in names[: len(source) - len(target)])
+    assert not any(name.endswith(": no line") for name in names)  # each word is aligned
+
+
+@pytest.mark.long
+def test_a_table_that_gets_fewer_rows_shows_its_first_ones(open_report):  # noqa: F811
+    target = 400
+    words = tuple(place // 4 for place in range(target))
+    page = open_report(replace(fake_inspection(60, target, 1, 2, 8), target_words=words))
+    tab(page, "Attention")
+    table = page.locator(".numbers", has_text="Weights of layer 1, head 1 as a table")
+    table.locator("summary").click()
+    table.get_by_role("button", name="Next").click()
+    rows = table.locator("tbody tr").count()
+    page.get_by_role("button", name="Words", exact=True).click()
+    assert (rows, table.locator("tbody tr").count()) == (target - 20000 // 61, target // 4)
 
 
 def test_arrow_keys_stay_in_the_window(page):

@@ -28,7 +28,8 @@ export function Numbers({ title, head, rows }) {
 }
 
 function NumbersTable({ title, head, rows }) {
-  const [start, setStart] = useState(0);
+  const [asked, setStart] = useState(0);
+  const start = asked < rows.length ? asked : 0; // another head can have fewer rows
   const size = Math.max(10, Math.floor(MOST_CELLS / head.length));
   return html`
     <${Pager} label="Rows" start=${start} total=${rows.length} move=${setStart} size=${size} />
@@ -206,8 +207,8 @@ function PageOfLines({ left, right, lines, isElsewhere, label, leftName, rightNa
       .sort((one, another) => another.weight - one.weight)
       .slice(0, 3);
     const ends = strongest.map((line) => `${visible(names[line[other]])} ${fixed(line.weight, 2)}`);
-    const none = isElsewhere(side, index) ? "no line on this page" : "no line";
-    return `${visible(token)}: ${ends.join(", ") || none}`;
+    const none = () => (isElsewhere(side, index) ? "no line on this page" : "no line");
+    return `${visible(token)}: ${ends.join(", ") || none()}`;
   };
   return html`<div class="scroll"><div class="lines" role="group" aria-label=${label}>
     <p>${leftName}</p><p></p><p>${rightName}</p>

@@ -44,13 +44,12 @@ export function entries() {
   }
 }
 
-/** Adds an entry. continues: it replaces the latest one if that text was typed on or shortened. */
-export function add(entry, continues) {
+/** Adds an entry. former: the entry of the same text before it was typed on or shortened, or null; it goes. */
+export function add(entry, former) {
   if (!isOn() || entry.text.length + entry.translation.length > MOST_CHARACTERS) return;
+  const samePair = former?.source === entry.source && former.target === entry.target;
+  if (samePair && (entry.text.startsWith(former.text) || former.text.startsWith(entry.text))) remove(former);
   const kept = entries().filter((old) => old.text !== entry.text || old.target !== entry.target);
-  const latest = kept[0];
-  const samePair = latest?.source === entry.source && latest?.target === entry.target;
-  if (continues && samePair && (entry.text.startsWith(latest.text) || latest.text.startsWith(entry.text))) kept.shift();
   store(ENTRIES, JSON.stringify([entry, ...kept].slice(0, MOST_ENTRIES)));
 }
 

@@ -4,7 +4,7 @@ import { html, render, useEffect, useReducer, useRef, useState } from "./vendor/
 import { readFile } from "./files.js";
 import { recall, store } from "./history.js";
 import { icon, tulip } from "./icons.js";
-import { History, Others } from "./panels.js";
+import { History, Others, closeHistory, closeOthers } from "./panels.js";
 import { Session } from "./session.js";
 import { SourcePane } from "./source.js";
 import { TargetPane } from "./target.js";
@@ -187,15 +187,14 @@ function onKey(event) {
   if (event.isComposing) return; // an input method's own keys
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
+    if (event.target.closest(".target, .panel")) document.querySelector(".source textarea").focus(); // it goes
     session.translate();
   }
   if (event.key !== "Escape") return;
   if (session.menu) session.closeMenu();
-  else if (session.others) session.closeOthers();
-  else if (session.historyOpen) {
-    session.showHistory(false);
-    document.getElementById("history").focus();
-  } else if (session.working || session.seconds) session.stop();
+  else if (session.others) closeOthers(session);
+  else if (session.historyOpen) closeHistory(session);
+  else if (session.working || session.seconds) session.stop();
 }
 
 function listen(listeners) {

@@ -19,11 +19,22 @@ function Panel({ title, close, children }) {
   </section>`;
 }
 
+/** Closes a panel. The button that opened it has the focus again. */
+export function closeOthers(session) {
+  session.closeOthers();
+  document.getElementById("others").focus();
+}
+
+export function closeHistory(session) {
+  session.showHistory(false);
+  document.getElementById("history").focus();
+}
+
 /** The n-best list of each sentence; choosing one puts it into the translation. */
 export function Others({ session }) {
   const { sentences, message } = session.others;
   const { result } = session;
-  return html`<${Panel} title="More translations" close=${() => session.closeOthers()}>
+  return html`<${Panel} title="More translations" close=${() => closeOthers(session)}>
     ${sentences === null ? html`<p class="note">Looking for more translations …</p>` : null}
     ${message ? html`<p class="failure">${message}</p>` : null}
     ${(sentences ?? []).map(
@@ -55,11 +66,7 @@ export function History({ session, redraw }) {
     session.restore(entry);
     scrollTo({ top: 0 });
   };
-  const close = () => {
-    session.showHistory(false);
-    document.getElementById("history").focus();
-  };
-  return html`<${Panel} title="History" close=${close}>
+  return html`<${Panel} title="History" close=${() => closeHistory(session)}>
     <div class="settings">
       <label><input type="checkbox" checked=${on} onChange=${act(() => history.switchTo(!on))} />
         Keep a history on this device</label>

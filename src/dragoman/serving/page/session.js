@@ -32,13 +32,12 @@ export class Session {
 
   #changed;
   #turn = 0;
-  #typed = 0; // counts the texts that are typed, opened or restored as a whole
-  #recorded = -1; // which of them the latest entry of the history is of
+  #recorded = null; // the text's entry in the history, which typing on replaces
   #loads = 0;
   #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
   #countdown = null;
-  #alignmentAsked = false;
+  #alignment = ""; // of the current result: "asked" or "failed"
 
   constructor(changed) {
     this.#changed = changed;
@@ -132,7 +131,7 @@ export class Session {
 
   /** A whole text, of a file {name, format} or of none; it is translated at once. */
   open(text, file) {
-    this.#typed++;
+    this.#recorded = null;
     this.text = text;
     this.file = file;
     return this.translate();
@@ -194,7 +193,7 @@ export class Session {
   }
 
   #finish(result) {
-    this.#alignmentAsked = false;
+    this.#alignment = "";
     this.#change({ result, partial: null, working: false, announcement: result.text });
     this.#record();
   }
@@ -202,12 +201,13 @@ export class Session {
   #record() {
     const { sourceText: text, text: translation, source, target } = this.result;
     if (!this.isCurrent || this.format !== "text") return;
-    history.add({ text, translation, source, target }, this.#typed === this.#recorded);
-    this.#recorded = this.#typed;
+    const entry = { text, translation, source, target };
+    history.add(entry, this.#recorded);
+    this.#recorded = entry;
   }
 
   restore({ text, source, target }) {
-    this.#typed++;
+    this.#recorded = null;
     this.text = text;
     this.file = null;
     const known = this.models?.some((model) => model.source === source && model.target === target);
@@ -329,8 +329,8 @@ export class Session {
   /** Asks once for the alignments of the current result. */
   async align() {
     const { result } = this;
-    if (this.#alignmentAsked || !this.isCurrent || result.format === "html") return;
-    this.#alignmentAsked = true;
+    if (this.#alignment || !this.isCurrent || result.format === "html") return;
+    this.#alignment = "asked";
     const signal = this.#signal("alignment");
     try {
       const body = this.#about(result, { text: result.sourceText, alignment: true });
@@ -340,8 +340,14 @@ export class Session {
         this.#change({ result: withAlignments(this.result, aligned) });
       }
     } catch {
-      if (this.result === result) this.#alignmentAsked = false; // asked again when the pointer comes back
+      if (this.result === result) this.#alignment = "failed";
     }
+  }
+
+  /** Asks also if that has failed before: the pointer or the focus comes back. */
+  alignAgain() {
+    if (this.#alignment === "failed") this.#alignment = "";
+    return this.align();
   }
 }
 

@@ -47,7 +47,7 @@ export function SourcePane({ session, openFile }) {
     area.current.focus();
   };
   return html`<section class="pane source" aria-label="Text">
-    <div class="stack text" onPointerEnter=${() => session.align()}
+    <div class="stack text" onPointerEnter=${() => session.alignAgain()}
       onPointerMove=${(event) => (aligned ? lightPointer(event, mirror.current, result) : session.align())}
       onPointerLeave=${() => highlight(null)}>
       <div class="mirror" ref=${mirror} aria-hidden="true" lang=${session.spoken || null}>
@@ -55,7 +55,7 @@ export function SourcePane({ session, openFile }) {
       </div>
       <textarea ref=${area} aria-label="Text to translate" dir="auto" lang=${session.spoken || null} rows="1"
         placeholder="Type or paste text, or drop a file." value=${text}
-        onFocus=${() => session.align()} onBlur=${() => highlight(null)}
+        onFocus=${() => session.alignAgain()} onBlur=${() => highlight(null)}
         onInput=${(event) => session.edit(event.target.value)}></textarea>
     </div>
     ${text ? null : html`<${Example} session=${session} />`}

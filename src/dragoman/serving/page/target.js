@@ -12,7 +12,7 @@ export function TargetPane({ session }) {
   return html`<section class="pane target" aria-label="Translation" aria-busy=${session.working} ref=${pane}>
     <${Failure} session=${session} />
     <div class="text words" dir="auto" lang=${session.target || null}
-      onPointerEnter=${() => session.align()} onfocusin=${() => session.align()}>
+      onPointerEnter=${() => session.alignAgain()} onfocusin=${() => session.alignAgain()}>
       ${isCurrent
         ? html`<${Words} session=${session} result=${result} />`
         : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
@@ -231,8 +231,8 @@ function Tools({ session }) {
   };
   const onOthers = () => (session.others ? session.closeOthers() : session.openOthers());
   return html`
-    <button class="quiet" disabled=${!isCurrent || result.format === "html"} aria-label="More translations"
-      aria-expanded=${session.others !== null} onClick=${onOthers}>
+    <button class="quiet" id="others" disabled=${!isCurrent || result.format === "html"}
+      aria-label="More translations" aria-expanded=${session.others !== null} onClick=${onOthers}>
       ${icon("list")}<span>More<span class="wide"> translations</span></span></button>
     <button class="quiet" disabled=${!isCurrent} onClick=${onCopy}>
       ${icon(copied ? "check" : "copy")}<span>${copied ? "Copied" : "Copy"}</span>
