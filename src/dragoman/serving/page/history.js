@@ -44,7 +44,7 @@ export function entries() {
   }
 }
 
-/** Adds an entry. former: the entry of the same text before it was typed on or shortened, or null; it goes. */
+/** Adds an entry. former: the entry of the text before it was typed on or shortened, or null; it goes. */
 export function add(entry, former) {
   if (!isOn() || entry.text.length + entry.translation.length > MOST_CHARACTERS) return;
   const samePair = former?.source === entry.source && former.target === entry.target;

@@ -187,7 +187,8 @@ function onKey(event) {
   if (event.isComposing) return; // an input method's own keys
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
-    if (event.target.closest(".target, .panel")) document.querySelector(".source textarea").focus(); // it goes
+    const goes = event.target.closest(".target, .panel");
+    if (goes) document.querySelector(".source textarea").focus();
     session.translate();
   }
   if (event.key !== "Escape") return;
