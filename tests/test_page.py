@@ -868,14 +868,20 @@ def wait_for_requests(page, held: list, count: int) -> None:
         page.wait_for_timeout(10)
 
 
-@long
-def test_a_busy_server_is_asked_again_once_after_two_refusals(open_page, page_url):
+def type_before_the_models_come(open_page, page_url):
+    """A page with a text, and its two requests for the models, which wait for an answer."""
     page = open_page(WIDE, load=False)
     held = hold_models(page)
     page.goto(page_url)
     wait_for_requests(page, held, 1)
     page.fill("textarea", "Hello world.")
     wait_for_requests(page, held, 2)
+    return page, held
+
+
+@long
+def test_a_busy_server_is_asked_again_once_after_two_refusals(open_page, page_url):
+    page, held = type_before_the_models_come(open_page, page_url)
     error = {"error": {"code": "queue_full", "message": "The queue is full."}}
     for route in held:
         route.fulfill(status=429, json=error, headers={"Retry-After": "1"})
@@ -886,12 +892,7 @@ def test_a_busy_server_is_asked_again_once_after_two_refusals(open_page, page_ur
 
 @long
 def test_models_that_come_late_change_nothing(open_page, page_url):
-    page = open_page(WIDE, load=False)
-    held = hold_models(page)
-    page.goto(page_url)
-    wait_for_requests(page, held, 1)
-    page.fill("textarea", "Hello world.")
-    wait_for_requests(page, held, 2)
+    page, held = type_before_the_models_come(open_page, page_url)
     held[1].continue_()
     shows(page, translation_of(page_url, "Hello world."))
     page.get_by_label("Language of the translation").select_option("ar")
