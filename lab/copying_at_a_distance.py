@@ -1,7 +1,7 @@
 """Trains four models to repeat a letter after 1 to 20 tokens. The source does not contain the letter, so the
-information has to pass through the decoder. It has two layers of width 32, in the LSTM one. Two convolutions
-of 3 inputs reach 4 positions back; self-attention restricted to 4 positions before each query reaches 8. The
-LSTM and the convolutions learn this more slowly and are trained for twice as many updates.
+information has to pass through the decoder. The decoder has two layers of width 32, that of the LSTM one. Two
+convolutions of 3 inputs reach 4 positions back; self-attention restricted to 4 positions before each query
+reaches 8. The LSTM and the convolutions learn this more slowly and are trained for twice as many updates.
 """
 
 from dataclasses import replace

@@ -74,6 +74,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(steady < 1e-9 and gap(1) > 2 * gap(256) > 0.01),
         "Layer normalisation of the sentence is the same whatever the batch (largest difference "
-        f"{steady:.0e}). Batch normalisation in training differs from that in evaluation by {gap(1):.2f} in "
+        f"{steady:.0g}). Batch normalisation in training differs from that in evaluation by {gap(1):.2f} in "
         f"a batch of 1 sentence, {gap(16):.2f} in one of 16, and {gap(256):.2f} in one of 256.",
     )

@@ -16,13 +16,13 @@ CLAIM = Claim(
 )
 ALPHA, SHORT = 0.6, 10
 PENALTIES = {
-    "the paper, OpenNMT-py, JoeyNMT: ((5 + L) / 6)^α": lambda length: length_normalization(
+    "the paper, OpenNMT-py (wu), JoeyNMT: ((5 + L) / 6)^α": lambda length: length_normalization(
         float(length), SearchSettings(length_penalty=ALPHA)
     ),
-    "fairseq, Hugging Face, CTranslate2: L^α": lambda length: length_normalization(
+    "fairseq, Hugging Face, CTranslate2, Marian, Sockeye: L^α": lambda length: length_normalization(
         float(length), SearchSettings(length_power=ALPHA)
     ),
-    "Sockeye, b = 1: ((1 + L) / 2)^α": lambda length: ((1 + length) / 2) ** ALPHA,
+    "Sockeye with b = 1: ((1 + L) / 2)^α": lambda length: ((1 + length) / 2) ** ALPHA,
     "none": lambda _: 1.0,
 }
 NLL = 1.0 * SHORT
@@ -66,6 +66,6 @@ def run(quick: bool) -> Result:
         verdict_of(not apart),
         f"With 0.6, a translation of 20 tokens beats one of {SHORT} if it is at most "
         f"{rows[3][names[0]]:.1f} nats less probable by the paper's formula, {rows[3][names[1]]:.1f} by L^α "
-        f"and {rows[3][names[2]]:.1f} by Sockeye's: the same search keeps the shorter in one toolkit and "
-        "the longer in another.",
+        f"and {rows[3][names[2]]:.1f} by Sockeye's with b = 1: the same search keeps the shorter in "
+        "one toolkit and the longer in another.",
     )

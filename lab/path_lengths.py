@@ -62,6 +62,6 @@ def run(quick: bool) -> Result:
         f"At n = {rows[-1]['n']} self-attention needs {last['self-attention']} layer, the LSTM "
         f"{last['recurrent (LSTM)']} steps, convolutions of {KERNEL} positions "
         f"{last[f'convolutional, k = {KERNEL}']} layers, dilated ones "
-        f"{last[f'convolutional, k = {KERNEL}, dilated']}. Contiguous kernels reach k / 2 to each side, so "
-        "the paths are 2 n / k and 2 n / r.",
+        f"{last[f'convolutional, k = {KERNEL}, dilated']}. Contiguous kernels reach (k - 1) / 2 to each "
+        "side and neighbourhoods r / 2, so the paths are about 2 n / (k - 1) and 2 n / r.",
     )

@@ -39,7 +39,8 @@ def run(quick: bool) -> Result:
             }
         )
         shown[f"d_model = {d_model}"] = list(enumerate(closed / closed[0]))
-    first = min(row["first distance from which it grows"] for row in rows)
+    first = {row["d_model"]: row["first distance from which it grows"] for row in rows}
+    ends = ", ".join(f"{distance} (d_model = {d_model})" for d_model, distance in first.items())
     symmetric = all(row["asymmetry"] == 0 and row["error of the closed form"] < 1e-2 for row in rows)
     trend = all(row[f"at distance {length - 1}"] < row["at distance 0"] / 2 for row in rows)
     picture = curves(
@@ -51,9 +52,7 @@ def run(quick: bool) -> Result:
     return Result(
         {f"{length} positions": rows},
         picture,
-        verdict_of(
-            symmetric and trend, f"the distance is below {first}, or only the trend is meant" if first else ""
-        ),
+        verdict_of(symmetric and trend, f"the distance is at most {ends}, or only the trend is meant"),
         "The product depends on the distance alone, so it is symmetric, and does not tell which position is "
-        f"first. It falls up to distance {first}, then rises and falls again within a falling trend.",
+        f"first. It falls up to distance {ends}, then rises and falls again within a falling trend.",
     )

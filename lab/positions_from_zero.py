@@ -1,6 +1,6 @@
-"""Counts positions from 0, as the paper does, from 1, as CTranslate2 does by default, and from 2, as fairseq
-does, in a model with the same random weights, and compares the log-probabilities. A shift of positions is a
-rotation of their features, and the weights are not rotated with them.
+"""Counts positions from 0, as the authors' code does, from 1, as CTranslate2 does by default, and from 2, as
+fairseq does, in a model with the same random weights, and compares the log-probabilities. A shift of
+positions is a rotation of their features, and the weights are not rotated with them.
 """
 
 from dataclasses import replace

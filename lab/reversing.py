@@ -73,7 +73,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(harder < len(seeds)),
         f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. For "
-        f"each seed both tasks have the same initial weights and texts. Of {len(seeds)} seeds, reversing "
-        f"has the higher loss for the Transformer with {harder}. At distances 0 and 7 it has "
+        f"each seed both tasks have the same initial weights and texts. For the Transformer, reversing "
+        f"has the higher loss with {harder} of {len(seeds)} seeds. At distances 0 and 7 the Transformer has "
         f"{at('Transformer', 0):.2f} and {at('Transformer', 7):.2f} of the reversed letters right.",
     )

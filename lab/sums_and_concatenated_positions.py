@@ -63,7 +63,7 @@ def run(quick: bool) -> Result:
         {f"d_model = {width}": rows},
         picture,
         verdict_of(same < 1e-12, "embeddings and positions use different directions" if lost > 1 else ""),
-        f"A concatenation contains the sum: with the matrix [1 1] both are equal (difference {same:.0e}). "
+        f"A concatenation contains the sum: with the matrix [1 1] both are equal (difference {same:.0g}). "
         f"The converse is not true: {lost:.0f}% of the output of a random matrix is no linear function of "
         "the sum. Components that were added in the same direction cannot be separated again. The matrix "
         f"costs {more:,} parameters (2 d_model²).",

@@ -17,7 +17,7 @@ CLAIM = Claim(
     section="3.4",
     claim="Sharing one matrix among both embeddings and the output projection saves two matrices of V · "
     "d_model.",
-    claimed_by="the paper, section 3.4; Press and Wolf (2017)",
+    claimed_by="Press and Wolf (2017), to whom the paper refers in section 3.4",
 )
 PAPER_VOCABULARY = 37_000
 

@@ -7,6 +7,7 @@ import torch
 
 from dragoman.model.positions import Positions, sinusoids
 from dragoman.model.settings import ModelSettings
+from dragoman.model.sinusoids import rates
 
 
 @pytest.mark.parametrize("d_model", [8, 7])
@@ -23,6 +24,13 @@ def test_halves_are_a_permutation_of_the_papers_layout():
     paper, halves = sinusoids(30, 16), sinusoids(30, 16, "sinusoidal-halves")
     order = torch.arange(16).view(8, 2).T.flatten()
     assert torch.equal(paper[:, order], halves)
+
+
+def test_the_papers_wavelengths_end_just_below_10000_turns():
+    found = 2 * math.pi / rates(16, "sinusoidal")
+    assert found[0] == pytest.approx(2 * math.pi)
+    assert found[-1] == pytest.approx(10000 ** (14 / 16) * 2 * math.pi)
+    assert found[1:] / found[:-1] == pytest.approx(10000 ** (2 / 16))
 
 
 def test_tensor2tensors_wavelengths_end_at_10000_turns():

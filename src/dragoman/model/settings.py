@@ -52,7 +52,7 @@ class ModelSettings:
     dropout: float = 0.1
     """P_drop: on each sub-layer's output and on the sums of embeddings and positions (section 5.4)."""
     attention_dropout: float = 0.0
-    """Dropout on attention weights. The paper has none; most toolkits add it."""
+    """Dropout on attention weights. Section 5.4 has none; the paper's parsers have it (6.3)."""
     positions: PositionKind = "sinusoidal"
     """The paper's sinusoids (section 3.5), two layouts of toolkits, a learned table (row E), or none."""
     concatenate_positions: bool = False
@@ -73,7 +73,7 @@ class ModelSettings:
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer; batch
     normalisation after the sum; or none."""
     norm_epsilon: float = 1e-5
-    """The epsilon of layer normalisation. The paper does not give it; OpenNMT-py and JoeyNMT have 1e-6."""
+    """The epsilon of layer normalisation. The paper does not give it; most toolkits have 1e-6."""
     activation: Activation = "relu"
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     residual: bool = True

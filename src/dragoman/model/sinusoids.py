@@ -31,7 +31,6 @@ def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal")
     - `sinusoidal-halves`: the same numbers, all sines before all cosines (Hugging Face Marian, Sockeye).
     - `sinusoidal-tensor2tensor`: in halves, and the longest wavelength is exactly 10000 · 2π, so that each
       step of the progression is slightly longer than the formula's (Tensor2Tensor, fairseq, Marian).
-
     - `none`: zeros.
 
     Computed in float64. Raises `ValueError` for another kind.

@@ -63,7 +63,7 @@ FIXED = (
     ),
     (
         "checkpoint that is kept",
-        "the average of the last 5, big 20, written every 10 minutes (6.1)",
+        "the average of the last 5, written every 10 minutes, or of 20 for big (6.1)",
         "of best, last and average the one with the lowest validation perplexity; an interval in updates",
     ),
     ("tokens of a batch", "about 25,000, whether with padding is not said (5.1)", "padding included"),

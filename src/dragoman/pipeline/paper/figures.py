@@ -37,8 +37,8 @@ TABLE_2 = {
 
 FRENCH_BLEU = (
     "The paper gives two figures for big, English to French: 41.8 in the abstract and Table 2, 41.0 in the "
-    "text of section 6.1. An early abstract, which some catalogues still print, has 41.1, and 27.5 for "
-    "English to German."
+    "text of section 6.1. Early abstracts have 41.0 and, with 27.5 for English to German, 41.1, "
+    "which some catalogues still print."
 )
 
 
