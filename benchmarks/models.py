@@ -18,7 +18,8 @@ from typing import Any
 
 from passport import passport
 
-from dragoman.evaluation.metrics import Score, bleu, chrf
+from dragoman.evaluation.measures import chrf
+from dragoman.evaluation.metrics import Score, bleu
 from dragoman.evaluation.pronunciation import pronunciation_errors
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import Precision

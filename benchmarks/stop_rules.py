@@ -27,7 +27,8 @@ from tables import BASELINE, stop_rules
 from torch import Tensor
 
 from dragoman.evaluation.compare import bleu_p_value
-from dragoman.evaluation.metrics import bleu, chrf
+from dragoman.evaluation.measures import chrf
+from dragoman.evaluation.metrics import bleu
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, START
 from dragoman.search.beam import (

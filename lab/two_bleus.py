@@ -3,7 +3,8 @@ split at their hyphens) and by sacreBLEU (with its default tokeniser, without ca
 sentences are the lab's own; most have a compound with a hyphen, so that the difference is large.
 """
 
-from dragoman.evaluation.metrics import bleu, chrf
+from dragoman.evaluation.measures import chrf
+from dragoman.evaluation.metrics import bleu
 from dragoman.evaluation.paper import tokenised_bleu
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import bars

@@ -243,6 +243,15 @@ def test_processes_synchronise_gradients_once_an_update_however_it_is_cut(tmp_pa
     assert worst([fork(lambda rank=rank: count(rank)) for rank in range(2)]) == 0
 
 
+def test_batch_normalisation_is_refused_in_several_processes():
+    settings = ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, norm="batch")
+    model = build_model(settings, 11, 11)
+    world = ProcessGroup(0, 2, torch.device("cpu"))
+    for shards in (False, True):
+        with pytest.raises(DragomanError, match="Train in one process, or choose another norm"):
+            world.data_parallel(Objective(model, 0.1, bfloat16=False), model, shards)
+
+
 def ask_for_much(_, given):
     """Ask for more memory than any machine has, for 20 pairs and more."""
     bytearray(len(given[0].pairs) // 20 * 2**60)

@@ -224,7 +224,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
         ),
         (
             ["--out", "x.json", "--keep-tags"],
-            "An inspection is of one search, and keep_tags asks for something else",
+            "An inspection needs a single search, which keep_tags excludes",
         ),
     ],
 )

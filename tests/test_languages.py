@@ -45,6 +45,7 @@ def test_names_of_datasets_and_models_say_both_languages():
     assert languages_of_name("en-de") == Languages("en", "de")
     for name in ("model", "hf", "opus-mt", "a-b-de", "model-en-de2"):
         assert languages_of_name(name) == Languages()
+    assert DataSettings(target=Path("train.de")).languages == Languages("und", "de")
     assert DataSettings(dataset="multi30k-en-de", target_language="fr").languages == Languages("en", "fr")
 
 

@@ -37,6 +37,13 @@ def test_every_line_is_an_event_at_a_step(tmp_path):
     ]
 
 
+def test_numbers_have_seven_digits_however_small_they_are(tmp_path):
+    log = Log(tmp_path, 0, tensorboard=False)
+    log.write("train", 1, {"learning_rate": 1.23456789e-7, "loss": 12.3456789, "parts": {"a": 0.1}})
+    (line,) = read(tmp_path)
+    assert (line["learning_rate"], line["loss"], line["parts"]) == (1.234568e-7, 12.34568, {"a": 0.1})
+
+
 def test_a_resumed_log_continues_after_the_checkpoint(tmp_path):
     log = Log(tmp_path, 0, tensorboard=False)
     for step in (1, 2, 3):

@@ -9,8 +9,8 @@ import pytest
 import sacrebleu
 
 from dragoman.evaluation.compare import difference, paired_bootstrap
-from dragoman.evaluation.measures import reported_metrics
-from dragoman.evaluation.metrics import bleu, chrf, suitable_tokenization
+from dragoman.evaluation.measures import chrf, reported_metrics
+from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.evaluation.pronunciation import pronunciation_errors
 from dragoman.system.errors import DragomanError

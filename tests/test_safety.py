@@ -786,6 +786,11 @@ def test_the_first_non_finite_layer_is_named(tmp_path):
         first_non_finite_layer(objective, batch)
         == "the gradient of model.decoder.0.feed_forward.outer.weight"
     )
+    model.encoder[0].self_attention.out.weight.requires_grad_(False)  # as `--freeze` and LoRA do
+    assert (
+        first_non_finite_layer(objective, batch)
+        == "the gradient of model.decoder.0.feed_forward.outer.weight"
+    )
     handle.remove()
     with torch.no_grad():
         model.decoder[0].feed_forward.inner.weight[0, 0] = float("nan")

@@ -51,6 +51,7 @@ def test_temperature_and_borders_are_those_of_the_definition():
     torch.testing.assert_close(shares(top_k=2), expected(0, 0.5, 0, 0.25), atol=0.01, rtol=0)
     torch.testing.assert_close(shares(top_p=0.6), expected(0, 0.5, 0, 0.25), atol=0.01, rtol=0)
     torch.testing.assert_close(shares(top_p=0.5), expected(0, 1.0, 0, 0), atol=0, rtol=0)
+    torch.testing.assert_close(shares(top_k=2, top_p=0.6), expected(0, 1.0, 0, 0), atol=0, rtol=0)  # 2 / 3
     torch.testing.assert_close(shares(temperature=0.5), expected(*(p**2).tolist()), atol=0.01, rtol=0)
 
 

@@ -234,9 +234,9 @@ def test_what_cut_is_the_last_that_the_beam_kept(translator, settings):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"split": 5}, "An inspection is of one search, and split asks for something else; leave it out"),
-        ({"keep_tags": True}, "An inspection is of one search, and keep_tags asks for something else"),
-        ({"coverage_penalty": 0.1}, "An inspection is of one search, and coverage_penalty"),
+        ({"split": 5}, "An inspection needs a single search, which split excludes; leave it out"),
+        ({"keep_tags": True}, "An inspection needs a single search, which keep_tags excludes"),
+        ({"coverage_penalty": 0.1}, "An inspection needs a single search, and coverage_penalty"),
     ],
 )
 def test_more_than_one_search_is_refused(translator, options, message):

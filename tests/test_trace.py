@@ -240,15 +240,13 @@ def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # no
     assert translator.alternatives("  ", 2) == []
     with pytest.raises(
         DragomanError,
-        match="A trace is of one beam search, and temperature asks for something else; leave it out",
+        match="A trace needs a single beam search, which temperature excludes; leave it out",
     ):
         translator.trace("two dogs", SearchSettings(temperature=1.0))
-    with pytest.raises(
-        DragomanError, match="A stream is of one beam search, and split asks for something else"
-    ):
+    with pytest.raises(DragomanError, match="A stream needs a single beam search, which split excludes"):
         list(translator.stream("two dogs", SearchSettings(split=5)))
     with pytest.raises(
         DragomanError,
-        match="A list of alternatives is of one beam search, and force_words asks for something else",
+        match="A list of alternatives needs a single beam search, which force_words excludes",
     ):
         translator.alternatives("two dogs", 2, SearchSettings(force_words=("a",)))

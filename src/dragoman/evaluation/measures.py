@@ -3,12 +3,19 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dragoman.evaluation.metrics import Score, Tokenization, bleu, bleu_metric, check_lines, chrf_metric
+from dragoman.evaluation.metrics import Score, Tokenization, bleu, bleu_metric, check_lines
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
+
+
+def chrf_metric() -> "CHRF":
+    """SacreBLEU's chrF2."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF()
 
 
 def chrf_plus_plus_metric() -> "CHRF":
@@ -49,3 +56,15 @@ def reported_scores(
     for metric in reported_metrics(tokenize, lowercase)[1:]:
         score = metric.corpus_score(list(hypotheses), [list(references)])
         yield Score(score.name, score.score, str(metric.get_signature()))
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """SacreBLEU's chrF2, in percent (Popović 2015).
+
+    Raises `DragomanError` for different numbers of lines, or none.
+    """
+    check_lines(hypotheses, references)
+    metric = chrf_metric()
+    return Score(
+        "chrF2", metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
+    )

@@ -8,14 +8,13 @@ from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
 
 Tokenization = Literal["13a", "intl", "char", "zh", "none"]
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number with what is needed to get it again."""
+    """A score, with the signature that makes it reproducible."""
 
     name: str
     value: float
@@ -52,13 +51,6 @@ def bleu_metric(tokenize: Tokenization, lowercase: bool) -> "BLEU":
     return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
 
 
-def chrf_metric() -> "CHRF":
-    """SacreBLEU's chrF2."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    return CHRF()
-
-
 def bleu(
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -76,15 +68,3 @@ def bleu(
     ratio = score.sys_len / score.ref_len if score.ref_len else 0
     detail = f"{precisions} (BP = {score.bp:.3f}, ratio = {ratio:.3f})"
     return Score("BLEU", score.score, str(metric.get_signature()), detail)
-
-
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """SacreBLEU's chrF2, in percent (Popović 2015).
-
-    Raises `DragomanError` for different numbers of lines, or none.
-    """
-    check_lines(hypotheses, references)
-    metric = chrf_metric()
-    return Score(
-        "chrF2", metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
-    )

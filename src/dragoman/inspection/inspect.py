@@ -76,7 +76,7 @@ def inspect(
     """
     settings = translator.search_settings(settings, options)
     one_model(translator)
-    refuse_more_than_a_search(settings, "An inspection is of one search")
+    refuse_more_than_a_search(settings, "An inspection needs a single search")
     source, constraints = source_and_constraints(translator, sentence, settings)
     return inspect_ids(translator, sentence, source, settings, constraints)
 

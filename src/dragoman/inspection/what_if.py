@@ -74,7 +74,7 @@ def inspect_changed(
         model = changed_model(translator, interventions)
         changed = Translator.from_model(model, translator.tokenizers)
     after = changed_settings(translator.search_settings(settings, {}), changes)
-    refuse_more_than_a_search(after, "An inspection is of one search")
+    refuse_more_than_a_search(after, "An inspection needs a single search")
     source, constraints = source_and_constraints(changed, sentence, after)
     source = overwritten(translator, source, changes)
     prefix = forced_prefix(translator, sentence, changes, settings) or constraints.prefix

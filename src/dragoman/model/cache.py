@@ -89,17 +89,10 @@ class TransformerState(State):
 
     def select(self, sentences: Int[Tensor, "B2"]) -> "TransformerState":
         select = partial(selected, rows=sentences, used=self.length * self.beams)
-        return replace(
-            self,
-            memory=[
-                KeysValues(keys.index_select(0, sentences), values.index_select(0, sentences))
-                for keys, values in self.memory
-            ],
-            mask=self.mask.index_select(0, sentences),
-            ancestry=self.ancestry.index_select(0, sentences),
-            cache=[KeysValues(select(keys), select(values)) for keys, values in self.cache],
-            encoder_output=None,
-        )
+        memory = [KeysValues(*(part.index_select(0, sentences) for part in layer)) for layer in self.memory]
+        cache = [KeysValues(select(keys), select(values)) for keys, values in self.cache]
+        mask, ancestry = (part.index_select(0, sentences) for part in (self.mask, self.ancestry))
+        return replace(self, memory=memory, mask=mask, ancestry=ancestry, cache=cache, encoder_output=None)
 
 
 def empty_cache(memory: Float[Tensor, "B H N K"], positions: int) -> Float[Tensor, "B H C K"]:

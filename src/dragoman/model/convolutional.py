@@ -23,9 +23,10 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 
 HALF = math.sqrt(0.5)
-"""Of the sum of two values that vary alike, this keeps the variance (section 3.4)."""
+"""This factor keeps the variance of a sum of two values of equal variance (section 3.4)."""
 EMBEDDING_STD = 0.1
-"""Of embeddings and learned positions (section 3.5); scores are not scaled and need such small vectors."""
+"""Standard deviation of embeddings and learned positions (section 3.5): scores are not scaled, so vectors
+must be small."""
 DISTANCES = (1, 2, 4, 8, 16)
 """Steps between the inputs of a dilated kernel in layer after layer, and again (Kalchbrenner et al. 2016)."""
 
@@ -64,7 +65,7 @@ class GatedConvolution(nn.Module):
         """The output for a window around each token of whole texts.
 
         It has as many inputs before the token as after it; if the kernel's width is even, one more comes
-        after it. What is beyond a text's ends is 0, also where other texts of the batch go on.
+        after it. Positions beyond a text's ends are 0, including the batch's padding.
         """
         before = self.reach // 2
         inside = x * mask

@@ -45,7 +45,7 @@ def part_of(name: str) -> str:
 
 
 def parameters_by_part(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Counts:
-    """Numbers in the weights of each part; tied weights count once.
+    """Parameters of each part; tied weights count once.
 
     Raises `DragomanError` as `weight_shapes`.
     """
@@ -57,7 +57,7 @@ def parameters_by_part(settings: ModelSettings, source_vocabulary: int, target_v
 
 
 def count_parameters(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> int:
-    """Numbers in all weights."""
+    """The number of parameters."""
     return sum(parameters_by_part(settings, source_vocabulary, target_vocabulary).values())
 
 

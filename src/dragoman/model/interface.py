@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.model.settings import ModelSettings
+
 
 class State(ABC):
     """What a model knows of B sources and of the R = B · W target prefixes that it has read so far.
@@ -38,10 +40,12 @@ class Model(nn.Module):
     `decode` gives the same features token by token and for all tokens at once (tests/test_laws.py).
     """
 
+    settings: ModelSettings
+    """An ensemble has none; its members have."""
     longest_source: int | None = None
-    """Source tokens, END included, that `encode` can read at most; None is no limit."""
+    """The most source tokens, END included, that `encode` can read; None means no limit."""
     longest_target: int | None = None
-    """Target tokens, START included, that `decode` can read at most; None is no limit."""
+    """The most target tokens, START included, that `decode` can read; None means no limit."""
 
     @property
     def members(self) -> Sequence["Model"]:

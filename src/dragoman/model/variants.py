@@ -152,7 +152,7 @@ class RestrictedAttention(MultiHeadAttention):
 
 
 def band(tokens: int, radius: int, causal: bool, device: torch.device) -> Bool[Tensor, "n n"]:
-    """Each position attends to those at most `radius` away; if it is causal, to none behind it."""
+    """Each position attends to those at most `radius` away; with `causal`, to no later one."""
     ones = torch.ones(tokens, tokens, dtype=torch.bool, device=device)
     return ones.tril(0 if causal else radius).triu(-radius)
 

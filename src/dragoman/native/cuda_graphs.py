@@ -85,7 +85,6 @@ class FixedShapeSearch:
         max_length: int,
     ) -> None:
         """For encoded sentences of these shapes, and at most `max_length` tokens before END."""
-        assert state.mask is not None
         self.model, self.settings, self.min_length, self.max_length = model, settings, min_length, max_length
         width, device, sentences = settings.beam_size, state.mask.device, len(state.mask)
 
@@ -116,8 +115,6 @@ class FixedShapeSearch:
 
     def load(self, state: TransformerState, max_lengths: Int[Tensor, "B"]) -> None:
         """Replace the sentences in the buffers."""
-        assert state.mask is not None
-        assert self.state.mask is not None
         for buffer, new in zip(self.state.memory, state.memory, strict=True):
             buffer.keys.copy_(new.keys)
             buffer.values.copy_(new.values)
@@ -161,7 +158,7 @@ class FixedShapeSearch:
 
 
 def has_fixed_shapes(model: Model) -> TypeGuard[Transformer]:
-    """Whether a `GraphSearch` finds what `beam_search` finds: of a variant, its state would be another."""
+    """Whether `GraphSearch` supports a model: a Transformer without variants."""
     return isinstance(model, Transformer) and not model.settings.variants
 
 

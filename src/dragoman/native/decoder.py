@@ -138,7 +138,7 @@ class NativeDecoder:
         workers: int,
         shortlist: Shortlist | None = None,
     ) -> "NativeDecoder | None":
-        """None if there is no C++ compiler."""
+        """Make a decoder; None if there is no C++ compiler."""
         lib = load_library(DECODER)
         return None if lib is None else cls(lib, settings, weights, precision, workers, shortlist)
 

@@ -125,7 +125,7 @@ class SearchEngine:
         Thread(target=finish_searches, args=arguments, name="dragoman-searches", daemon=True).start()
 
     def set_nice(self, nice: int) -> None:
-        """Let the system prefer other threads of the program to those in C++, by so much (0 to 19)."""
+        """Set the niceness (0 to 19) of the C++ threads: the system prefers the program's other threads."""
         self._lib.dragoman_set_nice(self._engine, nice)
 
     def submit(self, search: Search, read: Callable[[], Result]) -> Future[Result]:

@@ -12,7 +12,8 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
+from dragoman.evaluation.measures import chrf
+from dragoman.evaluation.metrics import Score, bleu, suitable_tokenization
 from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration

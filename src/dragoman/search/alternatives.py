@@ -34,15 +34,14 @@ def alternatives(
     )
     completed = []
     for token, log_prob in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):
-        if log_prob > -torch.inf:
-            best = finished_with(model, source, prefix, settings) if token == END else None
-            best = (
-                best
-                or beam_search(
-                    model, source, replace(settings, n_best=1), replace(constraints, prefix=[*prefix, token])
-                )[0][0]
-            )
-            completed.append((token, math.exp(log_prob), best))
+        if log_prob == -torch.inf:
+            continue
+        if token == END:
+            best = finished_with(model, source, prefix, settings)
+        else:
+            longer = replace(constraints, prefix=[*prefix, token])
+            best = beam_search(model, source, replace(settings, n_best=1), longer)[0][0]
+        completed.append((token, math.exp(log_prob), best))
     return completed
 
 

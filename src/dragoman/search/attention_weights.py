@@ -17,7 +17,6 @@ from dragoman.model.convolutional import MultiStepAttention
 from dragoman.model.enriched import EnrichedDecoderLayer
 from dragoman.model.interface import Model, State
 from dragoman.model.recurrent import RecurrentAttention
-from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
@@ -74,8 +73,7 @@ def decode_with_attention(
 
 def initial_coverage(model: Model, source: Int[Tensor, "B S"]) -> Float[Tensor, "B S"]:
     """1 for tokens that need no attention: padding, and END if no model attends to it; 0 for the others."""
-    settings = [member.settings for member in model.members]
-    if any(isinstance(each, ModelSettings) and each.source_end for each in settings):
+    if any(member.settings.source_end for member in model.members):
         return (source == PAD).float()
     return ((source == PAD) | (source == END)).float()
 
@@ -88,21 +86,19 @@ def cross_attention(
 
     Query t predicts target token t.
 
-    Source and target end with END. An LSTM or GRU has one layer and one head, ConvS2S one head per layer. Of
-    an ensemble, these are its first model's weights. Raises `DragomanError` for a model without attention.
+    Source and target end with END. An LSTM or GRU has one layer and one head, ConvS2S one head per layer. For
+    an ensemble they are the weights of its first model. Raises `DragomanError` for a model without attention.
     """
-    model = next(iter(model.members))
+    model = model.members[0]
     return forced_decoding_weights(model, cross_attention_modules(model), source, target)
 
 
 def alignment_head(model: Model) -> int | None:
     """The head of the last layer that a model's alignments are read from; None is the mean of all.
 
-    Of an ensemble, that of its first model.
+    For an ensemble, the head of its first model.
     """
-    settings = next(iter(model.members)).settings
-    assert isinstance(settings, ModelSettings)
-    return settings.alignment_head
+    return model.members[0].settings.alignment_head
 
 
 def forced_decoding_weights(
@@ -120,11 +116,9 @@ def all_attention(
 ) -> tuple[Float[Tensor, "L B H S S"], Float[Tensor, "M B H T T"], Float[Tensor, "N B H T S"]]:
     """The weights of encoder self-attention, decoder self-attention and encoder-decoder attention.
 
-    Otherwise as `cross_attention`.
-
-    A baseline has no layer of the first two.
+    A baseline has no layers of the first two kinds. Inputs and errors as `cross_attention`.
     """
-    model, self_attention = next(iter(model.members)), list[Tensor]()
+    model, self_attention = model.members[0], list[Tensor]()
     cross = cross_attention(model, source, target)
     for kind, tokens in ((EncoderLayer, source), (DecoderLayer, target)):
         modules = [layer.self_attention for layer in model.modules() if isinstance(layer, kind)]

@@ -7,7 +7,7 @@ S source tokens, L tokens of the longest hypothesis.
 import math
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -22,6 +22,7 @@ from dragoman.search.hypothesis import (
     NON_FINITE,
     Constraints,
     Hypothesis,
+    NBest,
     length_normalization,
     max_target_length,
     scored,
@@ -35,9 +36,7 @@ COMPACT_BELOW = 0.75  # sentences that are done leave a batch when at most this 
 
 
 @torch.no_grad()
-def greedy_search(
-    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings
-) -> list[list[Hypothesis]]:
+def greedy_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings) -> NBest:
     """The likeliest token at each step: what a beam of 1 finds without constraints and coverage penalty.
 
     Raises `DragomanError` if probabilities are not finite, as all searches do.
@@ -122,7 +121,7 @@ class Beam:
 
     def select(self, sentences: Tensor) -> "Beam":
         """The beams of these sentences."""
-        return Beam(*(getattr(self, field.name)[sentences] for field in fields(self)))
+        return Beam(**{name: tensor[sentences] for name, tensor in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class Step:
 @torch.no_grad()
 def beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
-) -> list[list[Hypothesis]]:
+) -> NBest:
     """The `n_best` best allowed hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y)."""
     found: dict[int, list[Hypothesis]] = {}
     for step in beam_steps(model, source, settings, constraints or Constraints()):
@@ -353,8 +352,10 @@ def add_finished(
 def is_done(
     beam: Beam, length: int | Tensor, max_lengths: Int[Tensor, "B"], settings: SearchSettings
 ) -> Bool[Tensor, "B"]:
-    """Whether no live hypothesis can still become one of the n best, even if all its further tokens have
-    probability 1, or W have finished and no live one, at its present `length`, is better than the best.
+    """Which sentences are done: one of two stop rules suffices.
+
+    1. No live hypothesis can reach the n best, even if all its further tokens have probability 1.
+    2. W hypotheses have finished, and at `length` tokens no live one scores higher than the best of them.
     """
     finished, best_live = beam.finished_scores, beam.live_log_probs.amax(1)
     now, bound = (best_live / length_normalization(each, settings) for each in (length, max_lengths + 1))
@@ -362,7 +363,7 @@ def is_done(
     return enough | (bound <= finished[:, settings.n_best - 1])
 
 
-def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
+def hypotheses(beam: Beam, n_best: int) -> NBest:
     """The best finished hypotheses of each sentence."""
     tensors = (beam.finished, beam.finished_log_probs, beam.finished_scores)
     rows = zip(*(tensor[:, :n_best].tolist() for tensor in tensors), strict=True)

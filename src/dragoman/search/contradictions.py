@@ -122,8 +122,8 @@ def of_long_sentences(settings: "SearchSettings") -> Iterator[tuple[object, str]
 
 def refuse_more_than_a_beam(settings: "SearchSettings", what: str) -> None:
     """Raise `DragomanError` for settings that ask for more than one beam search: `what` needs that."""
-    refuse_settings(settings, f"A {what} is of one beam search", ("temperature", "force_words"))
-    refuse_more_than_a_search(settings, f"A {what} is of one beam search")
+    refuse_settings(settings, f"A {what} needs a single beam search", ("temperature", "force_words"))
+    refuse_more_than_a_search(settings, f"A {what} needs a single beam search")
 
 
 def refuse_more_than_a_search(settings: "SearchSettings", need: str) -> None:
@@ -135,7 +135,7 @@ def refuse_settings(settings: "SearchSettings", need: str, names: Collection[str
     """Raise `DragomanError` for one of these settings, which contradicts a need."""
     for name in names:
         if getattr(settings, name):
-            raise DragomanError(f"{need}, and {name} asks for something else; leave it out.")
+            raise DragomanError(f"{need}, which {name} excludes; leave it out.")
 
 
 def refuse_n_best(settings: "SearchSettings", what: str) -> None:

@@ -29,6 +29,10 @@ class Hypothesis:
     score: float
 
 
+NBest = list[list[Hypothesis]]
+"""The best hypotheses of each sentence, best first."""
+
+
 @dataclass(frozen=True)
 class Constraints:
     """Rules for every translation, in token ids. They change no probability of a token that they allow."""

@@ -22,11 +22,11 @@ class Draw:
     """A step of sampling: one more token of each sample, END for those that have ended."""
 
     logits: Float[Tensor, "B W V"]
-    """What the tokens were drawn from is the softmax of these; -inf for a token that could not be drawn."""
+    """The tokens were drawn from the softmax of these; -inf marks a token that could not be drawn."""
     written: Int[Tensor, "B W T"]
     """The samples so far, START first."""
     log_probability: Float[Tensor, "B W"]
-    """Of the samples so far, the model's own."""
+    """The model's log-probability of each sample so far."""
 
 
 @torch.no_grad()
@@ -99,6 +99,7 @@ def sampling_logits(log_probs: Float[Tensor, "B W V"], settings: SearchSettings)
         if settings.top_k:
             kept[..., settings.top_k :] = False
             p = p.masked_fill(~kept, 0)
+            p = p / p.sum(-1, keepdim=True)  # top_p is a share of what top_k keeps
         kept &= p.cumsum(-1) - p < settings.top_p  # the fewest tokens that reach top_p together
         scaled = scaled.masked_fill(~torch.zeros_like(kept).scatter(-1, tokens, kept), -torch.inf)
     return scaled

@@ -151,7 +151,10 @@ def ends_of(
 def end_without_extension(
     tree: SearchTree, number: int, row: int, step: GridStep, numbers: dict[tuple[int, ...], int], width: int
 ) -> None:
-    """Mark a hypothesis none of whose extensions stayed: cut by the last of the beam of its likeliest one."""
+    """Mark a hypothesis of which no extension survived.
+
+    `cut_by` is the last hypothesis of the beam in which its likeliest extension competed.
+    """
     if any(
         tree.nodes[each].parent == number and tree.nodes[each].end in (None, "finished")
         for each in numbers.values()

@@ -6,6 +6,7 @@ Shapes: S and T vocabularies, K tokens.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ class Shortlist:
 
     def save(self, path: Path) -> None:
         """Write a safetensors file. Raises `OSError`."""
-        path.write_bytes(save(vars(self)))
+        path.write_bytes(save({"translations": self.translations, "always": self.always}))
 
     @classmethod
     def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
@@ -85,7 +86,7 @@ class Shortlist:
             )
         return shortlist
 
-    @property
+    @cached_property
     def highest(self) -> int:
         """The highest id in the shortlist."""
         return int(max(self.always.max(initial=0), self.translations.max(initial=0)))

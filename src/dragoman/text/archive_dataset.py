@@ -121,7 +121,7 @@ class ArchiveDataset:
                         targets.write(f"{pair[1]}\n")
 
     def fetch(self, archive: Archive, folder: Path, archives: list[Archive], say: Say) -> None:
-        """Download an archive. The error lists all that is missing, for who has to bring it by hand."""
+        """Download an archive. The error lists all missing files, for users who must fetch them by hand."""
         try:
             download(archive.url, folder / archive.name, say)
         except DOWNLOAD_ERRORS as error:

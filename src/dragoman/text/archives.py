@@ -24,7 +24,7 @@ class Archive:
 
     url: str
     sha256: str | None = None
-    """Of the file. None is not known: that of the first copy is recorded, and later ones are compared."""
+    """Hash of the file. If None, the hash of the first copy is recorded, and later copies are compared."""
 
     @property
     def name(self) -> str:

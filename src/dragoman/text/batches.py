@@ -159,9 +159,8 @@ class Batches:
             max_rows = min(self.caps[0] // source[first], self.caps[1] // target[first])
             rows = np.arange(1, min(max_rows, len(pool) - first) + 1)
             here = slice(first, first + len(rows))
-            fits = (rows * np.maximum.accumulate(source[here]) <= self.caps[0]) & (
-                rows * target[here] <= self.caps[1]
-            )
+            padded = rows * np.maximum.accumulate(source[here]), rows * target[here]
+            fits = (padded[0] <= self.caps[0]) & (padded[1] <= self.caps[1])
             count = len(rows) if fits.all() else int(fits.argmin())
             if PAIRS_MULTIPLE < count < len(pool) - first:
                 count -= count % PAIRS_MULTIPLE

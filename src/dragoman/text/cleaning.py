@@ -1,4 +1,4 @@
-"""Writes a parallel corpus without the pairs that `doctor` warns of, and says why each of the others went.
+"""Writes a parallel corpus without the pairs that `doctor` warns of, and reports why each pair was removed.
 
 The first pass over the files notes for each pair what is wrong with it by itself, its length ratio, and two
 hashes. Duplicates and outliers are then found among these notes. The second pass writes. The memory is about

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -57,7 +57,7 @@ def converted(data: DataSettings, folder: Path, say: Say = silent) -> Iterator[C
     that cannot be read.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    lines = ConvertedData(**{each.name: getattr(data, each.name) for each in fields(data)})
+    lines = ConvertedData(**vars(data))
     try:
         check_files(lines)
         lines = convert(lines, folder, say)

@@ -41,7 +41,7 @@ class CorpusStatistics:
     crlf: int = 0
     """Lines of both files that end with CRLF."""
     weights: dict[str, float] = field(default_factory=dict)
-    """Of several corpora that follow each other in the files: the weight of each by its first line."""
+    """The weight of each corpus, by its first line, if the files hold several corpora in succession."""
     sampled_copies: int = 1
     """Copies of all pairs that follow each other in the corpus, each in other tokens (`sample_copies`)."""
 
@@ -265,9 +265,9 @@ class Corpus:
         return source, target
 
     def pairs_of_epoch(self, seed: int, epoch: int) -> Ids:
-        """The pairs of an epoch: each once, or of several corpora as many as their weights say.
+        """The pairs of an epoch: each pair once; with several corpora, as many as their weights say.
 
-        Of sampled copies an epoch uses one.
+        An epoch uses one of the sampled copies.
         """
         if self.statistics.weights or self.statistics.sampled_copies > 1:
             from dragoman.text.mixing import draw

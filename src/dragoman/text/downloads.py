@@ -20,7 +20,7 @@ DOWNLOAD_ERRORS = (urllib.error.URLError, http.client.HTTPException, OSError)
 
 @contextmanager
 def opened(url: str, say: Say) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The content of an address, to be read, and its length in bytes; None is not known.
+    """Open a URL: yields its content and its length in bytes, which is None if unknown.
 
     Raises one of `DOWNLOAD_ERRORS`.
     """

@@ -19,9 +19,8 @@ from dragoman.text.tmx import read_tmx
 
 MAX_CODES = 20  # that an error lists
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
-NAMED = re.compile(
-    r"(.*[._-])?([a-z]{2})-([a-z]{2})"
-)  # the name of a file, as corpus.en-de, without its endings
+# The name of a file without its endings: corpus.en-de.
+NAMED = re.compile(r"(.*[._-])?([a-z]{2})-([a-z]{2})")
 
 
 def format_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The law by which corpora are mixed: their shares are exact, and depend on the seed and the epoch alone.
+"""How corpora are mixed: their shares are exact, and depend on the seed and the epoch alone.
 
 The pairs of a corpus are used in shuffled passes, one after the other, from epoch to epoch. A pair is used
 again only when every other pair of its corpus has been used as often.

@@ -1,7 +1,7 @@
 """Settings of the text files, the tokenizer and the batches. This module does not import torch."""
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -108,14 +108,15 @@ class DataSettings(CorpusFiles):
     @property
     def languages(self) -> Languages:
         """The languages that are given, or those that the endings of the training files or dataset say."""
-        names = (path.name for path in (self.source, self.target) if path)
-        named = languages_of_name(self.dataset) if self.dataset else Languages(*map(language_of_name, names))
+        paths = (self.source, self.target)
+        sides = [language_of_name(path.name) if path else UNKNOWN_LANGUAGE for path in paths]
+        named = languages_of_name(self.dataset) if self.dataset else Languages(*sides)
         return Languages(self.source_language or named.source, self.target_language or named.target)
 
     @property
     def files(self) -> dict[str, Path]:
         """The paths that are given, by the names of their fields, each joined to `folder`."""
-        paths = {field.name: getattr(self, field.name) for field in fields(self)}
+        paths = dict(vars(self))
         folder = paths.pop("folder") or Path()
         return {name: folder / path for name, path in paths.items() if isinstance(path, Path)}
 
@@ -124,7 +125,7 @@ class DataSettings(CorpusFiles):
         return bool(self.corpus) or any(path.suffix in CONVERTED for path in self.files.values())
 
     def weights(self) -> dict[str, float]:
-        """Of several corpora that follow each other in the text: the weight of each by its first line."""
+        """The weight of each corpus, by its first line, if the files hold several corpora in succession."""
         return {}
 
     def tag(self, line: int) -> str:  # noqa: ARG002  those of several corpora need it

@@ -1,6 +1,6 @@
 """Subword regularisation: the training text is segmented several times, and epochs use the copies in turn.
 
-All copies are written when the text is prepared, so training reads ids as ever, and a resumed run equals an
+All copies are written when the text is prepared, so training reads ids as usual, and a resumed run equals an
 uninterrupted one. A sample depends on the seed, the copy, the side and the number of the line alone.
 """
 
@@ -101,11 +101,7 @@ def sample_copies(
     ]
     numbers = range(settings.sampled_copies)
     copies = [_Copy(shard, settings, seed, number) for number in numbers for shard in shards]
-    if len(shards) == 1:
-        for copy in copies:
-            _write_copy(copy)
-    else:
-        map_in_processes(_write_copy, copies)
+    map_in_processes(_write_copy, copies)
     for path in ordinary:
         path.unlink()
     statistics.sampled_copies = settings.sampled_copies

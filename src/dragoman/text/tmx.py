@@ -1,7 +1,7 @@
 """Translation memories in TMX 1.1 to 1.4b, read a unit at a time in bounded memory.
 
-The file is taken for hostile. Only what it says itself is read: a DTD within it, entities and references to
-other files are refused. Only the usual line that names TMX's own DTD is allowed, and that DTD is not read.
+The file is untrusted input. A DTD within it, entities and references to other files are refused. Only the
+usual line that names TMX's own DTD is allowed, and that DTD is not read.
 """
 
 import re

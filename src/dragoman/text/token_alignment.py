@@ -32,6 +32,7 @@ def parse_links(line: str, pair: Sequence[str], place: str) -> Links:
     Raises `DragomanError`, which begins with `place`, for what is not a link, and for one to a word that the
     pair does not have.
     """
+    counts = [len(sentence.split()) for sentence in pair]
     links = []
     for text in line.split():
         match = LINK.fullmatch(text)
@@ -41,8 +42,8 @@ def parse_links(line: str, pair: Sequence[str], place: str) -> Links:
                 "number of a target word, counted from 0: 0-0 1-2."
             )
         link = int(match[1]), int(match[2])
-        for side, word, sentence in zip(("source", "target"), link, pair, strict=True):
-            if word >= (count := len(sentence.split())):
+        for side, word, count in zip(("source", "target"), link, counts, strict=True):
+            if word >= count:
                 raise DragomanError(
                     f"{place}: the link {text} is to word {word} of the {side}, which has {count}; words are "
                     "counted from 0."
@@ -128,10 +129,7 @@ def write_alignment(
         _Shard(folder, number * shard_lines + 1, shard_lines, paths, places, tokenizers)
         for number, places in enumerate(offsets)
     ]
-    if len(shards) == 1:
-        _write_shard(shards[0])
-    else:
-        map_in_processes(_write_shard, shards)
+    map_in_processes(_write_shard, shards)
 
 
 class AlignedCorpus(Corpus):

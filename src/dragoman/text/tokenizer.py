@@ -36,7 +36,7 @@ class Tokenizer:
     def __init__(self, model: bytes, codes: str | None = None) -> None:
         """Read the bytes of a SentencePiece model; `codes` are subword-nmt's, if that splits the words.
 
-        Raises `DragomanError` if the bytes are not such a model, if its special ids are others, or if
+        Raises `DragomanError` if the bytes are not such a model, if its special ids differ, or if
         subword-nmt is needed and not installed.
         """
         try:
@@ -152,8 +152,9 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids up to the first END. Raises `IndexError` for ids outside the vocabulary."""
         ids = list(ids)
-        kept = ids[: ids.index(END)] if END in ids else ids
-        text: str = self._processor.decode([token for token in kept if token not in (PAD, START)])
+        ids = ids[: ids.index(END)] if END in ids else ids
+        kept = [token for token in ids if token not in (PAD, START)]
+        text: str = self._processor.decode(kept)
         if self.codes is not None:
             text = SEPARATOR.sub("", text)
         return text.removeprefix(" ") if kept[:1] == [UNKNOWN] else text

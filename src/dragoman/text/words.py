@@ -40,7 +40,7 @@ def character_words(line: str, is_segmented: bool) -> list[int]:
     numbers, word, ended = [], -1, True
     for place, character in enumerate(line):
         if character.isspace():
-            ended = not is_segmented or not line[:place].endswith("@@")
+            ended = not is_segmented or not line.endswith("@@", 0, place)
         elif ended:
             word, ended = word + 1, False
         numbers.append(word + (character.isspace() and ended))

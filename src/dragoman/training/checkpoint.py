@@ -181,9 +181,8 @@ def intact(paths: Iterable[Path], say: Say, consequence: str) -> Iterator[Path]:
 
 def refuse_lost_checkpoints(folder: Path) -> None:
     """Raise `DragomanError` if the log shows that checkpoints were written."""
-    validated = [
-        event["step"] for event in read_events(folder / "log.jsonl") if event["event"] == "validation"
-    ]
+    events = read_events(folder / "log.jsonl")
+    validated = [event["step"] for event in events if event["event"] == "validation"]
     if len(validated) > 1:  # the first validation is logged a moment before the first checkpoint
         raise DragomanError(
             f"{folder} was trained for {validated[-1]:,} updates, and its checkpoints are missing. Restore "

@@ -16,9 +16,9 @@ from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 
 Scores = dict[str, float]
-"""Of a validation: `loss` and `nll` in nats per token, `perplexity`, `bleu`."""
+"""Scores of a validation: `loss` and `nll` in nats per token, `perplexity`, `bleu`."""
 Samples = list[dict[str, str]]
-"""Of a validation: `source`, `reference` and `translation` of some pairs."""
+"""Samples of a validation: `source`, `reference` and `translation` of some pairs."""
 Validate = Callable[[Model, str], tuple[Scores, Samples]]
 
 
@@ -28,14 +28,14 @@ class TrainingContext:
 
     model: Model
     d_model: int
-    """For the learning rate."""
+    """Width in the formula of the learning rate."""
     batches: Batches
     settings: TrainingSettings
     schedule: Schedule
     folder: Path
     """Gets log.jsonl and checkpoints/. Training resumes from the checkpoints that it has."""
     validate: Validate
-    """Called with a model and what it is, for the message: `at update 100`."""
+    """Called with a model and a phrase for its message, such as `at update 100`."""
     keep_best: Callable[[Model], None]
     """Called when a validation is better than all before it."""
     say: Say

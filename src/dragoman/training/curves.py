@@ -93,7 +93,7 @@ def training_of(run: Path) -> Training | None:
     if peak := table.get("adaptation", {}).get("peak_rate"):
         scale *= peak / learning_rate(warmup, model.d_model, warmup)
     rates = [
-        (step, round(scale * learning_rate(step, model.d_model, warmup), 9))
+        (step, float(f"{scale * learning_rate(step, model.d_model, warmup):.7g}"))
         for curve in found
         if curve.chart == "learning rate"
         for step, _ in curve.points

@@ -25,6 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.model.interface import Model
+from dragoman.model.variants import BatchNorm
 from dragoman.system.errors import DragomanError
 from dragoman.training.interrupt import STOP_SIGNALS, StopRequest
 from dragoman.training.world import World, is_sharded
@@ -32,7 +33,7 @@ from dragoman.training.world import World, is_sharded
 PREPARATION_TIMEOUT = timedelta(days=2)  # of the processes that wait while the main one prepares the corpus
 SECONDS_BETWEEN_QUERIES = 2.0  # about, between two exchanges of processes about signals
 GROUPS = count()
-"""Numbers of the groups of this process: every process of a group has joined as many before it."""
+"""Numbers the process groups of this process. All processes count alike, so a number is a common key."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class ProcessGroup(World):
     def all_equal(self, number: int) -> bool:
         own = torch.tensor(float(number), dtype=torch.float64, device=self.device)
         total, squares = self.all_reduce(torch.stack([own, own**2])).tolist()
-        return bool(squares * self.size == total**2)  # every process finds the same
+        return bool(squares * self.size == total**2)  # in Cauchy-Schwarz, equality means that all are equal
 
     def main_first(self, work: Callable[[], None]) -> None:
         assert self.store is not None
@@ -84,7 +85,15 @@ class ProcessGroup(World):
     # ---- gradients and weights
 
     def data_parallel(self, objective: nn.Module, model: Model, shards: bool) -> nn.Module:
-        """Each process has all weights (DDP), or a part of every weight and gathers layers (FSDP2)."""
+        """Each process has all weights (DDP), or a part of every weight and gathers layers (FSDP2).
+
+        Raises `DragomanError` for a model with batch normalisation.
+        """
+        if any(isinstance(module, BatchNorm) for module in model.modules()):
+            raise DragomanError(
+                "Batch normalisation keeps the running averages of one process, and several processes were "
+                "given. Train in one process, or choose another norm."
+            )
         if shards:
             from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 

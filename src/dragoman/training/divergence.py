@@ -96,9 +96,9 @@ def first_non_finite_layer(objective: nn.Module, batch: Batch) -> str | None:
         return f"the output of {non_finite[0]}"
     if not loss.isfinite():
         return "the loss"
-    names, weights = zip(*objective.named_parameters(), strict=True)
+    trained = {name: weight for name, weight in objective.named_parameters() if weight.requires_grad}
     # `backward` would synchronise processes.
-    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-    named = zip(names, gradients, strict=True)
+    gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+    named = zip(trained, gradients, strict=True)
     bad = [name for name, gradient in named if gradient is not None and not gradient.isfinite().all()]
     return f"the gradient of {bad[-1]}" if bad else None

@@ -69,20 +69,16 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
         with suppress(ValueError):
             event = json.loads(line)
-            if (
-                line.endswith(b"\n")
-                and isinstance(event, dict)
-                and "event" in event
-                and isinstance(event.get("step"), int)
-            ):
+            complete = line.endswith(b"\n") and isinstance(event, dict) and "event" in event
+            if complete and isinstance(event.get("step"), int):
                 events.append(event)
     return events
 
 
 def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with six decimals, in tables within them too."""
+    """The values with seven significant digits, in tables within them too."""
     pairs = ((key, rounded(value) if isinstance(value, Mapping) else value) for key, value in values.items())
-    return {key: round(value, 6) if isinstance(value, float) else value for key, value in pairs}
+    return {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in pairs}
 
 
 class UpdateMetrics:
@@ -131,13 +127,13 @@ class UpdateMetrics:
         values = torch.stack([values for _, _, values, _ in updates])
         norms = values[:, 2].tolist()
         sums = self.world.all_reduce(values[:, :2].contiguous()).cpu()
+        seconds = time.monotonic() - self._last_line
         finite = [number for number, norm in enumerate(norms) if math.isfinite(norm)]
         for number, norm in enumerate(norms):
             self.consecutive_non_finite = 0 if number in finite else self.consecutive_non_finite + 1
             if number not in finite:
                 self._report_non_finite(*updates[number][:2], float(sums[number, 0]), norm)
-        seconds = time.monotonic() - self._last_line
-        self._last_line += seconds
+        self.restart_clock()  # a search for what is not finite takes time, too
         if not finite:
             return
         step, update, _, rate = updates[finite[-1]]

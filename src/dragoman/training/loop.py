@@ -50,7 +50,7 @@ def train_from(
     optimizer: torch.optim.Adam,
     full_model: Callable[[], Model],
 ) -> TrainingState:
-    """`train` from a state on, up to the first divergence.
+    """Train from `state` until the run is finished, a signal arrives or the run diverges.
 
     `full_model` returns the model with all its weights in this process, not compiled. All processes call it.
     """
@@ -76,13 +76,8 @@ def train_from(
             if should_log:
                 metrics.flush(layer_norms)
             optimizer.zero_grad()
-            state = replace(
-                state,
-                step=step,
-                epoch=update.epoch,
-                batches_done=update.batches_done,
-                seconds=metrics.seconds,
-            )
+            epoch, done = update.epoch, update.batches_done
+            state = replace(state, step=step, epoch=epoch, batches_done=done, seconds=metrics.seconds)
             advance(update.tokens)
             should_save = step % schedule.checkpoint_every == 0
             if step % schedule.validate_every == 0 or step == schedule.updates:
@@ -168,15 +163,12 @@ def prefetch(updates: Iterator[Update], device: torch.device) -> Generator[Updat
 
     def load() -> Update:
         update = next(updates)
-        return (
-            update
-            if device.type == "cpu"
-            else replace(update, batches=[batch.pin_memory() for batch in update.batches])
-        )
+        if device.type == "cpu":
+            return update
+        return replace(update, batches=[batch.pin_memory() for batch in update.batches])
 
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(load)
         while True:
-            update = future.result()
-            future = thread.submit(load)
+            update, future = future.result(), thread.submit(load)
             yield update

@@ -13,7 +13,8 @@ from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.processors import control_groups, read_system_file
 from dragoman.text.batches import Batch
 
-# `current` includes caches.
+# Files of a control group, each with the pattern of its number. `current` includes the page cache, of which
+# `inactive_file` can be freed.
 CONTROL_GROUP = {
     "max": r"^(\d+)$",
     "current": r"^(\d+)$",
@@ -24,7 +25,7 @@ CONTROL_GROUP = {
 def fitting_tokens(
     forward: Callable[[int], object], longest: int, most: int, device: torch.device, reserved: int = 0
 ) -> int:
-    """How many tokens can be computed at once in the free memory but for `reserved` bytes; `most` at most.
+    """The most tokens, up to `most`, whose computation fits into the free memory less `reserved` bytes.
 
     `forward(n)` computes n pairs of `longest` tokens and returns what holds their graph. The memory that the
     graph keeps for the backward pass grows with n. As much again is left for temporary tensors and
@@ -72,7 +73,7 @@ def available_memory(root: Path) -> Iterator[int]:
 
 
 def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> list[Batch]:
-    """Every batch cut in two, with a warning, after `error` has said that memory is short.
+    """Cut every batch in two and warn, if `error` is a lack of memory.
 
     Raises any other error, and `DragomanError` if the process must not repeat its batches or if all have one
     pair.

@@ -19,7 +19,7 @@ from dragoman.training.world import World, unsharded
 class Objective(nn.Module):
     """Label-smoothed loss and negative log-likelihood of a batch (section 5.4).
 
-    DDP and FSDP wrap this module. Both in nats, summed over the batch's target tokens without padding.
+    Both are in nats, summed over the batch's target tokens without padding. DDP and FSDP wrap this module.
     """
 
     def __init__(self, model: Model, label_smoothing: float, bfloat16: bool, native: bool = False) -> None:
@@ -116,10 +116,10 @@ def step_optimizer(optimizer: torch.optim.Adam, model: nn.Module, rate: float, c
 
     A NaN or infinite gradient changes nothing: the device decides that without asking the host.
     """
-    trained = [weight for weight in model.parameters() if weight.grad is not None]
-    norm = unsharded(nn.utils.get_total_norm([weight.grad for weight in trained if weight.grad is not None]))
+    gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    norm = unsharded(nn.utils.get_total_norm(gradients))
     if clip_norm:
-        nn.utils.clip_grads_with_norm_(trained, clip_norm, norm)
+        nn.utils.clip_grads_with_norm_(model.parameters(), clip_norm, norm)
     for group in optimizer.param_groups:
         group["lr"] = rate
     # The fused kernel skips the step if this is 1.

@@ -1,8 +1,8 @@
 """Back-translation: text in the target language becomes pairs, whose sources a reverse model has translated.
 
 Sennrich et al. (2016) add such pairs to the parallel ones. Edunov et al. (2018) compare how the sources are
-made: sampling, or a beam with noise, gives better models than beam search alone, except with few parallel
-pairs (80,000 there), where beam search does. Caswell et al. (2019) mark such sources by a tag instead, which
+made: sampling, or a beam with noise, gives better models than plain beam search; with few parallel pairs
+(80,000 there) plain beam search is better. Caswell et al. (2019) mark such sources by a tag instead, which
 does as well as noise.
 """
 

@@ -214,6 +214,5 @@ def save_model(
 
     `longest_trained` is the number of tokens, END included, of the longest source of training.
     """
-    StoredModel(numpy_weights(model), settings, tokenizers, longest_trained, languages or Languages()).save(
-        folder
-    )
+    languages = languages or Languages()
+    StoredModel(numpy_weights(model), settings, tokenizers, longest_trained, languages).save(folder)

@@ -27,7 +27,10 @@ class NativeBackend:
 
     @classmethod
     def load(cls, stored: StoredModel, engine: EngineSettings) -> "NativeBackend | None":
-        """None if there is no C++ compiler. Raises `DragomanError` for a shortlist of other vocabularies."""
+        """Make the backend; None if there is no C++ compiler.
+
+        Raises `DragomanError` for a shortlist of other vocabularies.
+        """
         sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
         shortlist = None if engine.shortlist is None else Shortlist.load(engine.shortlist, sizes)
         workers = engine.workers or usable_cores()

@@ -16,7 +16,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Constraints, Hypothesis
+from dragoman.search.hypothesis import Constraints, NBest
 from dragoman.search.sampling import sample
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -24,8 +24,6 @@ from dragoman.system.futures import interruption
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.token_ids import batch_by_length, explain_out_of_memory
-
-Best = list[list[Hypothesis]]  # the n best of each sentence of a batch
 
 
 class TorchBackend:
@@ -68,13 +66,13 @@ class TorchBackend:
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
-    ) -> list[list[Hypothesis]]:
+    ) -> NBest:
         """The `n_best` best hypotheses of each source. A source ends with END; END alone has none.
 
         Raises `DragomanError` for a model whose probabilities are not finite, and if memory does not suffice.
         """
 
-        def search_batch(batch: list[int]) -> Best:
+        def search_batch(batch: list[int]) -> NBest:
             with explain_out_of_memory(len(batch)):
                 source = pad([sources[number] for number in batch]).to(self.device)
                 return self.search_padded(source, settings, constraints)
@@ -88,7 +86,7 @@ class TorchBackend:
         if workers > 1:  # two batches a thread balance the load
             max_tokens = min(max_tokens, sum(lengths.values()) // (2 * workers))
         batches = batch_by_length(lengths, max_tokens)
-        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+        hypotheses: NBest = [[] for _ in sources]
         for batch, best in zip(batches, in_threads(search_batch, batches, workers), strict=True):
             for number, n_best in zip(batch, best, strict=True):
                 hypotheses[number] = n_best
@@ -96,7 +94,7 @@ class TorchBackend:
 
     def search_padded(
         self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
-    ) -> list[list[Hypothesis]]:
+    ) -> NBest:
         """One batch, by the search that the settings ask for."""
         if settings.temperature:
             return sample(self.model, source, settings, constraints)
@@ -121,7 +119,9 @@ def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model
     return model
 
 
-def in_threads(search: Callable[[list[int]], Best], batches: list[list[int]], workers: int) -> Iterator[Best]:
+def in_threads(
+    search: Callable[[list[int]], NBest], batches: list[list[int]], workers: int
+) -> Iterator[NBest]:
     """What the search finds for each batch, in order.
 
     Several batches at once in a thread each are faster than one batch in several threads. PyTorch releases

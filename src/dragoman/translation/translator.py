@@ -16,7 +16,7 @@ from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings, check_device
-from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, NBest
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
@@ -89,7 +89,7 @@ class Backend(Protocol):
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
-    ) -> list[list[Hypothesis]]:
+    ) -> NBest:
         """The `n_best` best hypotheses of each source, which ends with END; none for END alone."""
 
 
@@ -121,7 +121,8 @@ class Translator:
     @classmethod
     def load(
         cls,
-        *runs: str | Path,
+        run: str | Path,
+        *others: str | Path,
         device: str | None = None,
         precision: Precision = "float32",
         workers: int | None = None,
@@ -140,7 +141,7 @@ class Translator:
         """
         shortlist = None if shortlist is None else Path(shortlist)
         engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs)
-        return cls.of([StoredModel.load(Path(run)) for run in runs], engine, device)
+        return cls.of([StoredModel.load(Path(each)) for each in (run, *others)], engine, device)
 
     @classmethod
     def of(cls, stored: Sequence[StoredModel], engine: EngineSettings, device: str | None) -> "Translator":
@@ -162,10 +163,8 @@ class Translator:
             open_torch,
             (lambda: NativeBackend.load(stored[0], engine)) if in_cpp else lambda: None,
             engine,
-            min((each.longest_trained for each in stored if each.longest_trained is not None), default=None),
-            min(
-                (each.settings.longest for each in stored if each.settings.longest is not None), default=None
-            ),
+            min(filter(None, (each.longest_trained for each in stored)), default=None),
+            min(filter(None, (each.settings.longest for each in stored)), default=None),
             stored[0].languages,
         )
         if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
@@ -242,7 +241,7 @@ class Translator:
         extra = extra_bytes(self.tokenizers.source.is_bytes, asked.extra_tokens, self.longest_trained)
         return replace(asked, max_extra_tokens=extra)
 
-    def search(self, prepared: PreparedSentences) -> list[list[Hypothesis]]:
+    def search(self, prepared: PreparedSentences) -> NBest:
         """The `n_best` best hypotheses of each source; none for END alone. Raises as `n_best`."""
         backend = self.backend(prepared.settings, len(prepared.sources))
         return backend.search(prepared.sources, prepared.settings, prepared.constraints)
@@ -254,7 +253,7 @@ class Translator:
         **options: Unpack[SearchOptions],
     ) -> list[str]:
         """The best translation of each sentence; "" for a blank one. Raises as `n_best`."""
-        return [best[0].text for best in self.n_best(sentences, self.search_settings(settings, options))]
+        return [best[0].text for best in self.n_best(sentences, settings, **options)]
 
     def n_best(
         self,
@@ -306,25 +305,18 @@ class Translator:
         """One thread, which computes with PyTorch for the callers of `submit`."""
         return ThreadPoolExecutor(1, "dragoman-torch")
 
-    def assemble(
-        self, prepared: PreparedSentences, hypotheses: list[list[Hypothesis]]
-    ) -> list[list[Translation]]:
+    def assemble(self, prepared: PreparedSentences, hypotheses: NBest) -> list[list[Translation]]:
         """The translations of prepared sentences, from the hypotheses of all their parts."""
         translations = []
         ends = accumulate(map(len, prepared.parts), initial=0)
-        for sentence, own, (first, last) in zip(
-            prepared.without_tags, prepared.parts, pairwise(ends), strict=True
-        ):
-            if len(own) > 1:
-                texts = [
-                    self._to_translations("", [], part, found, prepared.settings)[0]
-                    for part, found in zip(own, hypotheses[first:last], strict=True)
-                ]
-                translations.append([join_translations(texts)])
-            else:
-                translations.append(
-                    self._to_translations(*sentence, own[0], hypotheses[first], prepared.settings)
-                )
+        rows = zip(prepared.without_tags, prepared.parts, pairwise(ends), strict=True)
+        for sentence, parts, (first, last) in rows:
+            found = [
+                self._to_translations(*sentence, part, n_best, prepared.settings)
+                for part, n_best in zip(parts, hypotheses[first:last], strict=True)
+            ]
+            one = len(parts) == 1
+            translations.append(found[0] if one else [join_translations([best for best, *_ in found])])
         return translations
 
     def _to_translations(

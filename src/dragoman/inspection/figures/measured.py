@@ -42,7 +42,7 @@ def watched_search(
     translator: Translator, sentence: str, settings: SearchSettings, modules: Mapping[str, nn.Module]
 ) -> tuple[Search, Inspection, Calls]:
     """Translate, and record the calls of these modules. Raises as `inspect`."""
-    refuse_more_than_a_search(settings, "A figure is of one search")
+    refuse_more_than_a_search(settings, "A figure needs a single search")
     source, constraints = source_and_constraints(translator, sentence, settings)
     with watched_calls(modules) as calls:
         search = recorded_search(translator, source, settings, constraints)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dragoman.evaluation.metrics import chrf
+from dragoman.evaluation.measures import chrf
 from dragoman.pipeline.reproduce.cells import Cell
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, read_json
