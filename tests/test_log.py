@@ -33,7 +33,7 @@ def test_every_line_is_an_event_at_a_step(tmp_path):
     log.write("validation", 1, {"loss": 1 / 3})
     assert read(tmp_path) == [
         {"event": "train", "step": 1, **LINE},
-        {"event": "validation", "step": 1, "loss": 0.333333},
+        {"event": "validation", "step": 1, "loss": 0.3333333},
     ]
 
 

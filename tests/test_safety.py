@@ -786,7 +786,7 @@ def test_the_first_non_finite_layer_is_named(tmp_path):
         first_non_finite_layer(objective, batch)
         == "the gradient of model.decoder.0.feed_forward.outer.weight"
     )
-    model.encoder[0].self_attention.out.weight.requires_grad_(False)  # as `--freeze` and LoRA do
+    model.encoder[0].feed_forward.outer.weight.requires_grad_(False)  # as `--freeze` and LoRA do
     assert (
         first_non_finite_layer(objective, batch)
         == "the gradient of model.decoder.0.feed_forward.outer.weight"

@@ -236,7 +236,7 @@ def test_what_cut_is_the_last_that_the_beam_kept(translator, settings):
     [
         ({"split": 5}, "An inspection needs a single search, which split excludes; leave it out"),
         ({"keep_tags": True}, "An inspection needs a single search, which keep_tags excludes"),
-        ({"coverage_penalty": 0.1}, "An inspection needs a single search, and coverage_penalty"),
+        ({"coverage_penalty": 0.1}, "An inspection needs a single search, which coverage_penalty excludes"),
     ],
 )
 def test_more_than_one_search_is_refused(translator, options, message):
