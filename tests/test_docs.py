@@ -14,11 +14,18 @@ import pytest
 
 import dragoman
 from dragoman.cli import main as cli
-from dragoman.cli.parsing import Command
+from dragoman.cli import translate
+from dragoman.cli.parsing import Command, settings_from
+from dragoman.cli.train import recipe_of
+from dragoman.model.settings import ModelSettings
+from dragoman.pipeline.adapt import refuse_contradictions
 from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST
+from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import ABOUT, SETTINGS, WEIGHTS
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MOST_SECONDS
@@ -50,7 +57,9 @@ PAGES = sorted(
 )
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
-PLACEHOLDERS = {"N": "1", "X": "0.5"}
+PLACEHOLDERS = {"X": "0.99", "TEXT": "en"}
+NUMBERS = {"train": "8"}
+"""What stands for N in the options of a verb; 4 for the others."""
 
 
 def blocks(path: Path, *languages: str) -> list[str]:
@@ -163,12 +172,45 @@ def test_options_beside_those_of_other_toolkits_are_ours(path):
     sides = right_hand_sides(path)
     assert len(sides) > 25
     for side in sides:
-        verb, *words = [PLACEHOLDERS.get(word, word) for word in side.split()]
-        command = cli.command(verb)
-        needed = [name for name in command.positional if is_required(command, name)]
-        given = ["x" for _ in needed] + words
-        given += [text for flag in required_flags(command) if flag not in words for text in (flag, "x")]
-        command.parse(given)
+        check_options(side)
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ("train --freeze encoder", "initial_model is missing"),
+        ("train --source-tokens bpe --sampling-alpha X", "sampling_alpha is for unigram tokens"),
+        ("train --architecture lstm --heads N", "has no heads"),
+        ("translate --top-k N", "need a temperature above 0"),
+        ("translate --n-best N", "needs --json"),
+        ("evaluate --length-penalty X --length-power X", "takes the place of length_penalty"),
+    ],
+)
+def test_options_that_are_refused_after_parsing_are_found(side, message):
+    with pytest.raises(DragomanError, match=message):
+        check_options(side)
+
+
+def check_options(side: str) -> None:
+    """Raise `DragomanError` for a verb and options that the program refuses before it reads a file."""
+    verb, *words = side.split()
+    placeholders = PLACEHOLDERS | {"N": NUMBERS.get(verb, "4")}
+    command = cli.command(verb)
+    given = ["x" for name in command.positional if is_required(command, name)]
+    given += [placeholders.get(word, word) for word in words]
+    given += [text for flag in required_flags(command) if flag not in words for text in (flag, "x")]
+    values = command.parse(given)
+    if verb == "train" and values.keys() & {each.name for each in fields(AdaptationSettings)}:
+        refuse_contradictions(settings_from(Recipe, values))  # there is no initial model to read
+    elif verb == "train":
+        needed = {"source": Path("a.en"), "target": Path("a.de"), "out": Path("a"), "preset": "base"}
+        recipe_of(needed | values)
+    else:
+        asked = settings_from(command.settings, values)
+        if verb in ("translate", "evaluate"):
+            asked.search.refuse_contradictions(values)
+        if verb == "translate":
+            translate.refuse_contradictions(asked)
 
 
 def is_required(command: Command, name: str) -> bool:
@@ -184,6 +226,36 @@ def required_flags(command: Command) -> list[str]:
         for action in command.parser()._actions
         if action.required and action.option_strings
     ]
+
+
+def test_defaults_beside_those_of_other_toolkits_are_ours():
+    from torch import nn
+
+    from dragoman.pipeline.autoconfigure import PAPER_UPDATES
+    from dragoman.training.objective import make_optimizer
+
+    text = (DOCS / "how-to" / "move.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", text, re.MULTILINE))
+    model, training, search = ModelSettings(), TrainingSettings(), SearchSettings()
+    minutes = training.minutes
+    shown = {
+        "label smoothing": f"{training.label_smoothing:g}",
+        "activation": model.activation,
+        "embeddings that share one matrix": model.tied,
+        "dropout on attention weights": f"{model.attention_dropout:g}",
+        "layer normalisation": model.norm,
+        "Adam's β₂ (here it cannot be changed)": f"{make_optimizer(nn.Linear(1, 1)).defaults['betas'][1]:g}",
+        "largest gradient norm": f"{training.clip_norm or 'no limit'}",
+        "training ends after": f"as many updates as fit into {minutes:g} minutes on a CPU, {4 * minutes:g} "
+        f"on a GPU, at most {PAPER_UPDATES:,}",
+        "early stopping, in validations": f"{training.patience}",
+        "the best checkpoint is chosen by": training.best_by.upper(),
+        "seed": f"{training.seed}",
+        "beam size": f"{search.beam_size}",
+        "divisor of the log-probability": f"((5 + L) / 6)^{search.length_penalty:g}",
+        "longest translation": f"S + {search.extra_tokens}",
+    }
+    assert {row: rows[row] for row in shown} == shown
 
 
 # ---- pages
