@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.evaluation.bracketing import Bracketing, bracketing_by_length, compare_trees
+from dragoman.evaluation.bracketing import PUNCTUATION, Bracketing, bracketing_by_length, compare_trees
 from dragoman.evaluation.linearise import linearise, restore
 from dragoman.evaluation.trees import Constituent, read_tree, simplify
 from dragoman.system.errors import DragomanError
@@ -47,6 +47,14 @@ def test_prt_counts_as_advp_and_traces_as_nothing():
     gold = read_tree("(S (NP (-NONE- *)) (VP (VB Give) (PRT (RP up)) (, ,) (NP=1 (-NONE- 0) (NN hope))))")
     tree = read_tree("(S (VP (VB Give) (ADVP (RP up)) (, ,) (NP (NN hope))))")
     assert compare_trees(simplify(tree), simplify(gold)) == Bracketing(1, 1, 4, 4, 4)
+
+
+def test_evalb_counts_no_punctuation_and_no_top_wherever_they_stand():
+    gold = simplify(read_tree("(TOP (S (NP (NN a)) (. (VP (VB b)))))"))
+    assert compare_trees(gold, simplify(read_tree("(TOP (S (NP (NN a)) (VP (VB b))))"))).f1 == 100
+    assert compare_trees(simplify(read_tree("(TOP (TOP (S (NP (NN a)) (VP (VB b)))))")), gold).f1 == 100
+    dots = simplify(read_tree("(TOP (X (. .) (: ;)))"))
+    assert compare_trees(dots, dots) == Bracketing(), "EVALB skips a sentence of punctuation alone"
 
 
 # ---- a second scorer, which knows a tree as nested lists and a constituent as the set of its words
@@ -119,7 +127,7 @@ def test_a_second_scorer_counts_the_same(gold, symbols, dropped):
 @given(trees())
 def test_a_tree_agrees_with_itself(tree):
     counts = compare_trees(tree, tree)
-    assert counts.complete == 1
+    assert counts.complete == counts.sentences
     assert counts.matched == counts.found == counts.gold <= len(tree.constituents)
     if counts.gold:
         assert counts.f1 == counts.recall == counts.precision == 100
@@ -140,7 +148,7 @@ def test_all_is_the_sum_of_the_lengths(gold):
     counts = bracketing_by_length(gold, gold)
     total = counts.pop("all")
     assert sum(counts.values(), Bracketing()) == total
-    assert total.sentences == len(gold)
+    assert total.sentences == sum(any(leaf.tag not in PUNCTUATION for leaf in tree.leaves) for tree in gold)
 
 
 def test_sentences_are_counted_at_their_length():
@@ -188,14 +196,16 @@ def test_a_treebank_becomes_text_files_and_its_symbols_score_100(treebank, monke
     assert (status, "the words of 3 trees" in err) == (0, True)
     assert words.read_text().splitlines() == ["The cat sits on a mat .", "It works", "Abstract"]
     assert symbols.read_text().splitlines()[1:] == ["(S (NP PRP )NP (VP VBZ )VP )S", "(NP NN )NP"]
-    again = treebank.with_name("again")
-    status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank, "-o", again)
+    again, gold = treebank.with_name("again"), treebank.with_name("gold")
+    outputs = ("-o", again, "--gold-output", gold)
+    status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank, *outputs)
     assert status == 0
     assert out.startswith("F1 = 100.00")
     assert "0 of 3 lines were ill-formed and repaired." in out
     assert [read_tree(line) for line in again.read_text().splitlines()] == [
         simplify(read_tree(line)) for line in treebank.read_text().splitlines()
     ]
+    assert gold.read_text() == again.read_text(), "with the outermost bracket that EVALB expects"
     status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", again, treebank, "--bracketed")
     assert (status, out.startswith("F1 = 100.00"), "ill-formed" in out) == (0, True, False)
 
@@ -243,6 +253,12 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
             "Line 2: The trees have different words: word 1 is 'The', and 'It'",
         ),
         ("", [], "symbols is empty; it has to hold one sentence per line."),
+        (f"{GOLD}\n" * 3, [], "symbols has trees in brackets, and a parser's symbols were expected; add"),
+        (
+            "(NP NN )NP\n",
+            ["-o", "x", "--gold-output", "./x"],
+            "--output and --gold-output are both x; give two files.",
+        ),
     ],
 )
 def test_files_that_do_not_match_are_refused(treebank, monkeypatch, capsysbinary, text, options, message):
@@ -261,6 +277,8 @@ def test_linearise_refuses_bad_files(treebank, monkeypatch, capsysbinary):
 
     words, symbols = treebank.with_name("words"), treebank.with_name("symbols")
     assert f"--source and --target are both {words}; give two files." in refusal(treebank, words, words)
+    (other := treebank.with_name("other")).symlink_to(words)
+    assert f"--source and --target are both {words}; give two files." in refusal(treebank, words, other)
     assert "is what this command reads; give another file." in refusal(treebank, treebank, words)
     assert "is what this command reads; give another file." in refusal(treebank, words, treebank)
     treebank.write_text(f"{GOLD}\nIt works.\n")

@@ -261,7 +261,7 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatc
         stdin=b"amber\n",
     )
     assert status == 2
-    assert "alternatives is -1; it must be at least 0" in err
+    assert "--alternatives is -1; it must be between 0 and 100" in err
     status, _, err = call(
         monkeypatch, capsysbinary, "translate", folder / "run", *asked, "--trace", stdin=b"amber\n"
     )
@@ -285,7 +285,7 @@ def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder)
     for more, message in (
         (["--json"], "leave --json, --trace, --alternatives, --n-best and --output out"),
         (["--trace"], "leave --json, --trace, --alternatives, --n-best and --output out"),
-        (["--temperature", 1], "A stream is of one beam"),
+        (["--temperature", 1], "A stream needs a single beam search"),
     ):
         status, _, err = call(
             monkeypatch, capsysbinary, "translate", folder / "run", "--stream", *more, stdin=lines

@@ -132,6 +132,12 @@ def test_marks_of_lists_are_kept():
     )
 
 
+def test_a_byte_order_mark_hides_no_mark_of_a_list():
+    document = plain_text("\ufeff# One\n\ufeff- [x] Two", "en")
+    assert document.sentences == ("One", "Two")
+    assert document.join(["a", "b"]) == "\ufeff# a\n\ufeff- [x] b"
+
+
 def test_text_is_not_cut_without_split():
     assert plain_text("One. Two.\nThree. Four.", "en", split=False).sentences == ("One. Two.", "Three. Four.")
 

@@ -92,7 +92,7 @@ def test_json_has_the_scores_that_are_printed_and_where_they_come_from(monkeypat
     assert found["passport"]["data"] == {
         str(folder / f"{name}.{side}"): hashlib.sha256((folder / f"{name}.{side}").read_bytes()).hexdigest()
         for name in SETS
-        for side in ("source", "target")
+        for side in ("source", "target", "other")
     }
     manifest = (folder / "model" / "manifest.json").read_bytes()
     assert found["models"] == {str(folder): hashlib.sha256(manifest).hexdigest()}
@@ -106,6 +106,12 @@ def test_json_of_one_set_without_a_baseline_is_json_alone(monkeypatch, capsysbin
     assert status == 0
     (test,) = json.loads(out)["test_sets"]
     assert test.keys() == {"name", "lines", "scores"}
+    more = ("--json", "--hypotheses", "/dev/full", "--baseline", folder / "one.other")
+    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *files, *more)
+    assert (status != 0, "No space left" in err) == (True, True)
+    lost = json.loads(out)
+    assert lost["test_sets"][0]["scores"] == test["scores"], "a full disk loses no score"
+    assert str(folder / "one.other") in lost["passport"]["data"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +124,8 @@ def test_json_of_one_set_without_a_baseline_is_json_alone(monkeypatch, capsysbin
             [*TWO, "--hypotheses", "x"],
             "--hypotheses names 1 different files for 2 test sets; give one for each.",
         ),
-        ([*TWO, "--hypotheses", "x", "x"], "--hypotheses names 1 different files for 2 test sets"),
+        ([*TWO, "--hypotheses", "x", "./x"], "--hypotheses names 1 different files for 2 test sets"),
+        ([*TWO, "--hypotheses", "x", "model/x"], "model/x is in the folder of a model, whose files must not"),
         (
             [*TWO, "--baseline", "one.other"],
             "--baseline names 1 files for 2 test sets; give a run, or a file for each.",

@@ -197,6 +197,7 @@ def test_a_document_may_be_split(monkeypatch, capsysbinary, folder, tmp_path):
     [
         (["--json"], "--document writes one translation of a whole document"),
         (["--output", "{path}"], "is what this command reads; give another file"),
+        (["--output", "nowhere/out"], "--output nowhere/out cannot be written: there is no such folder."),
     ],
 )
 def test_what_does_not_go_with_a_document_is_refused(
@@ -210,7 +211,13 @@ def test_what_does_not_go_with_a_document_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "cannot be read"), (b"\xff", "is not UTF-8 (byte 1)")]
+    ("content", "message"),
+    [
+        (None, "cannot be read"),
+        (b"\xff", "is not UTF-8 (byte 1)"),
+        (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and translations are written in"),
+        (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),
+    ],
 )
 def test_a_document_that_cannot_be_read_gets_a_sentence(
     monkeypatch,

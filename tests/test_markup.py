@@ -178,6 +178,7 @@ def test_the_structure_of_xml_says_what_is_inline():
     [
         "<code>secret</code>", "<pre>secret <b>secret</b></pre>", "<script>'secret' < 3 </b></script>",
         "<STYLE>secret</STYLE>", "<!-- secret -->", "<![CDATA[secret]]>", "<?secret?>", "<!DOCTYPE secret>",
+        """<!DOCTYPE r [<!ENTITY a "x]y"><!-- ] --><?x ]?><!ENTITY b '<p>secret</p>'>]>""",
         '<span translate="no">secret <span>secret</span> secret</span>',
         "<b class='x notranslate y'>secret</b>", "<img alt=secret translate=no>", "<kbd>secret</kbd>",
         "<svg><text>secret</text></svg>", "&secret;", "https://secret.org/", "{secret}", "@secret",

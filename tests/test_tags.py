@@ -32,6 +32,8 @@ def straight(text):
         ("no tags: 3 < 4 > 2", "no tags: 3 < 4 > 2"),
         ("one<br/>two", "one two"),
         ("<a href='x y'>a</a> <i>b</i>", "a b"),
+        ("<a href=\"x>y\">a</a> <i title='>'>b</i>", "a b"),
+        ("<i title=don't>a</i> it's <b>b</b>", "a it's b"),
     ],
 )
 def test_a_sentence_that_is_its_own_translation_keeps_its_tags(sentence, plain):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.score import blocks_of_pairs
+from dragoman.text.mixture import refuse_both_sides
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
@@ -36,6 +37,8 @@ class Align:
 def align(given: Given) -> None:
     """Write word alignments."""
     asked = settings_from(Align, given)
+    for path in (asked.source, asked.target):
+        refuse_both_sides(path)
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run)

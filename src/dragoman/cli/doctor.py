@@ -54,7 +54,7 @@ def doctor(given: Given) -> None:
     data = data if data.corpus else resolve_paths(data)
     if is_found:
         corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
-        say(f"To write a corpus without such pairs: dragoman clean {corpus} --out DIR")
+        say(f"To write a corpus without such pairs: dragoman clean {corpus}{held_out_words(data)} --out DIR")
         sys.exit(1)
     corpus = shlex.quote(str(files[0])) if data.corpus else corpus_words(data)
     say(f"Train with: dragoman train {corpus} --out runs/NAME")
@@ -66,6 +66,13 @@ def corpus_words(data: DataSettings) -> str:
     for side, code in (("source", data.source_language), ("target", data.target_language)):
         words += [f"--{side}-language", code] if code else []
     return shlex.join(words)
+
+
+def held_out_words(data: DataSettings) -> str:
+    """The arguments of `clean` that name the validation and test files, for pairs that they share."""
+    names = ("valid_source", "valid_target", "test_source", "test_target")
+    words = [(f"--{name.replace('_', '-')}", str(data.files[name])) for name in names if name in data.files]
+    return "".join(f" {shlex.join(pair)}" for pair in words)
 
 
 def print_findings(data: DataSettings) -> bool:

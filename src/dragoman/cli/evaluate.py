@@ -43,7 +43,7 @@ class Evaluate:
     hypotheses: tuple[Path, ...] = ()
     """Write the translations to this file; with several test sets, to one file for each."""
     tokenize: Tokenization | None = None
-    """sacreBLEU's tokenizer. None is 13a, or characters if a set's references have no spaces."""
+    """sacreBLEU's: 13a, intl, char, zh or none. None is 13a, or char if a set's references have no spaces."""
     lowercase: bool = False
     """Compute BLEU without regard to case."""
     baseline: tuple[Path, ...] = ()
@@ -104,10 +104,10 @@ def evaluate(given: Given) -> None:
                 if asked.hypotheses:
                     write_lines(asked.hypotheses[number], translations)
     finally:
-        if len(tests) > 1 and results and not asked.json:
+        if results and asked.json:
+            print(json.dumps(record(asked, results), indent=2, ensure_ascii=False, default=str), flush=True)
+        elif len(tests) > 1 and results:
             print(score_table(results), flush=True)
-    if asked.json:
-        print(json.dumps(record(asked, results), indent=2, ensure_ascii=False, default=str), flush=True)
 
 
 def record(asked: Evaluate, results: Sequence["SetScores"]) -> dict[str, Any]:
@@ -116,7 +116,8 @@ def record(asked: Evaluate, results: Sequence["SetScores"]) -> dict[str, Any]:
     from dragoman.translation.model_folder import model_hash
 
     runs = (asked.run, *asked.ensemble, *(asked.baseline if names_run(asked.baseline) else ()))
-    files = {str(path): path for path in (*asked.source, *asked.target)}
+    baseline = () if names_run(asked.baseline) else asked.baseline
+    files = {str(path): path for path in (*asked.source, *asked.target, *baseline)}
     return {
         "passport": passport(command(), __version__, text_hashes(files)),
         "models": {str(run): model_hash(run) for run in runs},
@@ -183,7 +184,7 @@ def refuse_bad_files(asked: Evaluate) -> None:
     """Raise `DragomanError` if the files do not fit together, or translations cannot be written or scored."""
     for path in (*asked.source, *asked.target):
         refuse_both_sides(path)
-    sets, outputs = len(asked.source), len(set(asked.hypotheses))
+    sets, outputs = len(asked.source), len({path.resolve() for path in asked.hypotheses})
     if len(asked.target) != sets:
         raise DragomanError(
             f"--source and --target name {sets} and {len(asked.target)} files; a test set has one of each."

@@ -29,7 +29,7 @@ def linearise(given: Given) -> None:
     asked = settings_from(Linearise, given)
     refuse_replacing("--source", asked.source, asked.trees)
     refuse_replacing("--target", asked.target, asked.trees)
-    if asked.source.absolute() == asked.target.absolute():
+    if asked.source.resolve() == asked.target.resolve():
         raise DragomanError(f"--source and --target are both {asked.source}; give two files.")
     from dragoman.evaluation.linearise import linearise as symbols
     from dragoman.evaluation.trees import read_trees

@@ -27,13 +27,20 @@ class ParseF1:
     output: Path | None = None
     """Write the scored trees to this file in brackets, with the parts of speech of the gold trees, so
     that EVALB deletes the same punctuation from both."""
+    gold_output: Path | None = None
+    """Write the gold trees to this file as they were scored. EVALB needs them beside those of --output: it
+    counts an outermost bracket without a label."""
 
 
 def parse_f1(given: Given) -> None:
     """Read both files, repair what is ill-formed, and print the scores."""
     asked = settings_from(ParseF1, given)
-    if asked.output is not None:
-        refuse_replacing("--output", asked.output, asked.hypotheses, asked.gold)
+    outputs = {"--output": asked.output, "--gold-output": asked.gold_output}
+    for option, path in outputs.items():
+        if path is not None:
+            refuse_replacing(option, path, asked.hypotheses, asked.gold)
+    if asked.output and asked.gold_output and asked.output.resolve() == asked.gold_output.resolve():
+        raise DragomanError(f"--output and --gold-output are both {asked.output}; give two files.")
     from dragoman.evaluation.bracketing import bracketing_by_length
     from dragoman.evaluation.trees import read_trees
     from dragoman.text.lines import read_lines
@@ -44,15 +51,30 @@ def parse_f1(given: Given) -> None:
     if asked.bracketed:
         trees = list(read_trees(lines, str(asked.hypotheses)))
     else:
+        refuse_trees(lines, asked.hypotheses)
         trees, repairs = restore_all(lines, gold)
     counts = bracketing_by_length(trees, gold)
     print(f"F1 = {counts['all'].f1:.2f}  [EVALB's rules, COLLINS.prm]\n\n{score_table(counts)}")
     if not asked.bracketed:
         print(f"\n{describe_repairs(repairs)}")
-    if asked.output is not None:
-        with atomic_write(asked.output) as new:
-            scored = (replace(tree, leaves=other.leaves) for tree, other in zip(trees, gold, strict=True))
-            new.write_text("".join(f"{tree}\n" for tree in scored), "utf-8", newline="\n")
+    scored = [replace(tree, leaves=other.leaves) for tree, other in zip(trees, gold, strict=True)]
+    for path, written in zip(outputs.values(), (scored, gold), strict=True):
+        if path is not None:
+            with atomic_write(path) as new:
+                new.write_text("".join(f"{tree}\n" for tree in written), "utf-8", newline="\n")
+
+
+def refuse_trees(lines: list[str], path: Path) -> None:
+    """Raise `DragomanError` if the first line is a tree in brackets and no line of symbols."""
+    from dragoman.evaluation.trees import read_tree
+
+    try:
+        read_tree(next(iter(lines), ""))
+    except DragomanError:
+        return
+    raise DragomanError(
+        f"{path} has trees in brackets, and a parser's symbols were expected; add --bracketed."
+    )
 
 
 def restore_all(lines: list[str], gold: list["Tree"]) -> tuple[list["Tree"], list[Counter[str]]]:

@@ -332,8 +332,8 @@ def refuse_missing_folder(option: str, out: Path) -> None:
 
 
 def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
-    """Raise `DragomanError` if a file to write is a folder, a file that the command reads, or has the name of
-    a compressed one.
+    """Raise `DragomanError` if a file to write is a folder, is in a model's folder, is one that the command
+    reads, or has the name of a compressed one.
     """
     if out.is_dir():
         raise DragomanError(f"{option} {out} is a folder; give the name of a file.")
@@ -341,6 +341,10 @@ def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
         raise DragomanError(
             f"{option} {out} would not be compressed, as its name says; give one that does not end in "
             f"{out.suffix}."
+        )
+    if (out.parent / "manifest.json").exists():
+        raise DragomanError(
+            f"{option} {out} is in the folder of a model, whose files must not change; choose another folder."
         )
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):

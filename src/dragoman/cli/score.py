@@ -16,6 +16,7 @@ from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
 from dragoman.native.settings import EngineSettings
 from dragoman.system.wording import counted
+from dragoman.text.mixture import refuse_both_sides
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
@@ -44,6 +45,8 @@ class Score:
 def score(given: Given) -> None:
     """Score given translations."""
     asked = settings_from(Score, given)
+    for path in (asked.source, asked.target):
+        refuse_both_sides(path)
     translator = load((asked.run, *asked.ensemble), EngineSettings(asked.precision))
     from dragoman.model.loss import perplexity
 

@@ -8,6 +8,9 @@ from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.system.files import atomic_write
 from dragoman.system.toml import check_bounds
 from dragoman.system.wording import counted
+from dragoman.text.mixture import refuse_both_sides
+
+MAX_TOKENS = 250  # of a side: the memory grows with the product of both
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ def shortlist(given: Given) -> None:
     """Learn a shortlist."""
     asked = settings_from(MakeShortlist, given)
     refuse_replacing("--out", asked.out, asked.source, asked.target)
+    for path in (asked.source, asked.target):
+        refuse_both_sides(path)
     from dragoman.search.shortlist import Shortlist
     from dragoman.text.lines import read_pairs
     from dragoman.translation.model_folder import Tokenizers, model_folder
@@ -45,11 +50,16 @@ def shortlist(given: Given) -> None:
     sides = (tokenizers.source, tokenizers.target)
     ids = [side.encode(list(text)) for side, text in zip(sides, texts, strict=True)]
     sizes = len(tokenizers.source), len(tokenizers.target)
-    learnt = Shortlist.learn(list(zip(*ids, strict=True)), sizes, asked.most, asked.always)
+    tokens = [pair for pair in zip(*ids, strict=True) if max(map(len, pair)) <= MAX_TOKENS]
+    if count := len(ids[0]) - len(tokens):
+        say(f"{counted(count, 'pair')} with more than {MAX_TOKENS} tokens in a side: left out.")
+    if not any(source and target for source, target in tokens):
+        raise DragomanError(f"{asked.source} and {asked.target} have no pair to learn from.")
+    learnt = Shortlist.learn(tokens, sizes, asked.most, asked.always)
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(asked.out) as new:
         learnt.save(new)
-    say(f"{asked.out} has the translations of the tokens of {counted(len(ids[0]), 'pair')}.")
+    say(f"{asked.out} has the translations of the tokens of {counted(len(tokens), 'pair')}.")
     say(f"Use it with: dragoman translate {asked.run} --shortlist {asked.out}")
 
 

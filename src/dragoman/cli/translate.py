@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
 from dragoman.cli.languages import warn_of_document, warn_of_files
-from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import Translation, Translator
 
 GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
+MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
+HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+ENCODING = {
+    ".html": HTML_ENCODING,
+    ".htm": HTML_ENCODING,
+    ".xml": re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)"""),
+}
+"""Where a document names its encoding, by the ending of its name."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +133,10 @@ def refuse_contradictions(asked: Translate) -> None:
         raise DragomanError(
             "--trace and --alternatives need --json: plain output has one translation per line."
         )
-    if asked.alternatives < 0:
-        raise DragomanError(f"alternatives is {asked.alternatives}; it must be at least 0.")
+    if not 0 <= asked.alternatives <= MAX_ALTERNATIVES:
+        raise DragomanError(
+            f"--alternatives is {asked.alternatives}; it must be between 0 and {MAX_ALTERNATIVES}."
+        )
     if asked.trace or asked.alternatives:
         refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
     if asked.alternatives and (asked.trace or asked.search.n_best > 1):
@@ -143,6 +154,8 @@ def refuse_contradictions(asked: Translate) -> None:
         )
     if asked.output is not None:
         refuse_output(asked.output, asked.input, asked.document)
+        if asked.document is not None:
+            refuse_missing_folder("--output", asked.output)
 
 
 def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:
@@ -281,6 +294,13 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
         new.write_bytes(translated)
 
 
+def declared_encoding(path: Path, text: str) -> str:
+    """The encoding that an XML or HTML document names in its first 1,024 characters; else UTF-8."""
+    pattern = ENCODING.get(path.suffix.lower())
+    found = pattern.search(text[:1024]) if pattern else None
+    return found[1].lower().replace("utf8", "utf-8") if found else "utf-8"
+
+
 def translate_document(job: TranslationJob, path: Path) -> str:
     """The translation of a document. Raises `DragomanError` if the file is missing or not UTF-8."""
     from dragoman.translation import markup
@@ -292,6 +312,11 @@ def translate_document(job: TranslationJob, path: Path) -> str:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise DragomanError(f"{path} is not UTF-8 (byte {error.start + 1}); convert it first.") from error
+    if (encoding := declared_encoding(path, text)) not in ("utf-8", "us-ascii"):
+        raise DragomanError(
+            f"{path} says that its encoding is {encoding}, and translations are written in UTF-8; change the "
+            "declaration to UTF-8."
+        )
     warn_of_document(job.asked.run, job.translator.languages, path, text)
     language = job.translator.languages.source
     if path.suffix.lower() in (".html", ".htm"):

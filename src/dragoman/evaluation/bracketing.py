@@ -13,6 +13,8 @@ from dragoman.system.errors import DragomanError
 
 PUNCTUATION = {",", ":", "``", "''", "."}
 """Words with these parts of speech are deleted (DELETE_LABEL)."""
+UNCOUNTED = PUNCTUATION | {"TOP"}
+"""Brackets with these labels are not counted (DELETE_LABEL, too)."""
 EQUAL_LABELS = {"PRT": "ADVP"}
 """Labels that count as another one (EQ_LABEL)."""
 LENGTHS = (10, 20, 30, 40)
@@ -66,10 +68,13 @@ def compare_trees(tree: Tree, gold: Tree) -> Bracketing:
             "in the gold tree."
         )
     deleted = {place for place, leaf in enumerate(gold.leaves) if leaf.tag in PUNCTUATION}
+    if len(deleted) == len(gold.leaves):
+        return Bracketing()  # EVALB skips such a sentence
     found, wanted = (
         Counter(
             each._replace(label=EQUAL_LABELS.get(each.label, each.label))
             for each in delete_words(one, deleted).constituents
+            if each.label not in UNCOUNTED
         )
         for one in (tree, gold)
     )

@@ -23,8 +23,8 @@ from dragoman.model.positions import Positions
 from dragoman.model.recurrent import states_of
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.model.transformer import FeedForward, Residual
-from dragoman.model.variants import make_attention, tell_tokens, vary_residuals
+from dragoman.model.transformer import FeedForward, Residual, make_attention
+from dragoman.model.variants import SCORES, tell_tokens, vary_residuals
 
 
 class Recurrence(nn.Module):
@@ -103,7 +103,7 @@ class EnrichedDecoderLayer(nn.Module):
         super().__init__()
         self.token_mixer = make_token_mixer(settings, layer, encodes=False)
         self.token_mixer_residual = Residual(settings)
-        self.cross_attention = make_attention(settings)
+        self.cross_attention = make_attention(settings, SCORES[settings.attention_score])
         self.cross_attention_residual = Residual(settings)
         self.feed_forward = FeedForward(settings, settings.decoder_d_ff)
         self.feed_forward_residual = Residual(settings)

@@ -88,7 +88,7 @@ class ProductAttention(RecurrentAttention):
         return queries @ keys.transpose(1, 2)
 
 
-def make_attention(settings: ModelSettings) -> RecurrentAttention:
+def make_recurrent_attention(settings: ModelSettings) -> RecurrentAttention:
     """Attention with the score that the settings ask for, additive by default."""
     width = settings.d_model
     if settings.attention_score == "dot":
@@ -145,7 +145,7 @@ class Recurrent(Model):
             bidirectional=True,
             dropout=settings.dropout if settings.encoder_layers > 1 else 0.0,
         )
-        self.attention = make_attention(settings)
+        self.attention = make_recurrent_attention(settings)
         self.start = nn.Linear(2 * width, depth * width)
         cells = nn.LSTMCell if lstm else nn.GRUCell
         self.fed = width if settings.input_feeding else 0

@@ -61,10 +61,13 @@ class Residual(nn.Module):
         return total if self.pre else self.norm(total)
 
 
-def _attention(settings: ModelSettings) -> MultiHeadAttention:
+def make_attention(
+    settings: ModelSettings, kind: type[MultiHeadAttention] = MultiHeadAttention
+) -> MultiHeadAttention:
+    """Attention of this kind, of the sizes that the settings give."""
     keys, values = settings.key_width, settings.value_width
     bias, dropout = settings.attention_bias, settings.attention_dropout
-    return MultiHeadAttention(settings.d_model, settings.heads, keys, values, bias=bias, dropout=dropout)
+    return kind(settings.d_model, settings.heads, keys, values, bias=bias, dropout=dropout)
 
 
 class EncoderLayer(nn.Module):
@@ -72,7 +75,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.self_attention = _attention(settings)
+        self.self_attention = make_attention(settings)
         self.self_attention_residual = Residual(settings)
         self.feed_forward = FeedForward(settings)
         self.feed_forward_residual = Residual(settings)
@@ -80,6 +83,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 1 S"] | None
     ) -> Float[Tensor, "B S D"]:
+        """The next layer's x. The mask is True at tokens that may be attended to; None allows all."""
         residual = self.self_attention_residual
         query, own = self.self_attention.project(residual.before(x))
         x = residual.after(x, self.self_attention.attend(query, own, mask))
@@ -92,9 +96,9 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.self_attention = _attention(settings)
+        self.self_attention = make_attention(settings)
         self.self_attention_residual = Residual(settings)
-        self.cross_attention = _attention(settings)
+        self.cross_attention = make_attention(settings)
         self.cross_attention_residual = Residual(settings)
         self.feed_forward = FeedForward(settings, settings.decoder_d_ff)
         self.feed_forward_residual = Residual(settings)
@@ -110,6 +114,7 @@ class DecoderLayer(nn.Module):
         layer: int,
         mask: Bool[Tensor, "B 1 Q N"] | None,
     ) -> Float[Tensor, "B Q D"]:
+        """The next layer's x; appends to cache `layer` of the state. A mask of None is causal."""
         residual = self.self_attention_residual
         query, own = self.self_attention.project(residual.before(x))
         attended = self.self_attention.attend(query, state.append(layer, own), mask, causal=not state.cache)

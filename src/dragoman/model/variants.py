@@ -17,7 +17,7 @@ from dragoman.model.cache import TransformerState
 from dragoman.model.interface import State
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START
-from dragoman.model.transformer import DecoderLayer, EncoderLayer, Residual, Transformer
+from dragoman.model.transformer import DecoderLayer, EncoderLayer, Residual, Transformer, make_attention
 
 # ---- the scores of attention (sections 3.2.1 and 3.5; Luong et al. 2015, Bahdanau et al. 2015)
 
@@ -199,6 +199,7 @@ class BatchNorm(nn.Module):
         """Where the batch has tokens. Set before each call in training."""
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Normalise by the batch's statistics in training, by the running averages otherwise."""
         mean: Tensor = self.mean
         variance: Tensor = self.variance
         if self.training:
@@ -274,27 +275,16 @@ SCORES: dict[str | None, type[MultiHeadAttention]] = {
 }
 
 
-def make_attention(settings: ModelSettings) -> MultiHeadAttention:
-    """Multi-head attention with the scores that the settings ask for."""
-    return SCORES[settings.attention_score](
-        settings.d_model,
-        settings.heads,
-        settings.key_width,
-        settings.value_width,
-        settings.attention_bias,
-        settings.attention_dropout,
-    )
-
-
 def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) -> None:
     """Replace a layer's attention by the one that the settings ask for."""
     if settings.neighbourhood is not None:
         layer.self_attention.__class__ = RestrictedAttention
         cast(RestrictedAttention, layer.self_attention).radius = settings.neighbourhood // 2
     if settings.attention_score is not None:
-        layer.self_attention = make_attention(settings)
+        kind = SCORES[settings.attention_score]
+        layer.self_attention = make_attention(settings, kind)
         if isinstance(layer, DecoderLayer):
-            layer.cross_attention = make_attention(settings)
+            layer.cross_attention = make_attention(settings, kind)
 
 
 def vary_residuals(model: nn.Module, settings: ModelSettings) -> None:

@@ -17,10 +17,10 @@ Mask = npt.NDArray[np.bool_]
 MIN_CHARACTERS = 15  # shorter lines are too short to tell their language or script
 MIN_RATIO_CHARACTERS = 30  # in pairs whose sides are both shorter, length ratios vary too much
 CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]"
 )
-"""Control and format characters (Unicode categories Cc and Cf), without the tab and the joiners that some
-scripts need, and U+FFFD, which stands for a character that could not be decoded."""
+"""Control characters but the tab, line and paragraph separators, invisible format characters but the joiners
+that some scripts need, and U+FFFC and U+FFFD, which stand for what could not be shown or decoded."""
 
 
 class NearForms(dict[int, str | None]):
@@ -65,8 +65,8 @@ def is_text(raw: bytes) -> bool:
 
 
 def count_words(line: str) -> int:
-    """The words of a line, between which there is a space."""
-    return line.count(" ") + 1
+    """The words of a line, between which there is white space."""
+    return len(line.split())
 
 
 def near_form(line: str) -> str:

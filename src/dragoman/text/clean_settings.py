@@ -11,7 +11,7 @@ REASONS = {
     "encoding": "not UTF-8, a NUL, or a carriage return inside",
     "empty": "an empty side",
     "copies": "source equals target",
-    "control": "a control character or U+FFFD",
+    "control": "a control character, U+FFFC or U+FFFD",
     "mojibake": "UTF-8 read as another encoding, as Ã¼ for ü",
     "language": "a side in another language",
     "max_words": "a side with too many words",

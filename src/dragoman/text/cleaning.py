@@ -227,11 +227,13 @@ def clean_files(
     )
     report.reasons = {name: Removed(REASONS[name]) for name in REASONS if getattr(settings, name)}
     if not kept:
-        counts = ((int((notes.reasons & bit > 0).sum()), name) for name, bit in notes.bits.items())
+        counts = [(int((notes.reasons & bit > 0).sum()), name) for name, bit in notes.bits.items()]
         found = ", ".join(f"{name} {count:,}" for count, name in counts if count)
+        _, most = max(counts)
+        option = f"{'no-' * isinstance(getattr(settings, most), bool)}{most.replace('_', '-')}"
         raise DragomanError(
-            f"No pair of {files[0]} and {files[1]} would be left ({found}). Turn off the check that is wrong "
-            "for them, as --no-language."
+            f"No pair of {files[0]} and {files[1]} would be left ({found}). Turn off or change the check "
+            f"that is wrong for them: --{option}."
         )
     write_folder(out, lambda new: write_pairs(new, files, notes, report))
     return report

@@ -37,6 +37,7 @@ class GuidedObjective(nn.Module):
         self.objective, self.corpus, self.head, self.weight = objective, corpus, head, weight
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """As `Objective.forward`; the loss has the cross-entropy of the alignment, too."""
         places, shares = batch_links(self.corpus, batch)
         attention, attended = last_cross_attention(self.objective.model), list[Attended]()
         with replaced_attend(attention, keeping(attention.attend, attended)):

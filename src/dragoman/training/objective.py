@@ -38,6 +38,7 @@ class Objective(nn.Module):
         return cls(model, settings.label_smoothing, settings.precision == "bfloat16", settings.fuses)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The loss and the negative log-likelihood, summed over the batch's target tokens."""
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
             rows = features.flatten(0, 1).index_select(0, batch.prediction_indices)

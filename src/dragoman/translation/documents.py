@@ -25,7 +25,7 @@ CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
 of surrogate pairs."""
 RUN = re.compile(f"[^{CONTROL}]+")
 LINE = re.compile("[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-LIST_MARK = re.compile(r"\s*+(?:>\s*+|(?:[-*+•–—]|#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s++)*+")
+LIST_MARK = re.compile(rf"[\s{CONTROL}]*+(?:>\s*+|(?:[-*+•–—]|#{{1,6}}|\d{{1,3}}[.)]|\[[ xX]\])\s++)*+")
 """Marks of quotations, lists, headings and tasks, as in Markdown, at the start of a line."""
 
 _URL_CHARACTER = r"[^\s<>{}()\"'„“”«»\u0e00-\u0eff\u2000-\u206f\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]"

@@ -18,6 +18,10 @@ from dragoman.translation.documents import CONTROL, Block, Document, Piece, comp
 NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>]++))?""")
 DOCTYPE_SUBSET = re.compile(r"<!DOCTYPE[^<>\[]*\[", re.IGNORECASE)
+IN_SUBSET = re.compile(
+    r"""(?:[^\]"'<]++|"[^"]*+"|'[^']*+'|<!--(?:(?!-->).)*+-->|<\?(?:(?!\?>).)*+\?>|<)*+(?=\])""", re.DOTALL
+)
+"""The declarations of a document type up to its `]`, which quoted values and comments may contain."""
 IN_TAG = re.compile(r"[^<>=]*+(?:=\s*+)?")
 """The part of a tag before a quotation mark, `<`, `>` or the next attribute."""
 TEXT = re.compile(
@@ -176,7 +180,10 @@ def declaration_end(text: str, start: int, is_html: bool) -> int:
     if text.startswith("<?", start):
         return after(text, ">" if is_html else "?>", start)
     subset = DOCTYPE_SUBSET.match(text, start)
-    return after(text, ">", after(text, "]", subset.end()) if subset else start)
+    if subset:
+        declarations = IN_SUBSET.match(text, subset.end())
+        start = after(text, "]", declarations.end() if declarations else subset.end())
+    return after(text, ">", start)
 
 
 def after(text: str, closing: str, start: int) -> int:

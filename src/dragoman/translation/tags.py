@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-PLACEHOLDER = r"\{[^{}\s]*\}|\{\{[^{}\s]*\}\}|<[A-Za-z][^<>]*/>"
-TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z][^<>]*>")
+_IN_TAG = r"""(?:(?:[^<>"']|"[^"<]*"|'[^'<]*')*+|[^<>]*)"""
+"""The inside of a tag, with > in quoted values only; if a quotation mark is alone, up to the first >."""
+PLACEHOLDER = rf"\{{[^{{}}\s]*\}}|\{{\{{[^{{}}\s]*\}}\}}|<[A-Za-z]{_IN_TAG}/>"
+TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z]{_IN_TAG}>")
 PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{])")
 """Punctuation marks between a placeholder and the end of its word."""
 WORD_END = re.compile(r"[\W_]*$")

@@ -7,6 +7,7 @@ from dragoman.model.symbols import END
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.wording import counted
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import encode_constraints
 from dragoman.translation.segmentation import split, truncate
@@ -87,6 +88,6 @@ def explain_out_of_memory(sentences: int) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise DragomanError(
-            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or "
-            "shorter sentences."
+            f"The memory does not suffice for {counted(sentences, 'sentence')} at once; give "
+            f"{'a lower --batch-tokens, or ' * (sentences > 1)}shorter sentences."
         ) from error
