@@ -126,22 +126,6 @@ def test_kubernetes_starts_the_server_with_its_options():
     assert served
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments", "file"),
-    [
-        ("haproxy", ("-c", "-q", "-f"), "haproxy.cfg"),
-        ("caddy", ("validate", "--adapter", "caddyfile", "--config"), "Caddyfile"),
-    ],
-)
-def test_balancers_accept_their_configurations(program, arguments, file):
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
-    ran = subprocess.run(
-        [program, *arguments, ROOT / "deploy" / file], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-
-
 # ---- running
 
 
