@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.cli import main as cli
+from dragoman.cli import serve
 from dragoman.cli.os_errors import sentence_of
 from dragoman.cli.translate import Translate, TranslationJob, load
 from dragoman.native.settings import EngineSettings
@@ -916,6 +918,25 @@ def test_help_fits_on_a_screen_and_is_in_plain_words(monkeypatch, capsysbinary, 
         assert not re.search(r"None|Raises|`|\bFalse\b|\bTrue\b|<class", text)
     for option in map(cli.COMMANDS[verb].options.get, options):
         assert bool(re.search(rf"--(no-)?{option.flag[2:]}\b", everything)) == bool(option.help)
+
+
+HIDDEN = {"strip_carriage_returns", "of_model"}
+"""Options of no use any more, and those that a program alone sets: no help shows them."""
+
+
+def test_every_option_but_those_that_are_hidden_has_a_help():
+    options = [option for command in cli.COMMANDS.values() for option in command.options.values()]
+    assert {option.field.name for option in options if not option.help} == HIDDEN
+
+
+def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch):
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    extra = [re.split(r"[>=<]", each)[0] for each in project["optional-dependencies"]["serve"]]
+    assert {name.replace("-", "_") for name in extra} == {*serve.PACKAGES}
+    serve.check_installed()
+    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvloop" else name)
+    with pytest.raises(DragomanError, match=r"The server needs uvloop: pip install 'dragoman\[serve\]'"):
+        serve.check_installed()
 
 
 @pytest.mark.parametrize("verb", cli.COMMANDS)
