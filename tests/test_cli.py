@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.cli import main as cli
+from dragoman.cli import serve
 from dragoman.cli.os_errors import sentence_of
 from dragoman.cli.translate import Translate, TranslationJob, load
 from dragoman.native.settings import EngineSettings
@@ -526,7 +528,7 @@ REFUSED = [
     ),
     (["translate", "{0}/run", "other"], "'other' is one argument too many. See dragoman translate --help."),
     (["translate"], "dragoman: The following arguments are required: RUN. See dragoman translate --help."),
-    (["serve", "{0}/run", "--processes", "0"], "processes is 0; it must be at least 1."),
+    (["serve", "{0}/run", "--processes", "0"], "--processes is 0; it must be at least 1."),
     (["serve", "--api-keys", "{0}/x", "--new-key", ""], "--new-key is blank; give a name for the key:"),
     (["serve"], "dragoman: The following arguments are required: RUN. See dragoman serve --help."),
     (
@@ -555,10 +557,10 @@ REFUSED = [
     (["completion", "zhs"], "dragoman: 'zhs' is not one of bash, zsh, fish. Did you mean zsh? See dragoman "),
     (["completion"], "The following arguments are required: SHELL. See dragoman completion --help."),
     (["train", "--heads", "7"], "d_model 128 does not divide into 7 heads"),
-    (["train", "--log-every", "0"], "log_every is 0; it must be at least 1"),
-    (["train", "--label-smoothing", "1.5"], "label_smoothing is 1.5; it must be below 1"),
-    (["train", "--seed", "-1"], "seed is -1; it must be at least 0"),
-    (["train", "--average", "0"], "average is 0; it must be at least 1"),
+    (["train", "--log-every", "0"], "--log-every is 0; it must be at least 1"),
+    (["train", "--label-smoothing", "1.5"], "--label-smoothing is 1.5; it must be below 1"),
+    (["train", "--seed", "-1"], "--seed is -1; it must be at least 0"),
+    (["train", "--average", "0"], "--average is 0; it must be at least 1"),
     (
         ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/test.target"],
         "has 200 lines and",
@@ -663,8 +665,8 @@ REFUSED = [
         "test.source is what this command reads; give another file.",
     ),
     (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
-    (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
-    (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
+    (["train", "--seed", "99999999999999999999"], "--seed is 99999999999999999999; it must be below"),
+    (["train", "--minutes", "inf"], "--minutes is infinite; it must be a number."),
     (
         [*TRAIN, "--sampled-copies", "3"],
         "--sampled-copies belongs to --bpe-dropout or --sampling-alpha, and both are missing; give one of "
@@ -678,7 +680,7 @@ REFUSED = [
         [*TRAIN, "--n-best", "3"],
         "--n-best 3: only one translation of a test sentence is scored; leave it out, or add --mbr.",
     ),
-    (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
+    (["train", "--character-coverage", "1.5"], "--character-coverage is 1.5; it must be at most 1."),
     (
         ["translate", "{0}/run", "--ban-words", "a", "--ban-words", "b"],
         "--ban-words is given more than once; give it once, with all its values: --ban-words A B.",
@@ -705,13 +707,13 @@ REFUSED = [
         ],
         "run is a folder; give the name of a file.",
     ),
-    (["train", "--threads", "5000"], "threads is 5000; it must be at most 4096."),
-    (["train", "--vocabulary", "3000000000"], "vocabulary is 3000000000; it must be at most 1e+07."),
+    (["train", "--threads", "5000"], "--threads is 5000; it must be at most 4096."),
+    (["train", "--vocabulary", "3000000000"], "--vocabulary is 3000000000; it must be at most 1e+07."),
     (
         ["train", "--target-tokens-per-batch", "3000000000"],
-        "target_tokens_per_batch is 3000000000; it must be below 2147483648.",
+        "--target-tokens-per-batch is 3000000000; it must be below 2147483648.",
     ),
-    (["train", "--max-positions", "2000000"], "max_positions is 2000000; it must be at most"),
+    (["train", "--max-positions", "2000000"], "--max-positions is 2000000; it must be at most"),
     (
         ["train", "--out", "{0}/x", "--source", "/dev/null", "--target", "{0}/train.target"],
         "/dev/null, which is not a regular file",
@@ -916,6 +918,25 @@ def test_help_fits_on_a_screen_and_is_in_plain_words(monkeypatch, capsysbinary, 
         assert not re.search(r"None|Raises|`|\bFalse\b|\bTrue\b|<class", text)
     for option in map(cli.COMMANDS[verb].options.get, options):
         assert bool(re.search(rf"--(no-)?{option.flag[2:]}\b", everything)) == bool(option.help)
+
+
+HIDDEN = {"strip_carriage_returns", "of_model"}
+"""Options of no use any more, and those that a program alone sets: no help shows them."""
+
+
+def test_every_option_but_those_that_are_hidden_has_a_help():
+    options = [option for command in cli.COMMANDS.values() for option in command.options.values()]
+    assert {option.field.name for option in options if not option.help} == HIDDEN
+
+
+def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch):
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    extra = [re.split(r"[>=<]", each)[0] for each in project["optional-dependencies"]["serve"]]
+    assert {name.replace("-", "_") for name in extra} == {*serve.PACKAGES}
+    serve.check_installed()
+    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvloop" else name)
+    with pytest.raises(DragomanError, match=r"The server needs uvloop: pip install 'dragoman\[serve\]'"):
+        serve.check_installed()
 
 
 @pytest.mark.parametrize("verb", cli.COMMANDS)

@@ -1,12 +1,16 @@
 """Recipes: strict, and written so that they read back."""
 
+import pickle
 import warnings
 from dataclasses import dataclass, field
 
 import pytest
 
+from dragoman.cli.parsing import settings_from
+from dragoman.cli.serve import Serve
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.errors import DragomanError
+from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.keys import RenamedSetting, former_name
 from dragoman.system.toml import overlay, read_toml, to_table, write_toml
 
@@ -89,3 +93,11 @@ def test_the_name_of_today_does_not_warn():
 def test_the_former_name_and_the_name_of_today_together_are_refused():
     with pytest.raises(DragomanError, match="r.toml: pace and scale are the same setting; give one of them"):
         overlay(Inner(), {"pace": 2, "scale": 3}, "r.toml")
+
+
+def test_a_value_out_of_bounds_is_named_by_its_option_if_the_command_line_gave_it():
+    with pytest.raises(OutOfBoundsError, match=r"^--port is 99999; it must be at most 65535\.$") as raised:
+        settings_from(Serve, {"port": 99_999})
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    with pytest.raises(OutOfBoundsError, match=r"^port is 99999; it must be"):
+        ServerSettings(port=99_999)

@@ -117,8 +117,8 @@ def test_an_enriched_kernel_may_be_wider_than_the_sentence_too(law, sources, tar
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["restricted", "--neighbourhood", "0"], "neighbourhood is 0; it must be at least 2."),
-        (["conv", "--kernel-width", "0"], "kernel_width is 0; it must be at least 1."),
+        (["restricted", "--neighbourhood", "0"], "--neighbourhood is 0; it must be at least 2."),
+        (["conv", "--kernel-width", "0"], "--kernel-width is 0; it must be at least 1."),
         (["conv", "--neighbourhood", "8"], "The architecture conv has no neighbourhood; leave it out."),
         (["rnn-enriched", "--kernel-width", "5"], "architecture lstm-enriched has no kernel_width; leave"),
         (["rnn-enriched", "--d-model", "17", "--heads", "1"], "d_model 17 is odd, and an encoder of"),

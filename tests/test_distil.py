@@ -269,7 +269,7 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
         ("TEACHER --data FOLDER/a.tmx", "a.tmx has both sides of a corpus, and text of one language is read"),
         ("TEACHER --data TEXT --references FOLDER/a.tsv", "a.tsv has both sides of a corpus, and text of"),
         ("TEACHER --data BINARY", "binary, line 1, byte 1: not UTF-8"),
-        ("TEACHER --data TEXT --decoder-d-ff 0", "decoder_d_ff is 0; it must be at least 1."),
+        ("TEACHER --data TEXT --decoder-d-ff 0", "--decoder-d-ff is 0; it must be at least 1."),
         ("TEACHER --data TEXT --heads 5", "does not divide into 5 heads"),
     ],
 )

@@ -17,6 +17,7 @@ from dragoman.cli import lab as verb
 from dragoman.inspection.drawing import Drawing
 from dragoman.model.symbols import END
 from dragoman.search.beam import beam_search
+from dragoman.system.errors import DragomanError
 from lab.frame import catalogue, report
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
 from lab.frame.pictures import axis, bars, curves, matrices
@@ -169,11 +170,27 @@ def test_wrong_arguments_are_refused_with_a_sentence(lab, arguments, message, tm
 
 def test_where_there_is_no_lab_a_sentence_says_so(lab, monkeypatch, tmp_path):
     monkeypatch.setattr(verb, "FRAME", Path("no/such/file.py"))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
     status, _, err = lab("--list")
     assert status == 2
-    assert str(tmp_path) in err
-    assert "run dragoman lab in a checkout." in err
+    assert str(tmp_path / "share" / "dragoman") in err
+    assert "install Dragoman from a checkout." in err
+
+
+def test_the_lab_is_that_of_the_package_and_never_one_of_the_current_folder(monkeypatch, tmp_path):
+    assert verb.lab_root() == catalogue.LAB.parent
+    places = other, installed = tmp_path / "other", tmp_path / "environment" / "share" / "dragoman"
+    for place in places:
+        (place / verb.FRAME).parent.mkdir(parents=True)
+        (place / verb.FRAME).touch()
+    package = tmp_path / "environment/lib/python3/site-packages/dragoman/cli/lab.py"
+    monkeypatch.setattr(verb, "__file__", str(package))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    monkeypatch.chdir(other)
+    assert verb.lab_root() == installed
+    (installed / verb.FRAME).unlink()
+    with pytest.raises(DragomanError, match="There is no lab"):
+        verb.lab_root()
 
 
 def half_apart(scale, before, kind):

@@ -1,6 +1,8 @@
 """The manual pages: they have every verb and option, and roff finds no fault in them."""
 
+import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -25,9 +27,18 @@ def test_every_verb_and_option_has_its_place():
 
 def test_a_text_is_not_read_as_requests_or_escapes():
     assert manual.roff(".TH 'a' \\fB -x") == r"\&.TH 'a' \efB \-x"
-    assert manual.literal("'one\n.two") == [".PP", ".nf", r"\&'one", r"\&.two", ".fi"]
+    assert manual.literal("'one\n.two") == [".nf", r"\&'one", r"\&.two", ".fi"]
     assert manual.roff("α → …") == r"\[u03B1] \[u2192] \[u2026]"
     assert manual.plain("`a` and\n  b") == "a and b"
+
+
+def test_a_page_has_a_date_the_statuses_of_all_signals_and_no_empty_paragraph(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    page = manual.pages()["dragoman-serve.1"]
+    assert page.startswith('.TH "DRAGOMAN\\-SERVE" 1 "1970-01-02" "dragoman ')
+    assert not re.search(r"^\.S[HS] .*\n\.PP", "".join(PAGES.values()), re.MULTILINE)
+    for status in (0, 2, 128 + signal.SIGHUP, 128 + signal.SIGINT, 128 + signal.SIGTERM):
+        assert re.search(rf"\b{status} (on|for|after)", manual.STATUS)
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is missing: apt-get install groff")

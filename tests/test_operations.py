@@ -457,9 +457,36 @@ def test_refusals_count_for_their_route(server):
         assert any(f'route="{V1}",status="{status}"' in line for line in lines)
 
 
+def test_a_request_that_the_framework_refuses_has_a_code_and_its_route(run):
+    with serving(run, "--max-body", 200) as server:
+        with server.client() as client:
+            sent = [
+                client.post(V1, json={"text": "a", "unknown": 1}),
+                client.post(V1, content="{", headers={"Content-Type": "application/json"}),
+                client.post(V1, content="a", headers={"Content-Type": "text/plain"}),
+                client.put(V1, json={}),
+                client.get("/nothing"),
+                client.post(V1, json={"text": "a" * 300}),
+            ]
+            metrics = client.get("/metrics").text
+        server.stop()
+    assert [answer.status_code for answer in sent] == [400, 400, 400, 405, 404, 413]
+    records = [json.loads(line) for line in server.log if line.startswith("{")]
+    codes = ["bad_request"] * 3 + ["method_not_allowed", "not_found", "too_large"]
+    assert [record["code"] for record in records] == codes
+    assert [record["route"] for record in records] == [V1] * 4 + ["other", V1]
+    for code in {*codes}:
+        assert f'dragoman_refused_total{{code="{code}"}} {codes.count(code)}.0' in metrics
+
+
 def test_every_operation_is_described_with_its_errors(server):
     with server.client() as client:
         description = client.get("/openapi.json").json()
+    readiness = description["paths"]["/ready"]["get"]["responses"]
+    for status, word in (("200", "ready"), ("503", "stopping")):
+        schema = readiness[status]["content"]["application/json"]["schema"]
+        assert schema["properties"]["status"]["const"] == word
+    assert "security" not in description
     for methods in description["paths"].values():
         assert "requestBody" not in methods.get("get", {})
     names = {each["name"] for each in description["paths"]["/v2/translate"]["get"]["parameters"]}

@@ -52,6 +52,8 @@ def test_the_wheel_has_types_manual_pages_completions_and_the_lab(built):
     assert {"bash-completion/completions/dragoman", "zsh/site-functions/_dragoman"} <= {*share}
     assert "fish/vendor_completions.d/dragoman.fish" in share
     assert not [name for name in names if name.startswith(("tests/", "tools/"))]
+    licenses = {Path(name).name for name in names if ".dist-info/licenses/" in name}
+    assert licenses == {"LICENSE", "LICENSE-htm", "LICENSE-preact"}
 
 
 def test_their_descriptions_are_valid(built):

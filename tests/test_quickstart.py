@@ -115,7 +115,7 @@ def test_its_recipe_is_small(tmp_path):
 @pytest.mark.parametrize(
     ("checkout", "install", "other"),
     [
-        (True, "pip install '.[serve]'", "pip install 'dragoman[serve]'"),
+        (True, "pip install -e '.[serve]'", "pip install 'dragoman[serve]'"),
         (False, "pip install 'dragoman[serve]'", ".venv"),
     ],
 )

@@ -42,6 +42,19 @@ def test_runs_are_listed_with_state_and_scores(folder):
     assert json.loads(as_json(done))["folder"] == str(folder / "done")
 
 
+def test_a_run_that_is_a_link_is_found_and_links_in_a_circle_end(folder, tmp_path):
+    (tmp_path / "linked").symlink_to(folder / "done")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "linked").symlink_to(folder / "done")
+    (tmp_path / "more" / "circle").symlink_to(tmp_path)
+    assert [state.folder for state in runs_under(tmp_path, pytest.fail)] == [
+        tmp_path / "linked",
+        tmp_path / "more" / "linked",
+    ]
+    (alone,) = runs_under(tmp_path / "linked", pytest.fail)
+    assert alone.folder == tmp_path / "linked"
+
+
 def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_listed(folder, tmp_path):
     shutil.copytree(folder / "done", tmp_path / "done")
     for name, recipe in (("project", "name = 1"), ("damaged", "= ")):

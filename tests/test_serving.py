@@ -574,7 +574,9 @@ def test_keys_are_needed_and_only_their_hashes_are_kept(run, tmp_path):
     with serving(run, "--host", "0.0.0.0", "--api-keys", path) as server:
         address = server.address.replace("0.0.0.0", "127.0.0.1")
         with httpx.Client(base_url=address, timeout=MOST_SECONDS) as client:
-            assert client.get("/health").status_code == 200
+            for path in ("/health", "/docs", "/docs/static/swagger-ui.css", "/page/docs.js", "/openapi.json"):
+                assert client.get(path).status_code == 200
+            described = client.get("/openapi.json").json()
             for send in (
                 lambda: client.post(V1, json={"text": "amber"}),
                 lambda: client.post(V1, json={"text": "amber"}, headers={"Authorization": "Bearer x"}),
@@ -597,6 +599,16 @@ def test_keys_are_needed_and_only_their_hashes_are_kept(run, tmp_path):
             assert answer.status_code == 403
             headers = {"Authorization": f"DeepL-Auth-Key {key}"}
             assert client.get("/v2/usage", headers=headers).status_code == 200
+    bearer, header = (described["components"]["securitySchemes"][name] for name in ("Key", "DeepLKey"))
+    assert (bearer["type"], bearer["scheme"]) == ("http", "bearer")
+    assert (header["type"], header["in"], header["name"]) == ("apiKey", "header", "Authorization")
+    assert described["security"] == [{"Key": []}, {"DeepLKey": []}]
+    open_paths = [
+        path
+        for path, methods in described["paths"].items()
+        if all(each.get("security") == [] for each in methods.values())
+    ]
+    assert open_paths == ["/languages", "/frontend/settings", "/health", "/ready"]
 
 
 def test_a_socket_that_cannot_be_made_is_explained():
@@ -744,6 +756,8 @@ def test_several_processes_serve_one_address_and_one_that_dies_is_replaced(run):
             time.sleep(0.05)
         assert client.post(V1, json={"text": "amber"}).status_code == 200
         assert server.stop() == 0
+    (record,) = (json.loads(line) for line in server.log if '"level":"error"' in line)
+    assert record["message"] == f"Server process {victim} ended with signal 9; another one starts."
 
 
 def test_the_processes_end_with_the_one_that_started_them_also_if_it_is_killed(run):

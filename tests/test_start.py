@@ -89,3 +89,12 @@ def test_a_port_that_is_in_use_is_reported_before_the_training(tmp_path, monkeyp
     assert status == 2
     assert "cannot be used: Address already in use" in err
     assert not (tmp_path / "runs").exists()
+
+
+def test_keys_that_cannot_be_read_are_reported_before_the_training(tmp_path, monkeypatch, capsysbinary):
+    write_copies(tmp_path, "train", 30)
+    monkeypatch.chdir(tmp_path)
+    options = ["train.source", "train.target", "--port", "0", "--api-keys", "missing.toml"]
+    status, _, err = call(monkeypatch, capsysbinary, "start", *options)
+    assert (status, err) == (2, "dragoman: missing.toml cannot be read: No such file or directory.\n")
+    assert not (tmp_path / "runs").exists()

@@ -1,7 +1,10 @@
 """The manual pages, from the parsers: `dragoman.1`, and a page a verb. The build puts them into the wheel."""
 
+import os
 import re
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from inspect import getdoc
 from typing import Any
 
@@ -10,7 +13,10 @@ from dragoman.cli.main import COMMANDS
 from dragoman.cli.parsing import Command
 from tools.docs.command_line import INTRODUCTION, default, forms, grouped, off
 
-STATUS = "0 on success, 2 for an error that the user can correct, 130 after Ctrl-C, 143 after SIGTERM."
+STATUS = (
+    "0 on success, 2 for an error that the user can correct, 129 after SIGHUP, 130 after Ctrl-C, 143 after "
+    "SIGTERM."
+)
 HELP = {
     "--help": "Print the common options.",
     "--help-all": "Print every option.",
@@ -58,8 +64,10 @@ def verb_page(command: Command[Any]) -> str:
 
 
 def head(name: str, summary: str) -> list[str]:
-    """The title of a page and its first section, which apropos reads."""
-    title = f'.TH "{roff(name.upper())}" 1 "" "dragoman {__version__}" "Dragoman manual"'
+    """The title of a page with the date of the build, and its first section, which apropos reads."""
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+    date = datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    title = f'.TH "{roff(name.upper())}" 1 "{date}" "dragoman {__version__}" "Dragoman manual"'
     return [title, ".ad l", ".SH NAME", rf"{roff(name)} \- {roff(plain(summary).rstrip('.'))}"]
 
 
@@ -94,7 +102,7 @@ def paragraph(text: str) -> str:
 
 def literal(text: str) -> list[str]:
     """Lines that stay as they are."""
-    return [".PP", ".nf", *map(roff, text.splitlines()), ".fi"]
+    return [".nf", *map(roff, text.splitlines()), ".fi"]
 
 
 def bold(text: str) -> str:

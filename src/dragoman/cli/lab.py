@@ -86,18 +86,18 @@ def load(part: str) -> Any:
 
 
 def lab_root() -> Path:
-    """The folder that has the lab: the checkout that this package is in, the current folder, or the data of
-    the Python environment that it is installed in.
+    """The folder that has the lab: the checkout that this package is in, or the data of the environment that
+    it is installed in. The current folder may be anybody's.
 
     Raises `DragomanError` where none has it.
     """
-    places = Path(__file__).parents[3], Path.cwd(), Path(sys.prefix) / "share" / "dragoman"
+    places = Path(__file__).parents[3], Path(sys.prefix) / "share" / "dragoman"
     for root in places:
         if (root / FRAME).is_file():
             return root
     raise DragomanError(
-        f"There is no lab in {', '.join(map(str, places))}. It is a folder of Dragoman's repository: run "
-        "dragoman lab in a checkout."
+        f"There is no lab in {' or '.join(map(str, places))}. It is a folder of Dragoman's repository: "
+        "install Dragoman from a checkout."
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from dragoman.cli.console import warn
 from dragoman.system.docs import field_docs
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.keys import former_names
 
 T = TypeVar("T")
@@ -23,6 +23,11 @@ Given = dict[str, Any]  # values of the options that the user gave, by the names
 SHORT = {"source": "-s", "target": "-t", "out": "-o", "output": "-o", "n_best": "-n", "beam_size": "-b"}
 METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 WANTED = {int: "a whole number", float: "a number"}
+
+
+def flag_of(setting: Field[Any]) -> str:
+    """The long form of a setting's option."""
+    return "--" + setting.metadata.get("option", setting.name).replace("_", "-")
 
 
 def option_name(name: str) -> dict[str, str]:
@@ -43,7 +48,7 @@ class Option:
     @property
     def flag(self) -> str:
         """The long form."""
-        return "--" + self.field.metadata.get("option", self.field.name).replace("_", "-")
+        return flag_of(self.field)
 
     @cached_property
     def kinds(self) -> tuple[Any, ...]:
@@ -119,16 +124,21 @@ def options_of(settings: type, group: str = "") -> Iterator[Option]:
 
 
 def settings_from(settings: type[T], given: Mapping[str, Any], default: T | None = None) -> T:
-    """Settings with the given values in place of the defaults, also in settings within."""
+    """Settings with the given values in place of the defaults, also in settings within.
+
+    Raises `DragomanError` for settings that are out of bounds, with the option if it was given.
+    """
     hints = typing.get_type_hints(settings)
-    values: Given = {
-        each.name: given[each.name] for each in fields(typing.cast(Any, settings)) if each.name in given
-    }
+    flags = {each.name: flag_of(each) for each in fields(typing.cast(Any, settings)) if each.name in given}
+    values: Given = {name: given[name] for name in flags}
     for name, hint in hints.items():
         if is_dataclass(hint):
             within = None if default is None else getattr(default, name)
             values[name] = settings_from(typing.cast(type, hint), given, within)
-    return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
+    try:
+        return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
+    except OutOfBoundsError as error:
+        raise OutOfBoundsError(flags.get(error.field, error.field), error.problem) from error
 
 
 def is_flag(argument: str) -> bool:

@@ -14,6 +14,21 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator
 
+PACKAGES = (
+    "babel",
+    "fastapi",
+    "fastapi_offline",
+    "httptools",
+    "orjson",
+    "prometheus_client",
+    "py3langid",
+    "pydantic",
+    "python_multipart",
+    "uvicorn",
+    "uvloop",
+)
+"""The modules of the extra `serve`."""
+
 
 @dataclass(frozen=True)
 class Serve:
@@ -43,8 +58,7 @@ def serve(given: Given) -> None:
 
 def check_installed() -> None:
     """Raise `DragomanError` if the packages of the extra `serve` are missing."""
-    packages = ("babel", "fastapi", "fastapi_offline", "orjson", "prometheus_client", "py3langid", "uvicorn")
-    if missing := [name for name in packages if find_spec(name) is None]:
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise DragomanError(f"The server needs {', '.join(missing)}: pip install 'dragoman[serve]'.")
 
 

@@ -29,10 +29,12 @@ def start(given: Given) -> None:
     """Examine, train, evaluate, serve."""
     check_installed()
     server = settings_from(ServerSettings, given)
+    from dragoman.serving.keys import Keys
     from dragoman.serving.server import listening
 
-    with listening(server):  # an address that cannot be used is reported before the training
-        pass
+    with listening(server):  # an address or a file that cannot be used is reported before the training
+        if server.api_keys is not None:
+            Keys.load(server.api_keys)
     recipe = recipe_of(given)
     assert recipe.out is not None
     if not (recipe.out / "recipe.toml").exists():

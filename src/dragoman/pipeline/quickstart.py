@@ -188,7 +188,7 @@ CHECKOUT = Path(__file__).parents[3]  # unless the package is installed elsewher
 IN_CHECKOUT = """\
     . .venv/bin/activate
     echo hello | dragoman translate {out}
-    pip install '.[serve]'                   # once, in the project's folder, for the next command
+    pip install -e '.[serve]'                # once, in the project's folder, for the next command
 """
 INSTALLED = """\
     echo hello | dragoman translate {out}

@@ -128,14 +128,13 @@ def scores_of(values: dict[str, Any]) -> dict[str, float]:
 
 
 def runs_under(folder: Path, say: Say) -> list[RunState]:
-    """The runs in a folder and below it, by name.
+    """The runs in a folder and below it, by name. A run may be a symbolic link; no other link is followed.
 
     `say` gets those that cannot be read. Raises `DragomanError` if there is no run.
     """
     states = []
-    for path in sorted(
-        path.parent for path in folder.glob("**/recipe.toml") if (path.parent / "data").is_dir()
-    ):
+    recipes = (recipe for pattern in ("recipe.toml", "**/*/recipe.toml") for recipe in folder.glob(pattern))
+    for path in sorted({recipe.parent for recipe in recipes if (recipe.parent / "data").is_dir()}):
         try:
             states.append(state_of(path))
         except DragomanError as error:

@@ -13,17 +13,25 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Route
 
 from dragoman import __version__
 from dragoman.inspection.bundle import PAGE as INSPECTION
 from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, docs, libretranslate, openapi, v1, v1_analysis
-from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response, wrong_field
+from dragoman.serving.errors import (
+    ApiError,
+    answer_api_error,
+    answer_defect,
+    error_response,
+    note_refusal,
+    wrong_field,
+)
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.middleware import Gateway
+from dragoman.serving.middleware import Gateway, is_open
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -53,6 +61,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         title="Dragoman",
         version=__version__,
         summary="Translation by models that were trained with Dragoman.",
+        description="A path that is not described gets 404, and a method that a path does not have gets 405.",
         openapi_url="/openapi.json" if settings.docs else None,
         docs_url=None,
         redoc_url=None,
@@ -62,17 +71,21 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     app.add_exception_handler(Exception, answer_defect)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, partial(answer_http_error, settings.docs))
+    routes: list[BaseRoute] = []
     for module in (v1, v1_analysis, libretranslate, deepl):
-        app.include_router(module.router(service))
+        router = module.router(service)
+        routes += router.routes
+        app.include_router(router)
     if settings.docs:
         docs.add_docs(app)
     add_operations(app, service)
     add_page(app)
-    describe_errors(app, service)
+    describe(app, service, needs_key=keys is not None)
     rate_limit = RateLimit(settings.requests_per_minute)
+    paths = frozenset(route.path for route in (*routes, *app.routes) if isinstance(route, Route))
     if not settings.allow_origins:
         direct = {"/v1/translate": partial(v1.translate_directly, service)}
-        return Gateway(app, service, keys, rate_limit, direct)
+        return Gateway(app, service, keys, rate_limit, paths, direct)
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allow_origins,
@@ -80,7 +93,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         allow_headers=["*"],
         expose_headers=["Retry-After", "X-Request-Id"],
     )
-    return Gateway(cors(app), service, keys, rate_limit, with_cors=cors)
+    return Gateway(cors(app), service, keys, rate_limit, paths, with_cors=cors)
 
 
 def add_operations(app: FastAPI, service: Service) -> None:
@@ -91,7 +104,7 @@ def add_operations(app: FastAPI, service: Service) -> None:
         """The process answers."""
         return {"status": "ok"}
 
-    @app.get("/ready", tags=["Operations"], responses={503: {"description": "The server is stopping."}})
+    @app.get("/ready", tags=["Operations"], responses=openapi.READINESS)
     async def ready() -> JSONResponse:
         """200 if new requests are welcome; 503 while the server stops."""
         if service.is_stopping:
@@ -122,7 +135,7 @@ def add_page(app: FastAPI) -> None:
     app.mount("/page", StaticFiles(directory=PAGE))
 
 
-def describe_errors(app: FastAPI, service: Service) -> None:
+def describe(app: FastAPI, service: Service, *, needs_key: bool) -> None:
     """Let the description of the APIs have what `openapi.py` adds."""
     generate = app.openapi
 
@@ -130,11 +143,14 @@ def describe_errors(app: FastAPI, service: Service) -> None:
         if app.openapi_schema is None:
             models = service.models.models
             targets = [model.target for model in models]
-            adapters = [each.adapter for model in models for each in model.adapted]
+            # Without a key a client may read the description, but not the names of the adapters.
+            adapters = [] if needs_key else [each.adapter for model in models for each in model.adapted]
             with warnings.catch_warnings():
                 # FastAPI gives the methods of a route one name; `complete` gives them their own.
                 warnings.simplefilter("ignore", UserWarning)
                 app.openapi_schema = openapi.complete(generate(), targets, adapters)
+            if needs_key:
+                openapi.add_security(app.openapi_schema, is_open)
         return app.openapi_schema
 
     app.openapi = described  # type: ignore[method-assign]
@@ -143,8 +159,9 @@ def describe_errors(app: FastAPI, service: Service) -> None:
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """A request that does not fit the description of the API: what was wanted, and where."""
     assert isinstance(error, RequestValidationError)
-    sentences = map(wrong_field, error.errors()[:5])
-    return error_response(request.url.path, ApiError(400, "; ".join(sentences) + "."))
+    answer = ApiError(400, "; ".join(map(wrong_field, error.errors()[:5])) + ".")
+    note_refusal(request.scope, answer)
+    return error_response(request.url.path, answer)
 
 
 async def answer_http_error(has_docs: bool, request: Request, error: Exception) -> JSONResponse:
@@ -155,6 +172,8 @@ async def answer_http_error(has_docs: bool, request: Request, error: Exception) 
         message = f"There is no {request.url.path}{advice}."
     else:
         message = f"{request.method} {request.url.path}: {error.detail.rstrip('.')}."
-    answer = error_response(request.url.path, ApiError(error.status_code, message))
-    answer.headers.update(error.headers or {})
-    return answer
+    answer = ApiError(error.status_code, message)
+    note_refusal(request.scope, answer)
+    response = error_response(request.url.path, answer)
+    response.headers.update(error.headers or {})
+    return response

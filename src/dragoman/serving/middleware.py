@@ -32,11 +32,15 @@ OPEN_PATHS = (
     "/favicon.ico",
     "/languages",
     "/frontend/settings",
+    "/docs",
+    "/docs/static/",
+    "/openapi.json",
 )
-"""Paths that need no key: they hold nothing of the models but their languages.
+"""Paths and folders that need no key: they hold nothing of the models but their languages.
 
-LibreTranslate's clients (Mastodon, Weblate) ask for the languages without their key.
+LibreTranslate's clients (Mastodon, Weblate) ask for the languages without their key, and a browser for /docs.
 """
+OPEN_FOLDERS = tuple(path for path in OPEN_PATHS if path.endswith("/") and path != "/")
 KEY_NAMES = ("api_key", "auth_key")
 """The parameters of LibreTranslate and DeepL that hold a key."""
 MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
@@ -66,6 +70,8 @@ class Gateway:
     service: Service
     keys: Keys | None
     rate_limit: RateLimit
+    paths: frozenset[str]
+    """Of the routes, for the log and the metrics of requests that reach none."""
     direct: Mapping[str, Direct] = field(default_factory=dict)
     """Answers to POST requests by path, without the time that FastAPI takes."""
     with_cors: Callable[[ASGIApp], ASGIApp] = lambda answer: answer
@@ -118,7 +124,7 @@ class Gateway:
     def admit(self, scope: Scope, body: bytes) -> None:
         """Raise `ApiError`: 503 while the server stops, 403 without a valid key, 429 above the rate."""
         path = scope["path"]
-        if path in OPEN_PATHS or path.startswith("/page/") or scope["method"] == "OPTIONS":
+        if is_open(path) or scope["method"] == "OPTIONS":
             return
         if self.service.is_stopping:
             raise ApiError(503, "The server is shutting down; try another one.", retry_after=1)
@@ -140,7 +146,8 @@ class Gateway:
 
     def record(self, scope: Scope, exchange: "Exchange") -> None:
         """Count the request, and write its line of the log. Paths that do not exist count as one route."""
-        route = exchange.route or getattr(scope.get("route"), "path", "other")
+        path = scope["path"] if scope["path"] in self.paths else "other"
+        route = exchange.route or getattr(scope.get("route"), "path", path)
         seconds = time.monotonic() - exchange.started
         self.service.metrics.finished(route, exchange.status, seconds)
         if route in ("/health", "/ready", "/metrics") and exchange.status == 200:
@@ -224,6 +231,11 @@ async def receive_body(receive: Receive, max_bytes: int) -> bytes:
             raise too_large(max_bytes)
         if not message.get("more_body"):
             return b"".join(parts)
+
+
+def is_open(path: str) -> bool:
+    """Whether a path needs no key."""
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDERS)
 
 
 def too_large(max_bytes: int) -> ApiError:

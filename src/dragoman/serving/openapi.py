@@ -1,6 +1,7 @@
-"""The description of the APIs: every status that an operation can have, with its body, and examples."""
+"""The description of the APIs: statuses of operations with their bodies, examples, and how to send a key."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from dragoman.serving.answers import answer_schemas
@@ -26,6 +27,35 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "/v2/translate": {"text": ["A man rides a bike."], "target_lang": "DE"},
 }
 """Bodies of requests; those of /v1 stand in `schemas.py`."""
+READINESS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": description,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"status": {"type": "string", "const": word}},
+                    "required": ["status"],
+                }
+            }
+        },
+    }
+    for status, word, description in (
+        (200, "ready", "New requests are welcome."),
+        (503, "stopping", "The server is stopping."),
+    )
+}
+"""The answers of /ready."""
+SECURITY_SCHEMES = {
+    "Key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
+    "DeepLKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "`Authorization: DeepL-Auth-Key KEY`; the value begins with `DeepL-Auth-Key`.",
+    },
+}
+"""How a request has its key. LibreTranslate's parameter `api_key` is among the fields of its requests."""
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
@@ -57,6 +87,16 @@ def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) ->
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
     return schema
+
+
+def add_security(schema: dict[str, Any], is_open: Callable[[str], bool]) -> None:
+    """Add that requests need a key, except those for paths that are open."""
+    schema["components"]["securitySchemes"] = SECURITY_SCHEMES
+    schema["security"] = [{name: []} for name in SECURITY_SCHEMES]
+    for path, methods in schema["paths"].items():
+        if is_open(path):
+            for operation in methods.values():
+                operation["security"] = []
 
 
 def query_parameters(body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import uvicorn
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.app import load_app
 from dragoman.serving.connections import Connection
-from dragoman.serving.log import configure_logging
+from dragoman.serving.log import configure_logging, write
 from dragoman.serving.middleware import HEADERS, Gateway
 from dragoman.serving.models import ServedModel
 from dragoman.serving.settings import ServerSettings
@@ -174,6 +174,9 @@ async def supervise(about: str, count: int, descriptor: int, started: Callable[[
             if status == 2:
                 stopping.set()
             elif not stopping.is_set():
+                end = f"signal {-status}" if status < 0 else f"status {status}"
+                message = f"Server process {process.pid} ended with {end}; another one starts."
+                write(level="error", message=message)
                 await asyncio.sleep(1)  # a process that dies at once does not keep this one busy
         return status
 

@@ -10,6 +10,17 @@ class DragomanError(ValueError):
     """An error of the user's input. The command line prints its message without a traceback."""
 
 
+class OutOfBoundsError(DragomanError):
+    """A value of a setting is out of bounds: the name of the setting, and the rest of the sentence."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(field, problem)
+        self.field, self.problem = field, problem
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.problem}"
+
+
 class LongInput(UserWarning):
     """A sentence has more tokens than any source sentence of training; its translation may be worse."""
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.files import atomic_write
 from dragoman.system.keys import known_key
 from dragoman.system.wording import in_words, shown
@@ -89,7 +89,7 @@ def check_bounds(
 ) -> None:
     """Compare values of settings, given by their names, with bounds. None is always allowed.
 
-    Raises `DragomanError` with the name, the value and the bound.
+    Raises `OutOfBoundsError` with the name, the value and the bound.
     """
     comparisons = (
         (at_least, operator.ge, "at least {}"),
@@ -100,9 +100,9 @@ def check_bounds(
         for name, bound in (bounds or {}).items():
             value = getattr(settings, name)
             if value is not None and not holds(value, bound):
-                raise DragomanError(f"{name} is {value}; it must be {words.format(bound)}.")
+                raise OutOfBoundsError(name, f"is {value}; it must be {words.format(bound)}.")
             if value == math.inf:
-                raise DragomanError(f"{name} is infinite; it must be a number.")
+                raise OutOfBoundsError(name, "is infinite; it must be a number.")
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:
