@@ -147,7 +147,7 @@ class Gateway:
     def record(self, scope: Scope, exchange: "Exchange") -> None:
         """Count the request, and write its line of the log. Paths that do not exist count as one route."""
         path = scope["path"] if scope["path"] in self.paths else "other"
-        route = exchange.route or getattr(scope.get("route"), "path", path)
+        route = exchange.route or str(getattr(scope.get("route"), "path", path))
         seconds = time.monotonic() - exchange.started
         self.service.metrics.finished(route, exchange.status, seconds)
         if route in ("/health", "/ready", "/metrics") and exchange.status == 200:
