@@ -49,7 +49,7 @@ def run(quick: bool) -> Result:
     )
     condition = "" if fails in ([], list(DEPTHS)) else f"there are {fails[0]} layers a side or more"
     return Result(
-        {"Held-out texts": rows},
+        {"Other texts": rows},
         picture,
         verdict_of(bool(fails), condition),
         f"Loss with and without residuals after {updates} updates, by layers a side: {shown} nats a token.",

@@ -69,7 +69,7 @@ def run(quick: bool) -> Result:
         f"{n} {spread(losses(n, 'copying'))} and {spread(losses(n, 'reversing'))}" for n in MODELS
     )
     return Result(
-        {"Held-out texts": rows, "Reversed letters by distance": distances},
+        {"Other texts": rows, "Reversed letters by distance": distances},
         picture,
         verdict_of(harder < len(seeds)),
         f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. For "

@@ -43,7 +43,7 @@ def run(quick: bool) -> Result:
         for width in WIDTHS
     )
     return Result(
-        {"Held-out texts": rows},
+        {"Other texts": rows},
         picture,
         verdict_of(min(found(WIDTHS[-1], "unscaled")) > max(found(WIDTHS[-1], "scaled"))),
         f"Loss with and without scaling after {updates} updates, in nats a token: {shown}. The "

@@ -61,7 +61,7 @@ def run(quick: bool) -> Result:
         f"{name}: " + ", ".join(f"{tied} {spread(found(name, tied))}" for tied in TIED) for name in TASKS
     )
     return Result(
-        {"Held-out texts": rows},
+        {"Other texts": rows},
         picture,
         verdict_of(bool(free), condition),
         f"Loss after {updates} updates, in nats a token, by what is tied: {shown}. “Costs” is a higher loss "

@@ -15,8 +15,8 @@ SMALL = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=3, decoder_la
 
 
 def random_transformer(settings: ModelSettings = SMALL, seed: int = 1) -> Transformer:
-    """A Transformer in evaluation mode, with the weights that a training begins with. Random numbers are added
-    to gains and biases, so that none of them is 1 or 0.
+    """A Transformer in evaluation mode, with the weights that a training begins with. To gains and biases,
+    random numbers are added, so that none of them is 1 or 0.
     """
     torch.manual_seed(seed)
     model = build_model(settings, VOCABULARY, VOCABULARY).double().eval()
