@@ -28,8 +28,10 @@ def curves(
 ) -> Drawing:
     """At most six curves in one chart, and their names below it. Points that are not finite are left out.
 
-    On a logarithmic axis, points that are not positive are left out too.
+    On a logarithmic axis, points that are not positive are left out too. Raises `ValueError` for more curves.
     """
+    if len(by_name) > len(LOOKS):
+        raise ValueError(f"There are {len(by_name)} curves, and looks for {len(LOOKS)}.")
     drawing = Drawing("lab", title, f"Curves of {y_title} against {x_title}: {', '.join(by_name)}. {note}")
     drawn = {
         name: [point for x, y in points if is_shown(point := (scaled(x, log_x), scaled(y, log_y)))]
