@@ -51,6 +51,6 @@ def run(quick: bool) -> Result:
         f"The same translations have {values['paper']:.1f} BLEU by the authors' script and "
         f"{values['sacreBLEU']:.1f} by sacreBLEU, a difference of {apart:+.1f}: a split compound gives more "
         "n-grams that match. For newstest2014, the published pairs of the two are 29.02 (with an altered "
-        "reference) and 27.52 (tensor2tensor, issue 317), and 29.29 and 28.6 (fairseq, examples/scaling_nmt). "
-        "Only scores with the same signature can be compared.",
+        "reference) and 27.52 (tensor2tensor, issue 317), and 29.29 and 28.6 (fairseq, "
+        "examples/scaling_nmt). Only scores with the same signature can be compared.",
     )

@@ -70,6 +70,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(stuck and trains, decided=max(warm) < CHANCE),
         f"The loss of the last {tail} of {updates} updates, in nats a token: {shown}. Without warm-up "
-        f"post-norm is worse for {worse} of {len(seeds)} seeds, and trains for {enough}. “Does not train” is no "
-        f"better than the lengths of the texts alone, {CHANCE:.2f} nats. The highest rate is {paper_rate(WARMUP):.3f}.",
+        f"post-norm is worse for {worse} of {len(seeds)} seeds, and trains for {enough}. “Does not train” is "
+        f"no better than the lengths of the texts alone, {CHANCE:.2f} nats. The highest rate is "
+        f"{paper_rate(WARMUP):.3f}.",
     )
