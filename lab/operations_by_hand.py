@@ -1,5 +1,5 @@
-"""Counts the multiply-adds of a forward pass by formulas and by PyTorch's counter on a run of the model, and the
-share that grows with the square of the length: the scores and weighted values of all attentions.
+"""Counts the multiply-adds of a forward pass by formulas and by PyTorch's counter on a run, and the share
+that grows with the square of the length: the scores and weighted values of all attentions.
 """
 
 import torch

@@ -74,7 +74,7 @@ def run(quick: bool) -> Result:
         "With the paper's frequencies (Sockeye, Hugging Face Marian) only the columns are permuted, and with "
         f"permuted weights the log-probabilities agree to {halves:.0e}. Tensor2Tensor, fairseq and Marian "
         f"also have other frequencies; for d_model = {width}, log-probabilities then differ by up to "
-        f"{theirs:.2f} nats. Over the first 30 positions, the tables differ by up to {small:.2f} for d_model = "
-        f"{width} and by up to {large:.2f} for 512."
+        f"{theirs:.2f} nats. Over the first 30 positions, the tables differ by up to {small:.2f} for d_model "
+        f"= {width} and by up to {large:.2f} for 512."
     )
     return Result({f"{length} positions, d_model = {width}": rows}, picture, verdict, because)

@@ -55,6 +55,17 @@ def chance(shortest: int, longest: int, letters: int = VOCABULARY - 4) -> float:
     return (shortest + longest) / (shortest + longest + 2) * math.log(letters)
 
 
+def cut(generator: np.random.Generator) -> Pair:
+    """A pair of `REVERSING`, three times in ten without the end of its target."""
+    source, target = REVERSING(generator)
+    return source, target[: generator.integers(1, len(target))] if generator.random() < 0.3 else target
+
+
+REVERSING = reversing(4, 8)
+TASKS = {"whole targets": REVERSING, "cut targets": cut}
+"""Tasks of searches: without short translations, and with such ones that are too probable."""
+
+
 def pairs_of(corpus: Sequence[Pair]) -> Task:
     """A pair of the corpus."""
     return lambda generator: corpus[generator.integers(len(corpus))]
