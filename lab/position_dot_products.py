@@ -59,6 +59,8 @@ def run(quick: bool) -> Result:
     condition = (
         f"the distance is at most {ends}, or only the trend is meant" if min(first.values()) < length else ""
     )
+    rises = [str(d_model) for d_model, each in zip(first, falls, strict=True) if not each]
+    trend = f"rise too for d_model = {', '.join(rises)}" if rises else "fall for every d_model"
     picture = curves(
         "Dot product of two positions",
         "distance",
@@ -70,6 +72,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(symmetric and all(falls), condition),
         "The product depends on the distance alone, so it is symmetric, and does not tell which position is "
-        f"first. It falls up to distance {ends}, then rises and falls again. Means of {WINDOW} "
-        f"successive distances fall {'for every' if all(falls) else 'not for every'} d_model.",
+        f"first. It falls up to distance {ends}, then rises and falls again. The means of "
+        f"{WINDOW} successive distances {trend}.",
     )
