@@ -8,6 +8,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 from lab.parts.training import (
     TINY,
+    chance,
     mean_curve,
     paper_rate,
     rate_without_warmup,
@@ -25,7 +26,6 @@ CLAIM = Claim(
     claimed_by="advice on training; the paper, section 5.3, uses 0.98 and gives no reason",
 )
 RATES = {"with warm-up": paper_rate, "without warm-up": rate_without_warmup}
-
 CONDITIONS = {True: "there is no warm-up", False: "there is a warm-up"}
 
 
@@ -60,6 +60,8 @@ def run(quick: bool) -> Result:
         rate: min(last[f"β2 = 0.999, {rate}"]) > max(last[f"β2 = 0.98, {rate}"])  # the ranges do not touch
         for rate in RATES
     }
+    decided = max(last["β2 = 0.98, with warm-up"]) < chance(3, 6)
+    condition = "" if all(worse.values()) else CONDITIONS[worse["without warm-up"]]
     shown = "; ".join(f"{name}: {spread(values)}" for name, values in last.items())
     return Result(
         {
@@ -70,7 +72,7 @@ def run(quick: bool) -> Result:
             ]
         },
         picture,
-        verdict_of(any(worse.values()), "" if all(worse.values()) else CONDITIONS[worse["without warm-up"]]),
+        verdict_of(any(worse.values()), condition, decided),
         f"The loss of the last {tail} of {updates} updates, in nats a token: {shown}. A difference counts "
         "if the ranges of the seeds do not overlap.",
     )

@@ -44,6 +44,7 @@ def run(quick: bool) -> Result:
                 }
             )
     kept = max(row["with the mask"] for row in rows)
+    spread = float(alone.std())
     lost = [row["without it"] for row in rows if row["padding tokens"] == 1]
     picture = curves(
         f"Encoder output of a sentence of {LENGTH} tokens",
@@ -61,8 +62,8 @@ def run(quick: bool) -> Result:
         {"Largest differences, float64": rows},
         picture,
         verdict_of(min(lost) < 1e-9),
-        f"Without the mask, one token of padding changes the output by {min(lost):.2f} or more, and the "
-        "standard deviation of the output is 2. With the mask, any number of them changes it by "
+        f"Without the mask, one token of padding changes an output by {min(lost):.2f} or more; the standard "
+        f"deviation of the outputs is {spread:.2f}. With the mask, any number of them changes it by "
         f"{kept:.0e} at most. A model may learn small weights for padding, but a softmax never gives exactly "
         "0, so a translation would depend on its batch.",
     )

@@ -59,7 +59,9 @@ def run(quick: bool) -> Result:
     return Result(
         {"Wrong tokens": rows},
         picture,
-        verdict_of(more and all(b > a for a, b in zip(first, second, strict=True))),
+        verdict_of(
+            more and all(b > a for a, b in zip(first, second, strict=True)), decided=max(forced_errors) < 0.5
+        ),
         f"Wrong tokens after the reference {spread(forced_errors)}, after the model's own prefix "
         f"{spread(free_errors)}. The difference is {spread(first)} in the first half of the text and "
         f"{spread(second)} in the second. The claim needs a larger difference in the second half for every "

@@ -17,7 +17,7 @@ CLAIM = Claim(
     claim="Whether the normalisation is before or after the sub-layer is a matter of notation; the weights "
     "of one model can be used in the other.",
     claimed_by="folklore (questions to the authors of toolkits)",
-    topics=("T3", "T10", "T11"),
+    topics=("T3", "T10"),
 )
 DEPTH, SEEDS = 12, (1, 2, 3)
 
@@ -69,5 +69,5 @@ def run(quick: bool) -> Result:
         f"The same weights give log-probabilities that differ by up to {max(apart):.0f} nats. With "
         "post-norm, as in the paper, the size of the residual stream is the same after every layer; with "
         f"pre-norm it grows {growth:.1f} times over {DEPTH} layers, so pre-norm has another normalisation at "
-        "the end. Tensor2Tensor's later versions and many tutorials have pre-norm.",
+        "the end.",
     )

@@ -16,23 +16,27 @@ CLAIM = Claim(
     claimed_by="folklore (the names of the presets)",
     topics=("T3", "T4", "T6"),
 )
-SETTINGS = ("highest rate", "warm-up", "β2", "dropout", "attention dropout", "norm")
+SETTINGS = ("highest rate", "warm-up", "β2", "dropout", "attention dropout", "norm", "layers")
+NOT_GIVEN = "not given"
 PRESETS = {
-    "the paper, base": (learning_rate(4000, 512, 4000), 4000, 0.98, 0.1, 0.0, "post"),
-    "Tensor2Tensor, base (v3)": (2 * learning_rate(8000, 512, 8000), 8000, 0.997, 0.1, 0.1, "pre"),
-    "Marian, transformer-base": (3e-4, 16_000, 0.98, 0.1, 0.0, "post"),
-    "the paper, big": (learning_rate(4000, 1024, 4000), 4000, 0.98, 0.3, 0.0, "post"),
-    "Marian, transformer-big": (2e-4, 8000, 0.998, 0.1, 0.0, "post"),
-    "the paper, parsing": (learning_rate(4000, 1024, 4000), 4000, 0.98, "not given", "not given", "post"),
-    "Tensor2Tensor, parsing base": (2 * learning_rate(16_000, 1024, 16_000), 16_000, 0.997, 0.2, 0.2, "pre"),
+    "the paper, base": (learning_rate(4000, 512, 4000), 4000, 0.98, 0.1, 0.0, "post", 6),
+    "Tensor2Tensor, base (v3)": (2 * learning_rate(8000, 512, 8000), 8000, 0.997, 0.1, 0.1, "pre", 6),
+    "Marian, transformer-base": (3e-4, 16_000, 0.98, 0.1, 0.0, "post", 6),
+    "the paper, big": (learning_rate(4000, 1024, 4000), 4000, 0.98, 0.3, 0.0, "post", 6),
+    "Marian, transformer-big": (2e-4, 8000, 0.998, 0.1, 0.0, "post", 6),
+    "the paper, parsing": (NOT_GIVEN, 4000, 0.98, NOT_GIVEN, NOT_GIVEN, "post", 4),
+    "Tensor2Tensor, parsing": (2 * learning_rate(16_000, 1024, 16_000), 16_000, 0.997, 0.2, 0.2, "pre", 6),
 }
-"""The paper does not give the dropouts of parsing. Tensor2Tensor's learning_rate_constant is 2. Its parsing
+"""For parsing, the paper chose the dropouts and the learning rate on section 22, and does not give them.
+Tensor2Tensor's learning_rate_constant is 2. Its parsing
 preset also sets learning_rate = 0.05, which the schedule of version 3 does not read.
 """
 
 
-def rate(step: int, highest: float, warmup: int) -> float:
-    """A schedule of this form, by its highest rate."""
+def rate(step: int, highest: float | str, warmup: int) -> float | str:
+    """A schedule of this form, by its highest rate, if that is given."""
+    if isinstance(highest, str):
+        return highest
     return highest * min(step / warmup, math.sqrt(warmup / step))
 
 
@@ -42,7 +46,7 @@ def run(quick: bool) -> Result:
         kind = next(kind for kind in ("parsing", "big", "base") if kind in name)
         paper = PRESETS[f"the paper, {kind}"]
         given = zip(SETTINGS, values, paper, strict=True)
-        differ = [setting for setting, own, theirs in given if theirs not in ("not given", own)]
+        differ = [setting for setting, own, theirs in given if theirs not in (NOT_GIVEN, own)]
         others += bool(differ)
         rows.append(
             {"preset": name}
@@ -60,6 +64,7 @@ def run(quick: bool) -> Result:
         {
             name: [(step, 1000 * rate(step, *values[:2])) for step in range(1, 40_001, 250)]
             for name, values in PRESETS.items()
+            if values[0] != NOT_GIVEN
         },
     )
     base = PRESETS["the paper, base"]

@@ -13,7 +13,7 @@ from dragoman.text.batches import Batch
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 from lab.parts import training
-from lab.parts.training import BY_ARCHITECTURE, TINY, nll, reversing, short, spread, wanted
+from lab.parts.training import BY_ARCHITECTURE, TINY, chance, nll, reversing, short, spread, wanted
 
 CLAIM = Claim(
     title="Reversing compared with copying",
@@ -61,7 +61,8 @@ def run(quick: bool) -> Result:
         "distance in positions",
         "accuracy",
         {name: [(n, at(name, n)) for n in range(8)] for name in MODELS},
-        f"Mean of {len(seeds)} seeds. Even distances are of texts with 5 and 7 letters.",
+        f"Mean of {len(seeds)} seeds. Even distances are of texts with 5 and 7 letters; 7 is that "
+        "of the first and the last letter of texts with 8.",
     )
     copied, reversed_ = losses("Transformer", "copying"), losses("Transformer", "reversing")
     harder = sum(b > a for a, b in zip(copied, reversed_, strict=True))
@@ -69,9 +70,9 @@ def run(quick: bool) -> Result:
         f"{n} {spread(losses(n, 'copying'))} and {spread(losses(n, 'reversing'))}" for n in MODELS
     )
     return Result(
-        {"Held-out texts": rows, "Reversed letters by distance": distances},
+        {"Other texts": rows, "Reversed letters by distance": distances},
         picture,
-        verdict_of(harder < len(seeds)),
+        verdict_of(harder < len(seeds), decided=max(copied) < chance(4, 8)),
         f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. For "
         f"each seed both tasks have the same initial weights and texts. For the Transformer, reversing "
         f"has the higher loss with {harder} of {len(seeds)} seeds. At distances 0 and 7 the Transformer has "

@@ -57,6 +57,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(growth_model > 2),
         f"From 32 to {most} the variance grows {growth_k:.1f} times with d_k and {growth_model:.2f} times "
-        "with d_model: it equals d_k for every d_model. With 8 heads, base divides by √64 = 8 and not by "
+        "with d_model: it equals d_k for every d_model, if the components of q and k have variance 1, as the "
+        "paper's footnote 4 assumes. With 8 heads, base divides by √64 = 8 and not by "
         "√512.",
     )

@@ -1,5 +1,7 @@
-"""Runs a batch of two sentences through a model with hooks on every module, and records the shapes in the
-order of the computation: a walkthrough of Figure 1. In its full form it uses the base model.
+"""Runs a batch of two pairs through a model with hooks on every module, and records the shapes of outputs in
+the order of the computation: a walkthrough of Figure 1. The projections of encoder-decoder attention, heads
+and attention weights are not outputs of modules, and are left out. The source's embedding is the target's, as
+they are tied. In its full form it uses the base model.
 """
 
 import torch
@@ -12,7 +14,7 @@ from lab.frame.pictures import bars
 from lab.parts.models import VOCABULARY, random_sentences
 
 CLAIM = Claim(
-    title="The shapes of every step",
+    title="The widths of every module's output",
     section="3.1",
     claim="All sub-layers and the embedding layers produce outputs of dimension d_model.",
     claimed_by="the paper, section 3.1",
@@ -51,9 +53,9 @@ def run(quick: bool) -> Result:
             group = f"{side}, layer 1" if inner else "outside the layers"
             width = int(str(row["shape"]).split(" · ")[-1])
             widths.setdefault(group, {})[" ".join(inner[1:]) or side] = width
-    picture = bars("The width of every output", "features", widths)
+    picture = bars("The width of every module's output", "features", widths)
     return Result(
-        {f"2 sentences of {SOURCE} and {TARGET} tokens at most, {settings.heads} heads": rows},
+        {f"2 pairs, sources of at most {SOURCE} and targets of at most {TARGET} tokens": rows},
         picture,
         verdict_of(len(wide) == len(own) > 0),
         f"All {len(own)} outputs of embeddings, sub-layers and their normalisations have {settings.d_model} "

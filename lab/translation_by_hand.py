@@ -16,7 +16,7 @@ from lab.parts.training import Pair, paper_rate, train
 CLAIM = Claim(
     title="One translation, in numbers",
     section="3.1",
-    claim="Each number between three words and the next word of their translation can be computed by hand.",
+    claim="Each sub-layer's output between three words and the next word can be computed by hand.",
     claimed_by="walkthroughs in study notes and animations",
 )
 MODEL = ModelSettings(d_model=8, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0)
@@ -49,8 +49,9 @@ def run(quick: bool) -> Result:
         else:
             y = multi_head(x, memory, part == "decoder.0.self_attention", named, part, MODEL)
         name, norm = part.replace(".0.", ": ").replace("_", "-"), f"{part}_residual.norm"
-        steps[name], steps[f"{name}, added and normalised"] = y, add_and_norm(x, y, named, norm, 1e-5)
-        return steps[f"{name}, added and normalised"]
+        steps[name], added = y, add_and_norm(x, y, named, norm, MODEL.norm_epsilon)
+        steps[f"{name}, added and normalised"] = added
+        return added
 
     x = steps["encoder: words + positions"] = embed(ids(SOURCE), embeddings)
     memory = step("encoder.0.feed_forward", step("encoder.0.self_attention", x, x))
@@ -72,7 +73,7 @@ def run(quick: bool) -> Result:
     }
     return Result(
         tables,
-        matrices(f"“{SOURCE}”, “{TARGET} …”: a row for each word", shown, across=2, numbers=True),
+        matrices(f"“{SOURCE}”, “{TARGET} …”: a row for each word", shown, numbers=True, own_scales=True),
         verdict_of(error < 1e-5),
         f"The {len(shown)} steps give the package's probabilities to within {error:.0e}. The likeliest "
         f"word after “wir mögen” is “{WORDS[chances[-1].argmax()]}” ({chances[-1].max():.2f}).",

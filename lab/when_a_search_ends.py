@@ -12,7 +12,7 @@ import numpy as np
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import bars
 from lab.parts.stop_rules import RULES, searches
-from lab.parts.training import TINY, Pair, Task, examples, reversing, short, spread, train, wanted
+from lab.parts.training import REVERSING, TASKS, TINY, examples, short, spread, train, wanted
 
 CLAIM = Claim(
     title="When a beam search ends",
@@ -20,16 +20,7 @@ CLAIM = Claim(
     claim="The rule by which a beam search ends makes no difference to its translations.",
     claimed_by="folklore (papers give the beam size and the length penalty, but not the rule)",
 )
-REVERSING, FIRST = reversing(4, 8), next(iter(RULES))
-
-
-def cut(generator: np.random.Generator) -> Pair:
-    """An example, three times in ten without the end of its target."""
-    source, target = REVERSING(generator)
-    return source, target[: generator.integers(1, len(target))] if generator.random() < 0.3 else target
-
-
-TASKS: dict[str, Task] = {"whole targets": REVERSING, "cut targets": cut}
+FIRST = next(iter(RULES))
 
 
 def run(quick: bool) -> Result:
@@ -71,7 +62,9 @@ def run(quick: bool) -> Result:
     return Result(
         {"Four rules": rows},
         picture,
-        verdict_of(not any(other["whole targets"]), condition),
+        verdict_of(
+            not any(other["whole targets"]), condition, decided=min(of("whole targets", FIRST, "exact")) > 0.2
+        ),
         f"Share of texts without an error, trained on cut targets: {shown}. By the first rule, W short "
         "hypotheses can end a search while a far more probable one is unfinished. Trained on whole targets, "
         f"the share by the first rule is {spread(of('whole targets', FIRST, 'exact'))}, and another rule "

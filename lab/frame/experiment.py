@@ -49,23 +49,26 @@ class Claim:
             raise ValueError(f"The section is {self.section!r}; there are: {', '.join(SECTIONS)}.")
 
 
+VERDICTS = ("holds", "does not hold", "is not decided")
+"""The verdicts that have no condition."""
+
+
 @dataclass(frozen=True)
 class Result:
-    """What came out. Raises `ValueError` for another verdict than the three."""
+    """What came out. Raises `ValueError` for another verdict than `verdict_of` gives."""
 
     tables: Mapping[str, Sequence[Row]]
     """All numbers, by the title of their table. The rows of a table have the same columns."""
     picture: Drawing
     verdict: str
-    """`holds`, `does not hold`, or `holds only if` and a condition, as `verdict_of` gives it."""
+    """`holds`, `holds only if` and a condition, `does not hold`, or `is not decided`: see `verdict_of`."""
     because: str
     """The sentence that says why, with the numbers that decide."""
 
     def __post_init__(self) -> None:
-        if self.verdict not in ("holds", "does not hold") and not self.verdict.startswith("holds only if "):
-            raise ValueError(
-                f"The verdict is {self.verdict!r}; it is holds, holds only if …, or does not hold."
-            )
+        if self.verdict not in VERDICTS and not self.verdict.startswith("holds only if "):
+            known = ", ".join((*VERDICTS, "holds only if …"))
+            raise ValueError(f"The verdict is {self.verdict!r}; there are: {known}.")
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,13 @@ class Experiment:
     """Run it; True is the quick form, of seconds."""
 
 
-def verdict_of(true: bool, only_if: str = "") -> str:
-    """The verdict on a claim that came out true, perhaps under a condition, or false."""
+def verdict_of(true: bool, only_if: str = "", decided: bool = True) -> str:
+    """The verdict on a claim that came out true, perhaps under a condition, or false.
+
+    `decided` is False where the numbers show neither, because the model to compare with has not learned.
+    """
+    if not decided:
+        return "is not decided"
     if not true:
         return "does not hold"
     return f"holds only if {only_if}" if only_if else "holds"

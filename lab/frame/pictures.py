@@ -28,8 +28,10 @@ def curves(
 ) -> Drawing:
     """At most six curves in one chart, and their names below it. Points that are not finite are left out.
 
-    On a logarithmic axis, points that are not positive are left out too.
+    On a logarithmic axis, points that are not positive are left out too. Raises `ValueError` for more curves.
     """
+    if len(by_name) > len(LOOKS):
+        raise ValueError(f"There are {len(by_name)} curves, and looks for {len(LOOKS)}.")
     drawing = Drawing("lab", title, f"Curves of {y_title} against {x_title}: {', '.join(by_name)}. {note}")
     drawn = {
         name: [point for x, y in points if is_shown(point := (scaled(x, log_x), scaled(y, log_y)))]
@@ -137,13 +139,16 @@ def matrices(
     columns: Sequence[str] = (),
     across: int = 2,
     numbers: bool = False,
+    own_scales: bool = False,
 ) -> Drawing:
     """Matrices as cells with one scale, up to the largest magnitude, from 0 or from its negative.
 
-    Labels are drawn where they are given. `numbers` writes each number into its cell.
+    Labels are drawn where they are given. `numbers` writes each number into its cell. With `own_scales` each
+    matrix has a scale up to its own largest magnitude.
     """
     drawing = Drawing("lab", title, f"Numbers as shades: {', '.join(by_name)}. {note}")
-    most = max(float(np.nanmax(np.abs(matrix))) for matrix in by_name.values()) or 1.0
+    peaks = [float(np.nanmax(np.abs(matrix))) or 1.0 for matrix in by_name.values()]
+    peaks = peaks if own_scales else [max(peaks)] * len(peaks)
     signed = any(float(np.nanmin(matrix)) < 0 for matrix in by_name.values())
     scale = diverging if signed else sequential
     tall, wide = max(map(len, by_name.values())), max(matrix.shape[1] for matrix in by_name.values())
@@ -151,7 +156,7 @@ def matrices(
     left, head = 24 + widest(rows), 34 + 0.9 * widest(columns)
     x_step = max(left + wide * cell + 12, max(text_width(name, 13) for name in by_name) + 40)
     for place, (name, matrix) in enumerate(by_name.items()):
-        x = left + x_step * (place % across)
+        x, most = left + x_step * (place % across), peaks[place]
         y = 44 + head + (head + tall * cell + 22) * (place // across)
         drawing.text(x, y - head + 14, name, 13, bold=True)
         height, width = len(matrix) * cell, matrix.shape[1] * cell
@@ -167,8 +172,7 @@ def matrices(
         for column, label in enumerate(columns):
             drawing.label(x + (column + 0.5) * cell + 3, y - 8, label, turn=-60)
     shares = (-1.0, 0.0, 1.0) if signed else (0.0, 0.5, 1.0)
-    drawing.legend(
-        16, drawing.height + 20, "value", scale, [(share, f"{share * most:.3g}") for share in shares]
-    )
+    of, most = ("share of the largest of a matrix", 1.0) if own_scales else ("value", peaks[0])
+    drawing.legend(16, drawing.height + 20, of, scale, [(share, f"{share * most:.3g}") for share in shares])
     drawing.paragraph(16, drawing.height + 24, note)
     return drawing

@@ -15,15 +15,16 @@ SMALL = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=3, decoder_la
 
 
 def random_transformer(settings: ModelSettings = SMALL, seed: int = 1) -> Transformer:
-    """A Transformer in evaluation mode. Its weights are twice those that a training begins with, so that
-    outputs differ clearly.
+    """A Transformer in evaluation mode, with the weights that a training begins with. To gains and biases,
+    random numbers are added, so that none of them is 1 or 0.
     """
     torch.manual_seed(seed)
     model = build_model(settings, VOCABULARY, VOCABULARY).double().eval()
     assert isinstance(model, Transformer)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.mul_(2)
+            if weight.ndim == 1:
+                weight.add_(0.3 * torch.randn_like(weight))
     return model
 
 

@@ -1,5 +1,6 @@
 """Tiny models, trained on synthetic tasks with the package's batches, objective, optimizer and rate."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import mean
@@ -49,6 +50,22 @@ def reversing(shortest: int, longest: int, letters: int = VOCABULARY - 4) -> Tas
     return task
 
 
+def chance(shortest: int, longest: int, letters: int = VOCABULARY - 4) -> float:
+    """The nll a token of random texts of these lengths, to a model that knows only where they end."""
+    return (shortest + longest) / (shortest + longest + 2) * math.log(letters)
+
+
+def cut(generator: np.random.Generator) -> Pair:
+    """A pair of `REVERSING`, three times in ten without the end of its target."""
+    source, target = REVERSING(generator)
+    return source, target[: generator.integers(1, len(target))] if generator.random() < 0.3 else target
+
+
+REVERSING = reversing(4, 8)
+TASKS = {"whole targets": REVERSING, "cut targets": cut}
+"""Tasks of searches: without short translations, and with such ones that are too probable."""
+
+
 def pairs_of(corpus: Sequence[Pair]) -> Task:
     """A pair of the corpus."""
     return lambda generator: corpus[generator.integers(len(corpus))]
@@ -61,7 +78,7 @@ def batch_of(pairs: Sequence[Pair]) -> Batch:
 
 
 def examples(task: Task, seed: int, count: int = 200) -> Batch:
-    """Pairs that no training sees: training has other seeds."""
+    """Pairs that are drawn with another seed than those of training. A short text may be in both."""
     generator = np.random.default_rng([seed, 0])
     return batch_of([task(generator) for _ in range(count)])
 
