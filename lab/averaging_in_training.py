@@ -5,14 +5,10 @@ last and with the best of them on 500 held-out texts: early, while the loss fall
 
 from statistics import mean
 
-import torch
-
-from dragoman.model.interface import Model
-from dragoman.model.weights import weights
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import bars
 from lab.label_smoothing_in_training import noisy
-from lab.parts.comparisons import higher_for_each_seed
+from lab.parts.comparisons import Checkpoint, higher_for_each_seed, keeper, mean_weights
 from lab.parts.training import TINY, examples, fresh, nll, short, spread, train
 
 CLAIM = Claim(
@@ -26,10 +22,10 @@ KEPT, EVERY = 5, 10
 KINDS = ("last", "best of the five", "average")
 
 
-def loss_of(tensors: dict[str, torch.Tensor], seed: int) -> float:
+def loss_of(tensors: Checkpoint, seed: int) -> float:
     """Of a model with these weights, on held-out texts."""
     model = fresh(TINY, seed).eval()
-    model.load_state_dict(tensors, strict=False)  # tied embeddings are saved once
+    model.load_state_dict(tensors, strict=False)
     return nll(model, examples(noisy, seed, 500))
 
 
@@ -39,20 +35,13 @@ def run(quick: bool) -> Result:
     ends = {place: [max(end - EVERY * back, 1) for back in range(KEPT)] for place, end in places.items()}
     rows = []
     for seed in seeds:
-        kept: dict[int, dict[str, torch.Tensor]] = {}
-
-        def watch(step: int, model: Model, _: float, kept: dict[int, dict[str, torch.Tensor]] = kept) -> None:
-            if any(step in each for each in ends.values()):
-                kept[step] = {key: value.clone() for key, value in weights(model).items()}
-
-        train(TINY, noisy, updates, seed, watch=watch)
+        kept: dict[int, Checkpoint] = {}
+        train(TINY, noisy, updates, seed, watch=keeper(kept, {*ends["early"], *ends["at the end"]}))
         for place in places:
             checkpoints = [kept[end] for end in ends[place]]
-            averaged = {
-                key: torch.stack([each[key] for each in checkpoints]).mean(0) for key in checkpoints[0]
-            }
+            average = loss_of(mean_weights(checkpoints), seed)
             losses = [loss_of(each, seed) for each in checkpoints]
-            found = dict(zip(KINDS, (losses[0], min(losses), loss_of(averaged, seed)), strict=True))
+            found = dict(zip(KINDS, (losses[0], min(losses), average), strict=True))
             rows.append({"when": place, "seed": seed} | found | {"fall": losses[-1] - losses[0]})
 
     def of(place: str, column: str) -> list[float]:
