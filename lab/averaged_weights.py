@@ -73,8 +73,8 @@ def run(quick: bool) -> Result:
     found = "; ".join(f"{row[AVERAGED]:.2f} and {row[ONE]:.2f} at {row[AWAY]:.3f}" for row in trained)
     condition = f"the relative distance of the checkpoints is at most {max(close, default=0):.2g}"
     because = (
-        "“What the ensemble predicts” is a tenth of one checkpoint's difference from it, or less. In trainings "
-        f"of {updates} updates, differences of the average and of one checkpoint, by distance: {found}."
+        "“What the ensemble predicts” is a tenth of one checkpoint's difference from it, or less. In "
+        f"trainings of {updates} updates, average and one checkpoint differ by, at a distance: {found}."
     )
     verdict = verdict_of(bool(close), "" if len(close) == len(NOISES) else condition)
     return Result({"Noise": rows, "Checkpoints of a training": trained}, picture, verdict, because)

@@ -176,7 +176,7 @@ def test_where_there_is_no_lab_a_sentence_says_so(lab, monkeypatch, tmp_path):
     assert "run dragoman lab in a checkout." in err
 
 
-def half_apart(scale, before, kind):
+def half_apart(scale, before, kind, d_k):
     return torch.tensor([1.0, 2.0 if before else 1.0])
 
 
@@ -199,8 +199,10 @@ class Multiplying(torch.nn.Dropout):
 
 
 def a_quarter(d_k, draws, seed):
-    variances = {"variance, unscaled": float(d_k), "variance, scaled": 1.0}
-    return variances | {"gradient, unscaled": 1.0 if d_k == 4 else 0.25, "gradient, scaled": 1.0}
+    found = {"variance, unscaled": float(d_k), "variance, scaled": 1.0}
+    for which in ("median", "mean"):
+        found |= {f"{which} gradient, unscaled": 1.0 if d_k == 4 else 0.25, f"{which} gradient, scaled": 1.0}
+    return found
 
 
 @pytest.mark.parametrize(
