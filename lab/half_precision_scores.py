@@ -19,8 +19,7 @@ WIDTHS, KEYS, SIZE = (64, 128), 64, "standard deviation of q and k"
 WHEN = ("divided after", "divided before")
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 SCALES = (1e-3, 0.01, 0.1, 1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-ROUNDINGS = 4
-"""Units of the type's ε that results of the same formula may differ by."""
+ROUNDINGS = 4  # units of the type's ε that results of the same formula may differ by
 
 
 def scores(scale: float, before: bool, kind: torch.dtype, d_k: int) -> torch.Tensor:
