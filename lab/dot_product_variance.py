@@ -39,7 +39,7 @@ def measure(d_k: int, draws: int, seed: int) -> dict[str, float]:
 
 
 def run(quick: bool) -> Result:
-    draws, widths = (200, (4, 64, 512)) if quick else (2000, (4, 8, 16, 32, 64, 128, 256, 512))
+    draws, widths = (200, (4, 64, 512)) if quick else (4000, (4, 8, 16, 32, 64, 128, 256, 512))
     rows = [{"d_k": d_k, "seed": seed, **measure(d_k, draws, seed)} for d_k in widths for seed in SEEDS]
     names = [name for name in rows[0] if name not in ("d_k", "seed")]
     means = {

@@ -20,7 +20,7 @@ from dragoman.search.beam import beam_search
 from lab.frame import catalogue, report
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
 from lab.frame.pictures import axis, bars, curves, matrices
-from lab.parts import training
+from lab.parts import comparisons, training
 from lab.parts.memory import peak_bytes
 from lab.parts.models import random_sentences, random_transformer
 from lab.parts.stop_rules import ASKED, searches
@@ -299,6 +299,32 @@ def test_the_seed_determines_a_tiny_training():
     one, same, other = (list(training.train(TINY, task, 2, seed).parameters()) for seed in (1, 1, 2))
     assert all(map(torch.equal, one, same))
     assert not all(map(torch.equal, one, other))
+
+
+def test_numbers_of_two_models_count_as_different_by_two_rules():
+    assert comparisons.higher_for_each_seed([2, 9], [1, 8])
+    assert not comparisons.range_above([2, 9], [1, 8])
+    assert not comparisons.higher_for_each_seed([2, 8], [1, 8])
+    assert comparisons.range_above([3, 4], [1, 2])
+
+
+def test_checkpoints_are_kept_before_their_updates_and_averaged():
+    kept = {}
+    training.train(TINY, training.reversing(2, 3), 3, 1, watch=comparisons.keeper(kept, (1, 3)))
+    assert list(kept) == [1, 3]
+    first, last = (each["target_embedding.weight"] for each in kept.values())
+    assert torch.equal(first, training.fresh(TINY, 1).target_embedding.weight)
+    mean = comparisons.mean_weights(list(kept.values()))["target_embedding.weight"]
+    assert torch.allclose(mean, (first + last) / 2)
+    assert not torch.equal(first, last)
+
+
+def test_held_out_texts_are_not_in_the_corpus(monkeypatch):
+    module = importlib.import_module("lab.learning_curve_by_corpus")
+    corpus = [([a, b, c], [c, b, a]) for a in (4, 5) for b in (4, 5) for c in (4, 5)][1:]
+    monkeypatch.setattr(module, "TASK", training.reversing(3, 3, letters=2))
+    found = training.examples(module.task_without(corpus), 1, 5)
+    assert training.wanted(found) == [[4, 4, 4]] * 5
 
 
 def test_held_out_texts_are_reversed():
