@@ -70,11 +70,11 @@ def run(quick: bool) -> Result:
     titles = "Distance of checkpoints and of predictions", "distance", "largest difference of a probability"
     note = f"With noise, the geometric mean of {len(SEEDS)} seeds."
     picture = curves(*titles, points, note, log_x=True, log_y=True)
-    found = "; ".join(f"{row[AVERAGED]:.2f} and {row[ONE]:.2f} at {row[AWAY]:.3f}" for row in trained)
+    found = "; ".join(f"{row[AVERAGED]:.2f}, {row[ONE]:.2f} and {row[AWAY]:.3f}" for row in trained)
     condition = f"the relative distance of the checkpoints is at most {max(close, default=0):.2g}"
     because = (
         "“What the ensemble predicts” is a tenth of one checkpoint's difference from it, or less. In "
-        f"trainings of {updates} updates, average and one checkpoint differ by, at a distance: {found}."
+        f"trainings of {updates} updates, the difference of the average, of one and the distance are {found}."
     )
     verdict = verdict_of(bool(close), "" if len(close) == len(NOISES) else condition)
     return Result({"Noise": rows, "Checkpoints of a training": trained}, picture, verdict, because)
