@@ -1,7 +1,7 @@
 """Times a forward pass of multi-head attention with scaled dot products and with additive scores, of the same
 sizes, and measures the most memory that the tensors of `attend` take at one time. Dot products make n · n
-numbers a head, additive scores n · n · d_k. Both have the same number of multiplications. The time is the
-least of several passes with one thread.
+numbers a head, additive scores n · n · d_k. For the scores, both have n² · d_k multiplications a head. The
+time is the least of several passes with one thread.
 """
 
 import time
@@ -67,8 +67,8 @@ def run(quick: bool) -> Result:
         log_y=True,
     )
     because = (
-        f"Both have n² · d_k multiplications a head. At {last['tokens']} tokens additive scores take "
-        f"{last['times as slow']:.0f} times as long, projections included, and "
+        f"Both have n² · d_k multiplications a head for the scores. At {last['tokens']} tokens additive "
+        f"scores take {last['times as slow']:.0f} times as long, projections included, and "
         f"{last['times the memory']:.0f} times the memory: tanh is computed for n² · d_k sums, which is not "
         "a matrix product."
     )

@@ -56,21 +56,21 @@ def run(quick: bool) -> Result:
                 "NaN rows of the gradient": int(gradient.isnan().any(-1).sum()),
             }
         )
-        shown[name] = weights.detach().numpy()
+        shown[name] = weights.detach().nan_to_num(nan=-1.0).numpy()  # weights are not negative
     bad, large, zeros = rows
     harmless = large["NaN rows of the gradient"] == zeros["NaN rows of the gradient"] == 0
     spread = bad["NaN rows after layer 2"]
     picture = matrices(
         "Weights of layer 1, a row for each query",
         shown,
-        "The last position is padding. NaN is white.",
+        "The last position is padding. NaN is drawn as −1.",
         across=3,
     )
     verdict = verdict_of(harmless, "the softmax of such a row is not NaN" if spread else "")
     because = (
         f"The softmax of a row of −∞ is NaN, and 0 · NaN is NaN: one such query makes {spread} of {TOKENS} "
         f"rows of the next layer NaN, and {bad['NaN rows of the gradient']} rows of the gradient, although "
-        "its weight there is 0. With −1e9 the query gets the mean of all values, with the third rule zeros; "
-        "both are harmless."
+        "its weight there is 0. With −1e9 the query gets the mean of all values, with “−∞, then zeros” it "
+        "gets zeros; both are harmless."
     )
     return Result({f"{TOKENS} tokens, the last is padding": rows}, picture, verdict, because)

@@ -2,6 +2,8 @@
 sharpness; with sharpness 1 it is the key itself. The result is compared with the value of that key.
 """
 
+import math
+
 import torch
 
 from dragoman.model.attention import attention
@@ -42,11 +44,13 @@ def run(quick: bool) -> Result:
         {"one-hot keys": [(row["sharpness"], row["weight of the matching key"]) for row in rows]},
         log_x=True,
     )
-    verdict = verdict_of(bool(exact), "the scores are far enough apart" if plain["largest error"] > 0 else "")
+    verdict = verdict_of(
+        bool(exact), "the scores are far enough apart, and to rounding" if plain["largest error"] > 0 else ""
+    )
     because = (
         "A query that equals a one-hot key has a score only 1 / √d_k above the others. The weight of its "
         f"value is {plain['weight of the matching key']:.2f}, so the result is a mixture of all values. The "
-        f"result is exact in float64 from a sharpness of {min(exact):,.0f} on, where the other weights are "
-        "too small to change the sum."
+        f"result is exact in float64 from a sharpness of {min(exact, default=math.inf):,.0f} on, "
+        "where the other weights are too small to change the sum."
     )
     return Result({f"{ENTRIES} one-hot keys, float64": rows}, picture, verdict, because)

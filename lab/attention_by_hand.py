@@ -4,13 +4,14 @@ and the result is compared with the package's layer.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import EncoderLayer
-from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.experiment import Claim, Result, Row, verdict_of
 from lab.frame.pictures import matrices
 from lab.parts.models import largest_difference
 
@@ -21,6 +22,7 @@ CLAIM = Claim(
     claimed_by="walkthroughs in study notes and animations",
 )
 WORDS, WIDTH, HEADS = ("we", "like", "tea"), 4, 2
+MATRICES, FEATURES = ("W^Q", "W^K", "W^V", "W^O"), "1234"
 EMBEDDINGS = [[0.5, 0.0, -0.5, 0.0], [0.0, 0.5, 0.0, 0.5], [0.5, 0.5, 0.0, -0.5]]
 
 
@@ -35,13 +37,19 @@ def layer() -> EncoderLayer:
     return module
 
 
+def numbered(matrix: torch.Tensor, kind: str, rows: Sequence[str], columns: Sequence[str]) -> list[Row]:
+    """A matrix as a table with names of rows and columns."""
+    return [{kind: rows[n]} | dict(zip(columns, row, strict=True)) for n, row in enumerate(matrix.tolist())]
+
+
 def run(quick: bool) -> Result:
     module = layer()
     attention, norm = module.self_attention, module.self_attention_residual.norm
     with torch.no_grad():
         embedded = torch.tensor(EMBEDDINGS).double() * math.sqrt(WIDTH)
         x = embedded + sinusoids(len(WORDS), WIDTH).double()
-        query, key, value = (x @ w.T for w in attention.query_key_value.weight.split(attention.widths))
+        maps = attention.query_key_value.weight.T.split(attention.widths, 1)
+        query, key, value = (x @ weight for weight in maps)
         steps = {"1 embedding · √d_model": embedded, "2 + position": x}
         steps |= {"3 queries": query, "4 keys": key, "5 values": value}
         heads = []
@@ -50,28 +58,23 @@ def run(quick: bool) -> Result:
             weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
             heads.append(weights @ value[:, columns])
             steps[f"6 scores of head {head}"], steps[f"7 weights of head {head}"] = scores, weights
-        joined = torch.cat(heads, 1)
-        output = joined @ attention.output.weight.T
+        joined, w_o = torch.cat(heads, 1), attention.output.weight.T
+        output = joined @ w_o
         steps |= {"8 heads, concatenated": joined, "9 · W^O": output, "10 + x": x + output}
-        steps["11 normalised"] = norm(x + output)
-        y = steps["11 normalised"][None]
-        whole = module.feed_forward_residual.after(y, module.feed_forward(y))[0]
-        error = largest_difference(whole, module(x[None], None)[0])
-    tables = {
-        name: [
-            {"word": word} | {f"{place + 1}": float(number) for place, number in enumerate(row)}
-            for word, row in zip(WORDS, rows.tolist(), strict=True)
-        ]
-        for name, rows in steps.items()
-    }
+        steps["11 normalised"] = y = norm(x + output)
+        y = module.feed_forward_residual.after(y[None], module.feed_forward(y[None]))
+        error = largest_difference(y, module(x[None], None))
+    given = zip(MATRICES, (*maps, w_o), strict=True)
+    tables = {name: numbered(weight, "input", FEATURES, FEATURES) for name, weight in given}
+    for name, numbers in steps.items():
+        tables[name] = numbered(numbers, "word", WORDS, WORDS if name[0] in "67" else FEATURES)
     title = f"“{' '.join(WORDS)}”, a row for each word"
-    picture = matrices(title, {name: each.numpy() for name, each in steps.items()}, across=4, numbers=True)
+    shown = {name: numbers.numpy() for name, numbers in steps.items()}
+    picture = matrices(title, shown, rows=WORDS, across=4, numbers=True)
     first = steps["7 weights of head 1"][2].tolist()
-    return Result(
-        tables,
-        picture,
-        verdict_of(error < 1e-12),
-        f"The {len(steps)} steps, followed by the feed-forward sub-layer, give the layer's output to "
-        f"within {error:.0e}. In head 1 the weights of “{WORDS[2]}” are {first[0]:.2f} for “{WORDS[0]}”, "
-        f"{first[1]:.2f} for “{WORDS[1]}” and {first[2]:.2f} for itself.",
+    because = (
+        "Steps 1 to 11, followed by the feed-forward sub-layer, give the layer's output to within "
+        f"{error:.0e}. In head 1 the weights of “{WORDS[2]}” are {first[0]:.2f} for “{WORDS[0]}”, "
+        f"{first[1]:.2f} for “{WORDS[1]}” and {first[2]:.2f} for itself."
     )
+    return Result(tables, picture, verdict_of(error < 1e-12), because)

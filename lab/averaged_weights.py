@@ -1,13 +1,20 @@
-"""Adds random noise of growing size to the weights of a model, three times, as if these were three
-checkpoints. The model with the mean weights is compared with the ensemble, which is the mean of the three
-models' probabilities, in float64.
+"""Compares the model with the mean weights of three checkpoints with their ensemble, the mean of the three
+models' probabilities. The checkpoints are a random model in float64 with noise of growing size, and the last
+ones of a training, ten updates apart. Their distance is relative to the size of the weights.
 """
+
+from statistics import geometric_mean
 
 import torch
 
+from dragoman.model.interface import Model
+from dragoman.model.weights import weights
+from dragoman.text.batches import Batch
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
-from lab.parts.models import largest_difference, random_sentences, random_transformer
+from lab.parts.comparisons import Checkpoint, keeper, mean_weights
+from lab.parts.models import largest_difference, random_transformer
+from lab.parts.training import SEEDS, TINY, batch_of, examples, reversing, short, token_log_probs, train
 
 CLAIM = Claim(
     title="Averaged checkpoints compared with their ensemble",
@@ -16,64 +23,58 @@ CLAIM = Claim(
     claimed_by="common explanations of checkpoint averaging (the paper, section 6.1)",
     topics=("T9",),
 )
-MEMBERS, SEEDS = 3, (1, 2, 3)
+MEMBERS, EVERY, TASK = 3, 10, reversing(3, 6)
+NOISES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+AVERAGED, ONE, AWAY = "averaged − ensemble", "one checkpoint − ensemble", "distance"
 
 
-def differences(distance: float, seed: int) -> tuple[float, float]:
-    """Of the averaged model from the ensemble, and of the first member from it, in probabilities."""
-    source, target = random_sentences([9]), random_sentences([7], seed=2)
-    models = [random_transformer(seed=seed) for _ in range(MEMBERS + 1)]
-    *members, averaged = models
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for member in members:
-            for weight in member.parameters():
-                noise = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
-                weight.add_(distance * weight.square().mean().sqrt() * noise)
-        for name, weight in averaged.named_parameters():
-            weight.copy_(sum(member.get_parameter(name) for member in members) / MEMBERS)
-        found = [model.logits(model.decode(target, model.encode(source))[0]).softmax(-1) for model in models]
-    ensemble = sum(found[:MEMBERS], torch.zeros_like(found[0])) / MEMBERS
-    return largest_difference(found[-1], ensemble), largest_difference(found[0], ensemble)
+def compare(model: Model, members: list[Checkpoint], batch: Batch) -> dict[str, float]:
+    """The distance of the first two checkpoints, and the largest differences of a probability."""
+    found, middle = [], mean_weights(members)
+    for checkpoint in (*members, middle):
+        model.load_state_dict(checkpoint, strict=False)
+        found.append(token_log_probs(model, batch)[batch.target_out > 0].exp())
+    one, other, mean = (torch.cat([x.flatten() for x in each.values()]) for each in (*members[:2], middle))
+    ensemble = torch.stack(found[:-1]).mean(0)
+    from_it = {AVERAGED: largest_difference(found[-1], ensemble), ONE: largest_difference(found[0], ensemble)}
+    return {AWAY: float((one - other).norm() / mean.norm())} | from_it
+
+
+def with_noise(size: float, seed: int) -> dict[str, float]:
+    model, members = random_transformer(seed=seed), []
+    torch.manual_seed(seed)
+    for _ in range(MEMBERS):
+        noise = {name: x.square().mean().sqrt() * torch.randn_like(x) for name, x in weights(model).items()}
+        members.append({name: x + size * noise[name] for name, x in weights(model).items()})
+    return compare(model, members, batch_of([([4, 9, 7, 5, 6], [8, 7, 4, 5])]))
+
+
+def of_training(updates: int, seed: int) -> dict[str, float]:
+    kept: dict[int, Checkpoint] = {}
+    model = train(TINY, TASK, updates, seed, watch=keeper(kept, range(updates, 0, -EVERY)[:MEMBERS]))
+    return compare(model, list(kept.values()), examples(TASK, seed, 100))
 
 
 def run(quick: bool) -> Result:
-    distances = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
-    rows = [
-        {"distance": distance, "seed": seed}
-        | dict(
-            zip(
-                ("averaged − ensemble", "one checkpoint − ensemble"), differences(distance, seed), strict=True
-            )
-        )
-        for distance in distances
-        for seed in SEEDS
-    ]
+    seeds, updates = short(quick, 300)
+    rows = [{"noise": size, "seed": seed} | with_noise(size, seed) for size in NOISES for seed in SEEDS]
+    trained = [{"updates": updates, "seed": seed} | of_training(updates, seed) for seed in seeds]
 
-    def mean(distance: float, name: str) -> float:
-        found = [row[name] for row in rows if row["distance"] == distance]
-        return sum(found) / len(found)
+    def means(column: str) -> list[float]:
+        return [geometric_mean(row[column] for row in rows if row["noise"] == size) for size in NOISES]
 
-    names = ("averaged − ensemble", "one checkpoint − ensemble")
-    squared, linear = (mean(1e-5, name) / mean(1e-6, name) for name in names)
-    picture = curves(
-        "Distance of the checkpoints, and of their predictions",
-        "distance of weights, relative",
-        "largest difference of a probability",
-        {name: [(distance, mean(distance, name)) for distance in distances] for name in names},
-        f"Mean of {len(SEEDS)} seeds.",
-        log_x=True,
-        log_y=True,
+    away, averaged, one = map(means, (AWAY, AVERAGED, ONE))
+    close = [n for n, a, b in zip(away, averaged, one, strict=True) if a < b / 10]
+    points = {name: list(zip(away, means(name), strict=True)) for name in (AVERAGED, ONE)}
+    points |= {f"{name}, trained": [(row[AWAY], row[name]) for row in trained] for name in (AVERAGED, ONE)}
+    titles = "Distance of checkpoints and of predictions", "distance", "largest difference of a probability"
+    note = f"With noise, the geometric mean of {len(SEEDS)} seeds."
+    picture = curves(*titles, points, note, log_x=True, log_y=True)
+    found = "; ".join(f"{row[AVERAGED]:.2f}, {row[ONE]:.2f} and {row[AWAY]:.3f}" for row in trained)
+    condition = f"the relative distance of the checkpoints is at most {max(close, default=0):.2g}"
+    because = (
+        "“What the ensemble predicts” is a tenth of one checkpoint's difference from it, or less. In "
+        f"trainings of {updates} updates, the difference of the average, of one and the distance are {found}."
     )
-    near, far = mean(1e-5, names[0]) / mean(1e-5, names[1]), mean(1.0, names[0]) / mean(1.0, names[1])
-    return Result(
-        {f"{MEMBERS} checkpoints": rows},
-        picture,
-        verdict_of(
-            squared > 50 and near < 0.1, "the checkpoints are close to each other" if far > 0.3 else ""
-        ),
-        f"With ten times the distance, the averaged model differs {squared:.0f} times as much from the "
-        f"ensemble, and one checkpoint {linear:.0f} times as much: the first difference is of second order. "
-        "So the average of close checkpoints, such as the last ones of a training, predicts almost what "
-        "their ensemble predicts, at the cost of one model. With distant weights it does not.",
-    )
+    verdict = verdict_of(bool(close), "" if len(close) == len(NOISES) else condition)
+    return Result({"Noise": rows, "Checkpoints of a training": trained}, picture, verdict, because)

@@ -1,74 +1,79 @@
-"""Trains four models to repeat a letter after 1 to 20 tokens. The source does not contain the letter, so the
-information has to pass through the decoder. The decoder has two layers of width 32, that of the LSTM one. Two
-convolutions of 3 inputs reach 4 positions back; self-attention restricted to 4 positions before each query
-reaches 8. The LSTM and the convolutions learn this more slowly and are trained for twice as many updates.
+"""Trains decoders to repeat a letter after 1 to 20 tokens. The source does not contain the letter, so the
+information has to pass through the decoder, which has two layers of width 32. Two convolutions of 3 inputs
+reach 4 positions back, and self-attention restricted to 4 or 10 positions before each query reaches 8 or 20.
+Another first letter then shows whether a prediction can depend on it at all.
 """
 
 from dataclasses import replace
-from statistics import mean
 
 import numpy as np
 
 from dragoman.model.interface import Model
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
+from lab.parts.models import largest_difference
 from lab.parts.training import BY_ARCHITECTURE, TINY, Pair, examples, short, spread, token_log_probs, train
 
 CLAIM = Claim(
     title="Copying at a distance",
     section="4",
-    claim="Self-attention learns long-range dependencies that recurrent, convolutional and restricted "
-    "self-attention layers of the same size do not learn, although they learn short ones.",
-    claimed_by="the paper, section 4 (shorter paths make long-range dependencies easier to learn)",
+    claim="A decoder whose layers together reach less far than the distance cannot copy, whatever it learns.",
+    claimed_by="the paper, section 4 (a single convolution does not connect all pairs of positions)",
 )
 DISTANCES, LETTERS, FILLING, ASK = (1, 2, 4, 8, 20), 8, 22, 23
-MODELS = BY_ARCHITECTURE | {"restricted Transformer": replace(TINY, neighbourhood=8)}
+MODELS = {
+    "Transformer": (TINY, 20),
+    "restricted, 10 positions": (replace(TINY, neighbourhood=20), 20),
+    "restricted, 4 positions": (replace(TINY, neighbourhood=8), 8),
+    "ConvS2S": (BY_ARCHITECTURE["ConvS2S"], 4),
+}
+"""Settings, and the largest of the distances that the decoder reaches."""
 
 
-def pair(generator: np.random.Generator, distance: int) -> Pair:
-    letter = 4 + int(generator.integers(LETTERS))
-    return [ASK], [letter, *[FILLING] * (distance - 1), ASK, letter]
+def pair(generator: np.random.Generator, distance: int | None = None) -> Pair:
+    """A letter that is repeated at this distance, or at any."""
+    letter, length = 4 + int(generator.integers(LETTERS)), distance or int(generator.choice(DISTANCES))
+    return [ASK], [letter, *[FILLING] * (length - 1), ASK, letter]
 
 
-def accuracy(model: Model, distance: int) -> float:
+def measure(model: Model, distance: int) -> dict[str, float]:
+    """The share of letters repeated, and how much log-probabilities depend on the first letter."""
     batch = examples(lambda generator: pair(generator, distance), distance)
-    right = token_log_probs(model, batch).argmax(-1) == batch.target_out
-    return float(right[:, -2].float().mean())  # the last before END
+    found = token_log_probs(model, batch)[:, -2]  # the last before END
+    right = found.argmax(-1) == batch.target_out[:, -2]
+    depends = largest_difference(found, found[:1].expand_as(found))
+    return {"distance": distance, "accuracy": float(right.float().mean()), "difference by letter": depends}
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 200)
+    seeds, updates = short(quick, 250)
     rows = []
-    for name, settings in MODELS.items():
+    for name, (settings, reach) in MODELS.items():
         for seed in seeds:
-            count = updates * (1 if name.endswith("Transformer") else 2)
-            model = train(settings, lambda g: pair(g, int(g.choice(DISTANCES))), count, seed, pairs=24)
-            found = {n: accuracy(model, n) for n in DISTANCES}
-            rows += [{"model": name, "seed": seed, "distance": n, "accuracy": found[n]} for n in DISTANCES]
-
-    def of(name: str, distance: int) -> list[float]:
-        return [row["accuracy"] for row in rows if (row["model"], row["distance"]) == (name, distance)]
-
-    near, far = ({name: of(name, n) for name in MODELS} for n in (DISTANCES[0], DISTANCES[-1]))
-    learnt = [name for name in MODELS if min(near[name]) > 0.9]  # the task at its nearest
-    fail = [name for name in learnt if max(far[name]) < min(far["Transformer"]) - 0.1]
+            model = train(settings, pair, updates, seed, pairs=24)
+            found = [measure(model, distance) for distance in DISTANCES]
+            rows += [{"model": name, "reach": reach, "seed": seed} | each for each in found]
+    far = [row for row in rows if row["distance"] > row["reach"]]
+    most, best = (max(row[column] for row in far) for column in ("difference by letter", "accuracy"))
+    own = {name: [row for row in rows if row["model"] == name] for name in MODELS}
     picture = curves(
         "Share of letters repeated correctly",
         "distance in tokens",
         "accuracy",
-        {name: [(n, mean(of(name, n))) for n in DISTANCES] for name in MODELS},
-        f"Mean of {len(seeds)} seeds. Chance is 1 in {LETTERS}.",
+        {name: [(row["distance"], row["accuracy"]) for row in rows[:5]] for name, rows in own.items()},
+        f"Seed {seeds[0]}. Chance is 1 in {LETTERS}.",
         log_x=True,
     )
-    shown = "; ".join(f"{name} {spread(near[name])} and {spread(far[name])}" for name in MODELS)
-    condition = f"the other model is the {' or the '.join(fail)}" if len(fail) < len(MODELS) - 1 else ""
+    near = {
+        name: [r["accuracy"] for r in found if r["distance"] <= r["reach"]] for name, found in own.items()
+    }
+    shown = "; ".join(f"{name} {spread(found)}" for name, found in near.items())
     return Result(
         {"Accuracy by distance": rows},
         picture,
-        verdict_of(
-            min(far["Transformer"]) > 0.9 and bool(fail), condition, decided=min(near["Transformer"]) > 0.5
-        ),
-        f"After {updates} or {2 * updates} updates, the share of letters repeated at distances "
-        f"{DISTANCES[0]} and {DISTANCES[-1]} is: {shown}. The models that learnt the "
-        f"shortest distance: {', '.join(learnt) or 'none'}. For others this says nothing about distance.",
+        verdict_of(most < 1e-4 and best < 0.3),
+        f"Beyond the reach, another first letter changes log-probabilities by {most:.0e} nats at most, and "
+        f"{best:.2f} of the letters are repeated at most, as by chance. Within it, shares after {updates} "
+        f"updates are: {shown}. Not tested: whether models that reach far enough by longer paths, as deep "
+        "convolutions or recurrent layers, learn this more slowly.",
     )

@@ -53,5 +53,6 @@ def run(quick: bool) -> Result:
         verdict_of(alike and abs(value - (1 - P)) < 1e-9),
         f"Every survivor is {value:.6f}, and 1 / 0.9 is {1 / (1 - P):.6f}. The mean in training is "
         f"{rows[0]['mean, divided by 1 − p']:.3f}, so evaluation needs no factor. Multiplied by 0.9, it "
-        f"would be {rows[0]['mean, multiplied by 1 − p']:.2f}.",
+        f"would be {rows[0]['mean, multiplied by 1 − p']:.2f}. In Srivastava et al. 2014 survivors stay "
+        "unchanged, and 0.9 is the factor of the weights in evaluation.",
     )

@@ -1,6 +1,9 @@
-"""Computes the gradient of one batch of sentences of unequal lengths at once, and in parts that are added up:
-once with each part's loss divided by its own tokens, once with sums that are divided by all tokens.
+"""Computes the gradient of one batch of sentences at once, and in parts: the mean of the gradients of each
+part's mean loss, and the gradient of sums that are divided by all tokens. The sentences have unequal lengths,
+or all the same.
 """
+
+from collections.abc import Sequence
 
 import torch
 
@@ -16,54 +19,56 @@ CLAIM = Claim(
     claim="The mean of the gradients of a batch's parts is the gradient of the batch.",
     claimed_by="implementations of gradient accumulation",
 )
-LENGTHS = (2, 3, 3, 4, 12, 15, 17, 20)
+LENGTHS = {"unequal": (2, 3, 3, 4, 12, 15, 17, 20), "equal": (9,) * 8}
 
 
-def gradient(sentences: list[int], by_own_tokens: bool, seed: int) -> torch.Tensor:
-    """The gradient of all weights for a batch of these parts, each of so many sentences."""
+def gradient(lengths: Sequence[int], parts: int, by_own_tokens: bool, seed: int) -> torch.Tensor:
+    """The gradient of all weights for a batch of so many parts, with the same number of sentences."""
     model, loss = random_transformer(seed=seed), LabelSmoothedCrossEntropy(0.1)
-    source, target = random_sentences(LENGTHS, seed), random_sentences(LENGTHS, seed + 10)
+    source, target = random_sentences(lengths, seed), random_sentences(lengths, seed + 10)
     everything = int((target[:, 1:] != PAD).sum())
-    parts = list(zip(source.split(sentences), target.split(sentences), strict=True))
-    for one, other in parts:
+    for one, other in zip(source.chunk(parts), target.chunk(parts), strict=True):
         features, _ = model.decode(other[:, :-1], model.encode(one))
         real = other[:, 1:] != PAD
         total, _ = loss(model.logits(features[real]), other[:, 1:][real])
         tokens = int(real.sum())
-        (total / tokens / len(parts) if by_own_tokens else total / everything).backward()
+        (total / tokens / parts if by_own_tokens else total / everything).backward()
     return torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
 
 
 def run(quick: bool) -> Result:
-    rows = []
-    for seed in (1, 2, 3):
-        whole = gradient([len(LENGTHS)], by_own_tokens=True, seed=seed)
-        for parts in (1, 2, 8):
-            sentences = [len(LENGTHS) // parts] * parts
-            row: dict[str, int | float] = {"seed": seed, "parts": parts}
-            for name, own in (("means", True), ("sums", False)):
-                found = gradient(sentences, own, seed)
-                row[f"relative difference, {name}"] = float((found - whole).norm() / whole.norm())
-            rows.append(row)
-    sums = max(row["relative difference, sums"] for row in rows)
-    means = min(row["relative difference, means"] for row in rows if row["parts"] == 8)
+    rows: list[dict[str, str | int | float]] = []
+    for name, lengths in LENGTHS.items():
+        for seed in (1, 2, 3):
+            whole = gradient(lengths, 1, by_own_tokens=True, seed=seed)
+            for parts in (1, 2, 8):
+                row: dict[str, str | int | float] = {"lengths": name, "seed": seed, "parts": parts}
+                for rule, own in (("means", True), ("sums", False)):
+                    found = gradient(lengths, parts, own, seed)
+                    row[rule] = float((found - whole).norm() / whole.norm())
+                rows.append(row)
+    unequal, equal = ([row for row in rows if row["lengths"] == name] for name in LENGTHS)
+    means = min(row["means"] for row in unequal if row["parts"] == 8)
+    same, sums = max(row["means"] for row in equal), max(row["sums"] for row in rows)
     picture = curves(
         "Gradient in parts against the gradient at once",
         "parts",
         "relative difference",
         {
-            f"mean of means, seed {seed}": [
-                (row["parts"], row["relative difference, means"]) for row in rows if row["seed"] == seed
+            f"mean of means, unequal lengths, seed {seed}": [
+                (row["parts"], row["means"]) for row in unequal if row["seed"] == seed
             ]
             for seed in (1, 2, 3)
         }
-        | {"sums, seed 1": [(row["parts"], row["relative difference, sums"]) for row in rows[:3]]},
+        | {"mean of means, equal lengths, seed 1": [(row["parts"], row["means"]) for row in equal[:3]]}
+        | {"sums, unequal lengths, seed 1": [(row["parts"], row["sums"]) for row in unequal[:3]]},
     )
     return Result(
-        {f"8 sentences of {min(LENGTHS)} to {max(LENGTHS)} tokens": rows},
+        {"Relative difference from the gradient at once, 8 sentences": rows},
         picture,
-        verdict_of(sums < 1e-9, "all parts have the same number of tokens" if means > 1e-3 else ""),
-        f"The mean over 8 parts differs from the batch's gradient by {means:.0%} or more of its norm, "
-        "because parts with few tokens count as much as those with many. Sums that are divided by all "
-        f"tokens agree to {sums:.0e}, whatever the parts.",
+        verdict_of(same < 1e-9, "all parts have the same number of tokens" if means > 1e-3 else ""),
+        f"With unequal lengths the mean over 8 parts differs from the batch's gradient by {means:.0%} or "
+        "more of its norm, because parts with few tokens count as much as those with many; with equal "
+        f"lengths it agrees to {same:.0e}. Sums that are divided by all tokens agree to {sums:.0e}, whatever "
+        "the parts.",
     )

@@ -1,6 +1,6 @@
-"""Computes q · k in float16 for queries and keys of growing size. The scores are divided by √d_k after the
-product, or the queries before it. Both are equal in exact arithmetic; float16 has no number above 65,504.
-Counts the infinite scores, and compares the scores that are finite both times.
+"""Computes q · k in half precision, for queries and keys of growing size. Scores are divided by √d_k after
+the product, or the queries before it. Counts infinite scores, and compares those that are finite both times.
+float16 has no number above 65,504, and fewer digits below 6.1e−5.
 """
 
 import torch
@@ -15,66 +15,66 @@ CLAIM = Claim(
     "product, or the queries before it.",
     claimed_by="folklore (the two are equal in exact arithmetic)",
 )
-D_K, OTHER_D_K, KEYS, SIZE = 64, 48, 64, "standard deviation of q and k"
+WIDTHS, KEYS, SIZE = (64, 128), 64, "standard deviation of q and k"
+WHEN = ("divided after", "divided before")
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
-APART = "largest difference of finite scores, share of the largest"
+SCALES = (1e-3, 0.01, 0.1, 1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+ROUNDINGS = 4  # units of the type's ε that results of the same formula may differ by
 
 
-def scores(scale: float, before: bool, kind: torch.dtype, d_k: int = D_K) -> torch.Tensor:
+def scores(scale: float, before: bool, kind: torch.dtype, d_k: int) -> torch.Tensor:
     """Scores [KEYS, KEYS] of queries and keys whose components have this standard deviation."""
     torch.manual_seed(1)
-    query, key = (scale * torch.randn(KEYS, d_k, dtype=torch.float64) for _ in range(2))
+    query, key = ((scale * torch.randn(KEYS, d_k, dtype=torch.float64)).to(kind) for _ in range(2))
     if before:
         query = query / d_k**0.5
-    product = (query.to(kind).float() @ key.to(kind).float().T).to(kind)  # summed in float32, as GPUs do
+    product = (query.float() @ key.float().T).to(kind)  # summed in float32, as GPUs do
     return product if before else product / d_k**0.5
 
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest difference of scores that are finite in both, as a share of the largest score."""
-    finite = one.isfinite() & other.isfinite()
-    return float((one - other)[finite].abs().max() / one[finite].abs().max())
+    """The largest difference of scores that are finite in both, as a share of the largest finite score."""
+    largest = torch.cat([one[one.isfinite()], other[other.isfinite()]]).abs().max()
+    return float((one - other)[one.isfinite() & other.isfinite()].abs().max() / largest)
 
 
 def run(quick: bool) -> Result:
     rows = []
-    for scale in (1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0):
-        row = {SIZE: scale}
+    for d_k in WIDTHS:
         for name, kind in TYPES.items():
-            found = {when: scores(scale, when == "before", kind).double() for when in ("after", "before")}
-            for when, each in found.items():
-                row[f"{name}, divided {when}: infinite, %"] = 100 * float(each.isinf().double().mean())
-            row[f"{name}, {APART}"] = apart(*found.values())
-        rows.append(row)
+            for scale in SCALES:
+                after, before = (scores(scale, when, kind, d_k).double() for when in (False, True))
+                infinite = {
+                    f"infinite, divided {when}, %": 100 * float(each.isinf().double().mean())
+                    for when, each in (("after", after), ("before", before))
+                }
+                difference = apart(after, before) / torch.finfo(kind).eps
+                rows.append(
+                    {"type": name, "d_k": d_k, SIZE: scale} | infinite | {"difference, ε": difference}
+                )
 
-    def first(when: str) -> float:
-        return min(
-            (row[SIZE] for row in rows if row[f"float16, divided {when}: infinite, %"] > 0), default=0.0
-        )
+    def overflows(when: str) -> list[float]:
+        return [row[SIZE] for row in rows if row[f"infinite, {when}, %"] > 0]
 
-    after, before = first("after"), first("before")
-    names = [name for name in rows[0] if name.endswith("infinite, %")]
-    worst = {name: max(row[f"{name}, {APART}"] for row in rows) for name in TYPES}
-    other = {
-        name: apart(*(scores(1.0, when, kind, OTHER_D_K).double() for when in (False, True)))
-        for name, kind in TYPES.items()
-    }
-    alike = all(max(worst[name], other[name]) <= torch.finfo(kind).eps for name, kind in TYPES.items())
+    beyond = [row for row in rows if row["difference, ε"] > ROUNDINGS]
+    usual = [row["difference, ε"] for row in rows if row not in beyond]
+    differ = overflows(WHEN[0]) != overflows(WHEN[1])
+    shown = [row for row in rows if (row["type"], row["d_k"]) == ("float16", WIDTHS[0])]
     picture = curves(
-        f"Scores that overflow, d_k = {D_K}",
+        f"Scores that overflow in float16, d_k = {WIDTHS[0]}",
         SIZE,
         "infinite scores, %",
-        {name.removesuffix(": infinite, %"): [(row[SIZE], row[name]) for row in rows] for name in names},
+        {when: [(row[SIZE], row[f"infinite, {when}, %"]) for row in shown] for when in WHEN},
         log_x=True,
     )
+    small = ", ".join(f"{row[SIZE]:g} ({row['type']}, d_k = {row['d_k']})" for row in beyond) or "none"
+    least = [min(overflows(when), default=float("inf")) for when in WHEN]
     return Result(
-        {f"d_k = {D_K}, {KEYS} queries and keys": rows},
+        {f"{KEYS} queries and keys; differences of finite scores in units of ε": rows},
         picture,
-        verdict_of(alike, "the unscaled products stay below 65,504" if after != before else ""),
-        f"Finite scores with d_k = {D_K}, whose root is a power of two, differ by at most "
-        f"{max(worst.values()):g} of the largest; with d_k = {OTHER_D_K} they differ by a rounding, "
-        f"{other['float16']:.0e} in float16. If scores are divided, "
-        f"they overflow when q and k have a standard deviation of {after:g} or more; if the queries are "
-        f"divided, of {before:g} or more. The undivided product is √d_k times as large. bfloat16 has the "
-        "range of float32 and overflows in neither case. The softmax of a row with ∞ is NaN.",
+        verdict_of(bool(usual), "nothing overflows or underflows" if differ or beyond else ""),
+        f"Finite scores differ by at most {max(usual, default=0):.1f} ε of the largest, except with standard "
+        f"deviations of {small}, where float16 has fewer digits. If scores are divided, they overflow when q "
+        f"and k have a standard deviation of {least[0]:g} or more; if the queries are divided, of "
+        f"{least[1]:g} or more: the undivided product is √d_k times as large.",
     )

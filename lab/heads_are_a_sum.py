@@ -1,5 +1,5 @@
 """Cuts W^O into the rows of each head and sums what each head contributes alone. The sum is compared with
-Concat(head_1 … head_h) W^O, and the heads, projected and attended one by one, with all of them at once.
+Concat(head_1 … head_h) W^O, and the heads, attended one by one, with all of them at once.
 """
 
 import torch
@@ -12,7 +12,7 @@ from lab.parts.models import largest_difference
 CLAIM = Claim(
     title="Concatenated heads are a sum",
     section="3.2.2",
-    claim="Concat(head_1 … head_h) W^O mixes the heads with each other.",
+    claim="In Concat(head_1 … head_h) W^O the contribution of a head depends on the other heads.",
     claimed_by="folklore (figures of multi-head attention)",
 )
 WIDTH, HEADS, TOKENS = 24, 4, 6

@@ -1,6 +1,6 @@
 """Trains Transformers of one layer a side with 1, 2 and 8 heads of d_model / h features, which cost the
 same. Each target letter is the sum of two source letters, those at its own place and at its place from the
-end, so that a position must read two others.
+end. One head can learn this too; the loss after a short training shows how fast each model learns.
 """
 
 from dataclasses import replace
@@ -10,6 +10,7 @@ import numpy as np
 
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
+from lab.parts.comparisons import range_above
 from lab.parts.training import (
     TINY,
     Pair,
@@ -27,9 +28,8 @@ from lab.parts.training import (
 CLAIM = Claim(
     title="One head and eight heads at equal cost",
     section="3.2.2",
-    claim="Several heads let a position attend to several others at once; a single head of the same cost "
-    "averages and learns less.",
-    claimed_by="the paper, section 3.2.2 and Table 3, rows A",
+    claim="Of heads of equal total cost, 8 learn faster than 1.",
+    claimed_by="study notes, after the paper's section 3.2.2 and Table 3, rows A, which are about quality",
 )
 HEADS, LETTERS = (1, 2, 8), 6
 
@@ -63,13 +63,11 @@ def run(quick: bool) -> Result:
     )
     shown = "; ".join(f"h = {heads}: {spread(of(heads))}" for heads in HEADS)
     best = min(HEADS, key=lambda heads: mean(of(heads)))
-    better = [heads for heads in HEADS[1:] if max(of(heads)) < min(of(1))]
-    condition = "" if better == list(HEADS[1:]) else f"there are {' or '.join(map(str, better))} heads"
     return Result(
         {"Other texts": rows},
         picture,
-        verdict_of(bool(better), condition, decided=max(of(1)) < chance(4, 6, LETTERS)),
+        verdict_of(range_above(of(1), of(8)), decided=max(of(8)) < chance(4, 6, LETTERS)),
         f"Loss after {updates} updates, in nats a token: {shown}. {best} "
-        f"{'heads are' if best > 1 else 'head is'} best here. In the paper's Table 3, 8 and 16 are best, "
-        "and 1 head has 0.9 BLEU less than 8.",
+        f"{'heads are' if best > 1 else 'head is'} best here. The claim needs separate ranges of the seeds. "
+        "In the paper's Table 3, 8 and 16 are best, and 1 head has 0.9 BLEU less than 8.",
     )

@@ -1,5 +1,6 @@
 """Trains Transformers of two layers with 4 heads in each of 6 attentions to reverse texts. Removes each head
-alone, then one head after another, beginning with the one whose removal alone costs least.
+alone, then one head after another, beginning with the one whose removal alone costs least. Nothing is trained
+after a removal. This order is chosen on the texts that also measure the accuracy.
 """
 
 from collections.abc import Sequence
@@ -12,24 +13,24 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
-from lab.parts.training import TINY, chance, examples, nll, reversing, short, spread, token_accuracy, train
+from lab.parts.training import TINY, examples, reversing, short, spread, token_accuracy, train
 
 CLAIM = Claim(
     title="How many heads matter",
     section="3.2.2",
-    claim="Most heads of a trained model can be removed, one alone or many together, with little loss.",
-    claimed_by="Michel et al. 2019; Voita et al. 2019",
+    claim="Most heads can be removed one at a time, and a fifth of them together, without training and with "
+    "little loss.",
+    claimed_by="Michel et al. 2019",
 )
-TASK, LOSS = reversing(3, 6), 0.02
+TASK, LOSS, MOST, FIFTH = reversing(3, 6), 0.02, 0.5, 0.2
 
 
 def run(quick: bool) -> Result:
     seeds, updates = short(quick, 250)
-    alone, together, losses = [], [], []
+    alone, together = [], []
     for seed in seeds:
         model, held_out = train(TINY, TASK, updates, seed), examples(TASK, seed, 100)
         assert isinstance(model, Transformer)
-        losses.append(nll(model, held_out))
 
         def accuracy(off: Sequence[HeadOff], model: Transformer = model, batch: Batch = held_out) -> float:
             return token_accuracy(with_interventions(model, off), batch)
@@ -62,11 +63,15 @@ def run(quick: bool) -> Result:
         },
         f"Of {heads} heads; {updates} updates; nothing is trained after the removal.",
     )
-    condition = "" if min(many) > 0.5 else "one head is removed alone"
+    parts = {"one head is removed": min(single) > MOST, "a fifth is removed together": min(many) >= FIFTH}
+    true = [part for part, holds in parts.items() if holds]
+    decided = all(row["accuracy"] > 0.5 for row in together if row["heads removed"] == 0)
     return Result(
         {"Each head alone": alone, "Together": together},
         picture,
-        verdict_of(min(single) > 0.5, condition, decided=max(losses) < chance(3, 6)),
+        verdict_of(bool(true), "" if len(true) == len(parts) else "".join(true), decided),
         f"Of {heads} heads, a share of {spread(single)} can be removed alone with a loss of accuracy below "
-        f"{LOSS}, and a share of {spread(many)} together. “Most” is more than half, for every seed.",
+        f"{LOSS}, and a share of {spread(many)} together. The claim needs more than {MOST} and at "
+        f"least {FIFTH}, for every seed. Voita et al. 2019 remove encoder heads in a further training, which "
+        "is not tested.",
     )

@@ -14,10 +14,10 @@ CLAIM = Claim(
     claimed_by="folklore (recipes that copy the paper's α)",
     topics=("T7",),
 )
-ALPHA, SHORT = 0.6, 10
+ALPHA, SHORT, LONGER = 0.6, 10, (11, 15, 20, 30, 40)
 PENALTIES = {
-    "the paper, OpenNMT-py (wu), JoeyNMT: ((5 + L) / 6)^α": lambda length: length_normalization(
-        float(length), SearchSettings(length_penalty=ALPHA)
+    "the paper, Tensor2Tensor, OpenNMT-py (wu), JoeyNMT: ((5 + L) / 6)^α": lambda length: (
+        length_normalization(float(length), SearchSettings(length_penalty=ALPHA))
     ),
     "fairseq, Hugging Face, CTranslate2, Marian, Sockeye: L^α": lambda length: length_normalization(
         float(length), SearchSettings(length_power=ALPHA)
@@ -31,7 +31,7 @@ NLL = 1.0 * SHORT
 
 def run(quick: bool) -> Result:
     rows, shown = [], {name: [] for name in PENALTIES}
-    for longer in (11, 12, 15, 20, 30, 40):
+    for longer in LONGER:
         row: dict[str, float] = {"tokens of the longer": longer}
         for name, penalty in PENALTIES.items():
             allowed = NLL * penalty(longer) / penalty(SHORT) - NLL  # equal scores
@@ -39,12 +39,9 @@ def run(quick: bool) -> Result:
             shown[name].append((longer, allowed))
         rows.append(row)
     names = list(PENALTIES)
-    apart = [
-        (row["tokens of the longer"], row[names[1]] - row[names[0]])
-        for row in rows
-        if abs(row[names[1]] - row[names[0]]) > 1e-9
-    ]
-    choose = NLL + (rows[3][names[0]] + rows[3][names[1]]) / 2
+    apart = any(abs(row[names[1]] - row[names[0]]) > 1e-9 for row in rows)
+    twenty = rows[LONGER.index(20)]
+    choose = NLL + (twenty[names[0]] + twenty[names[1]]) / 2
     winners = {
         name: "longer" if choose / penalty(20) < NLL / penalty(SHORT) else "shorter"
         for name, penalty in PENALTIES.items()
@@ -65,7 +62,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(not apart),
         f"With 0.6, a translation of 20 tokens beats one of {SHORT} if it is at most "
-        f"{rows[3][names[0]]:.1f} nats less probable by the paper's formula, {rows[3][names[1]]:.1f} by L^α "
-        f"and {rows[3][names[2]]:.1f} by Sockeye's with b = 1: the same search keeps the shorter in "
+        f"{twenty[names[0]]:.1f} nats less probable by the paper's formula, {twenty[names[1]]:.1f} by L^α "
+        f"and {twenty[names[2]]:.1f} by Sockeye's with b = 1: the same search keeps the shorter in "
         "one toolkit and the longer in another.",
     )

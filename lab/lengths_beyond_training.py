@@ -13,8 +13,8 @@ from lab.parts.training import TINY, examples, reversing, short, spread, token_a
 CLAIM = Claim(
     title="Texts longer than those of training",
     section="3.5",
-    claim="Sinusoids may allow the model to extrapolate to sequences longer than those of training.",
-    claimed_by="the paper, section 3.5",
+    claim="With sinusoids a model keeps its accuracy on texts that are longer than those of training.",
+    claimed_by="tutorials; the paper, section 3.5, says that sinusoids may allow this",
 )
 LENGTHS = (4, 6, 8, 9, 10, 12, 16)
 LONGEST = 8
@@ -46,13 +46,14 @@ def run(quick: bool) -> Result:
         f"Trained on 4 to {LONGEST} letters for {updates} updates; mean of {len(seeds)} seeds.",
     )
     inside, beyond = ({name: found(name, length) for name in SCHEMES} for length in (LONGEST, 12))
-    kept = mean(beyond["sinusoidal"]) / mean(inside["sinusoidal"])
+    kept = {name: mean(beyond[name]) / mean(inside[name]) for name in SCHEMES}
     shown = "; ".join(f"{name} {spread(inside[name])} and {spread(beyond[name])}" for name in SCHEMES)
     return Result(
         {"Accuracy by length": rows},
         picture,
-        verdict_of(kept > 0.9, decided=min(inside["sinusoidal"]) > 0.5),
+        verdict_of(kept["sinusoidal"] > 0.9, decided=min(inside["sinusoidal"]) > 0.5),
         f"Tokens right at {LONGEST} letters, the longest of training, and at 12: {shown}. Sinusoids have a "
-        f"vector for every position, but the model of this task keeps {kept:.0%} of its accuracy at 1.5 "
-        "times the longest length. The paper says only that it may extrapolate, and did not measure it.",
+        f"vector for every position, but with them the model keeps {kept['sinusoidal']:.0%} of its accuracy "
+        f"at 1.5 times the longest length; without positions, which learns less of the task, it keeps "
+        f"{kept['none']:.0%}. “Keeps” is more than 90%. The paper did not measure it.",
     )

@@ -21,7 +21,7 @@ from dragoman.system.errors import DragomanError
 from lab.frame import catalogue, report
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
 from lab.frame.pictures import axis, bars, curves, matrices
-from lab.parts import training
+from lab.parts import comparisons, training
 from lab.parts.memory import peak_bytes
 from lab.parts.models import random_sentences, random_transformer
 from lab.parts.stop_rules import ASKED, searches
@@ -58,7 +58,7 @@ def test_the_table_of_statements_names_the_experiments_that_try_them():
     rows = dict(re.findall(r"^\| ([WT]\d+) \| .* \| (.*) \|$", text, re.M))
     assert list(rows) == [f"W{number}" for number in range(1, 15)] + [f"T{number}" for number in range(1, 12)]
     claims = {name: catalogue.experiment(name).claim for name in NAMES}
-    assert {topic for claim in claims.values() for topic in claim.topics} == {*rows} - {"W11", "T11"}
+    assert {topic for claim in claims.values() for topic in claim.topics} == {*rows} - {"W11", "T5", "T11"}
     for row, cell in rows.items():
         named = [name for name in cell.split(", ") if name in NAMES]
         assert named == sorted(name for name, claim in claims.items() if row in claim.topics), row
@@ -193,7 +193,7 @@ def test_the_lab_is_that_of_the_package_and_never_one_of_the_current_folder(monk
         verb.lab_root()
 
 
-def half_apart(scale, before, kind, d_k=64):
+def half_apart(scale, before, kind, d_k):
     return torch.tensor([1.0, 2.0 if before else 1.0])
 
 
@@ -221,8 +221,10 @@ class Multiplying(torch.nn.Dropout):
 
 
 def a_quarter(d_k, draws, seed):
-    variances = {"variance, unscaled": float(d_k), "variance, scaled": 1.0}
-    return variances | {"gradient, unscaled": 1.0 if d_k == 4 else 0.25, "gradient, scaled": 1.0}
+    found = {"variance, unscaled": float(d_k), "variance, scaled": 1.0}
+    for which in ("median", "mean"):
+        found |= {f"{which} gradient, unscaled": 1.0 if d_k == 4 else 0.25, f"{which} gradient, scaled": 1.0}
+    return found
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ def test_a_length_penalty_that_changes_no_length_makes_no_translation_longer(mon
     monkeypatch.setattr(module, "examples", lambda *_: training.examples(training.reversing(4, 5), 1, 5))
     monkeypatch.setattr(module, "train", lambda settings, _, __, seed: training.fresh(settings, seed).eval())
     assert module.run(True).verdict == "is not decided"
-    monkeypatch.setattr(module, "verdict_of", lambda true, only_if, decided: verdict_of(true, only_if))
+    monkeypatch.setattr(module, "verdict_of", lambda true, decided: verdict_of(true))
     assert module.run(True).verdict == "does not hold"
 
 
@@ -321,6 +323,32 @@ def test_the_seed_determines_a_tiny_training():
     one, same, other = (list(training.train(TINY, task, 2, seed).parameters()) for seed in (1, 1, 2))
     assert all(map(torch.equal, one, same))
     assert not all(map(torch.equal, one, other))
+
+
+def test_numbers_of_two_models_count_as_different_by_two_rules():
+    assert comparisons.higher_for_each_seed([2, 9], [1, 8])
+    assert not comparisons.range_above([2, 9], [1, 8])
+    assert not comparisons.higher_for_each_seed([2, 8], [1, 8])
+    assert comparisons.range_above([3, 4], [1, 2])
+
+
+def test_checkpoints_are_kept_before_their_updates_and_averaged():
+    kept = {}
+    training.train(TINY, training.reversing(2, 3), 3, 1, watch=comparisons.keeper(kept, (1, 3)))
+    assert list(kept) == [1, 3]
+    first, last = (each["target_embedding.weight"] for each in kept.values())
+    assert torch.equal(first, training.fresh(TINY, 1).target_embedding.weight)
+    mean = comparisons.mean_weights(list(kept.values()))["target_embedding.weight"]
+    assert torch.allclose(mean, (first + last) / 2)
+    assert not torch.equal(first, last)
+
+
+def test_held_out_texts_are_not_in_the_corpus(monkeypatch):
+    module = importlib.import_module("lab.learning_curve_by_corpus")
+    corpus = [([a, b, c], [c, b, a]) for a in (4, 5) for b in (4, 5) for c in (4, 5)][1:]
+    monkeypatch.setattr(module, "TASK", training.reversing(3, 3, letters=2))
+    found = training.examples(module.task_without(corpus), 1, 5)
+    assert training.wanted(found) == [[4, 4, 4]] * 5
 
 
 def test_held_out_texts_are_reversed():

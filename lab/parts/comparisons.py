@@ -1,0 +1,41 @@
+"""When numbers of two models count as different, by the two rules of lab/README.md; and weights that are kept
+during a training, and their mean.
+"""
+
+from collections.abc import Callable, Container, Sequence
+
+import torch
+
+from dragoman.model.interface import Model
+from dragoman.model.weights import weights
+
+Checkpoint = dict[str, torch.Tensor]
+"""Weights by name. Those that are tied are there once: they are loaded with `strict=False`."""
+
+
+def higher_for_each_seed(ones: Sequence[float], others: Sequence[float]) -> bool:
+    """The rule for two uses of one model, and for two trainings from the same initial weights.
+
+    Each sequence has a number for each seed, in the same order.
+    """
+    return all(one > other for one, other in zip(ones, others, strict=True))
+
+
+def range_above(ones: Sequence[float], others: Sequence[float]) -> bool:
+    """The rule for models that are trained separately: the least of the ones is above all others."""
+    return min(ones) > max(others)
+
+
+def keeper(kept: dict[int, Checkpoint], updates: Container[int]) -> Callable[[int, Model, float], None]:
+    """What `train` takes as `watch`, to keep the weights before each of these updates."""
+
+    def watch(update: int, model: Model, nll: float) -> None:
+        if update in updates:
+            kept[update] = {name: weight.clone() for name, weight in weights(model).items()}
+
+    return watch
+
+
+def mean_weights(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
+    """The mean of each weight."""
+    return {name: torch.stack([each[name] for each in checkpoints]).mean(0) for name in checkpoints[0]}
