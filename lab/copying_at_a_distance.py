@@ -72,7 +72,7 @@ def run(quick: bool) -> Result:
         {"Accuracy by distance": rows},
         picture,
         verdict_of(most < 1e-4 and best < 0.3),
-        f"Beyond the reach, another first letter changes log-probabilities by {most:.0e} nats at most, and "
+        f"Beyond the reach, another first letter changes log-probabilities by {most:.0g} nats at most, and "
         f"{best:.2f} of the letters are repeated at most, as by chance. Within it, shares after {updates} "
         f"updates are: {shown}. Not tested: whether models that reach far enough by longer paths, as deep "
         "convolutions or recurrent layers, learn this more slowly.",
