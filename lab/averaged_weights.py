@@ -71,7 +71,7 @@ def run(quick: bool) -> Result:
     note = f"With noise, the geometric mean of {len(SEEDS)} seeds."
     picture = curves(*titles, points, note, log_x=True, log_y=True)
     found = "; ".join(f"{row[AVERAGED]:.2f}, {row[ONE]:.2f} and {row[AWAY]:.3f}" for row in trained)
-    condition = f"the relative distance of the checkpoints is at most {max(close, default=0):.2g}"
+    condition = f"checkpoints differ by random noise of at most {max(close, default=0):.2g} of their size"
     because = (
         "“What the ensemble predicts” is a tenth of one checkpoint's difference from it, or less. In "
         f"trainings of {updates} updates, the difference of the average, of one and the distance are {found}."
