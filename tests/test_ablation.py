@@ -127,5 +127,7 @@ def test_the_scored_lines_are_those_that_were_translated(translator):
     found = trained_on_short.n_best(LINES, replace(settings, split=0))
     assert scored == pytest.approx([best[0].log_probability for best in found])
     for changed in ({"split": 4}, {"keep_tags": True}):
-        with pytest.raises(DragomanError, match=r"is of the whole line as it is, and \w+ asks for something"):
+        with pytest.raises(
+            DragomanError, match=r"is of the whole line as it is, which \w+ excludes; leave it out"
+        ):
             translated_pairs(translator, LINES, replace(settings, **changed))

@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from dragoman.model.attention import KeysValues
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import Transformer
-from dragoman.model.variants import SCORES, make_attention
+from dragoman.model.transformer import Transformer, make_attention
+from dragoman.model.variants import SCORES
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
@@ -56,7 +56,7 @@ def test_python_of_a_page_runs(path, folder):
 def test_the_score_that_contributing_adds_is_the_papers_of_unit_vectors(monkeypatch):
     monkeypatch.setitem(SCORES, "cosine", run(ROOT / "CONTRIBUTING.md")["CosineAttention"])
     cosine, paper = (
-        make_attention(ModelSettings(d_model=6, heads=2, attention_score=score)).double()
+        make_attention(ModelSettings(d_model=6, heads=2), SCORES[score]).double()
         for score in ("cosine", None)
     )
     cosine.load_state_dict(paper.state_dict())
