@@ -216,6 +216,7 @@ def test_what_does_not_go_with_a_document_is_refused(
         (None, "cannot be read"),
         (b"\xff", "is not UTF-8 (byte 1)"),
         (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and translations are written in"),
+        (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),
     ],
 )

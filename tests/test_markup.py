@@ -268,7 +268,7 @@ def test_a_sentence_with_very_many_tags_is_cut_at_them():
     [
         "<b>", "a <b>", "<", "<a ", "<!--", "<!", "</a", '<a " ="', "<a =\"'", "<p>Hi there. ",
         "&amp", "&", "<code>", "<b>x</i>", "<b translate=no>", "a\x01", "<script>", "&lt;b&gt; ", "<?",
-        "<!DOCTYPE[",
+        "<!DOCTYPE[", "<!DOCTYPE a [<?]>", "<!DOCTYPE a [<!--]>", "<!DOCTYPE a [\"']>",
         "<a =", "= ", "<a\t=\t", "www.x?&amp;",
     ],
 )  # fmt: skip

@@ -103,6 +103,18 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     status, _, said = call(monkeypatch, capsysbinary, *asked)
     assert (status, "has the translations of the tokens of 20 pairs" in said) == (0, True)
     assert call(monkeypatch, capsysbinary, *asked, "--most", 0)[0] == 2
+    (long := tmp_path / "long").write_text("amber " * 300 + "\n")
+    for path, messages in (
+        (long, ["1 pair with more than 250 tokens in a side: left out.", "have no pair to learn from."]),
+        (tmp_path / "both.tmx", ["both.tmx has both sides of a corpus, and text of one language is read"]),
+    ):
+        status, _, said = call(
+            monkeypatch, capsysbinary, "shortlist", folder, "-s", path, "-t", path, "-o", tmp_path / "x"
+        )
+        assert (status, [text for text in messages if text not in said]) == (2, [])
+    for verb in ("score", "align"):
+        both = ("--source", files[0], "--target", tmp_path / "both.tmx")
+        assert "both.tmx has both sides" in call(monkeypatch, capsysbinary, verb, folder, *both)[2]
     plain, listed = (Translator.load(folder, shortlist=path) for path in (None, files[2]))
     asked = SearchSettings(max_extra_tokens=4)
     sources = encode_sentences(plain.tokenizers.source, LINES)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.toml import check_bounds
 from dragoman.system.wording import counted

@@ -19,9 +19,14 @@ NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>]++))?""")
 DOCTYPE_SUBSET = re.compile(r"<!DOCTYPE[^<>\[]*\[", re.IGNORECASE)
 IN_SUBSET = re.compile(
-    r"""(?:[^\]"'<]++|"[^"]*+"|'[^']*+'|<!--(?:(?!-->).)*+-->|<\?(?:(?!\?>).)*+\?>|<)*+(?=\])""", re.DOTALL
+    r"""(?:[^\]"'<]++|"[^"]{0,1000}+"|'[^']{0,1000}+'|<!--(?:(?!-->).){0,1000}+-->|<\?(?:(?!\?>).){0,1000}+\?>"""
+    r"""|<(?!!--|\?))*+(?=\])""",
+    re.DOTALL,
 )
-"""The declarations of a document type up to its `]`, which quoted values and comments may contain."""
+"""The declarations of a document type up to its `]`, which quoted values and comments may contain.
+
+Their length is bounded, so that many that do not end take linear time.
+"""
 IN_TAG = re.compile(r"[^<>=]*+(?:=\s*+)?")
 """The part of a tag before a quotation mark, `<`, `>` or the next attribute."""
 TEXT = re.compile(
