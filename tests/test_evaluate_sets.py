@@ -140,6 +140,15 @@ def test_files_that_do_not_fit_together_are_refused(monkeypatch, capsysbinary, f
     assert message in err
 
 
+def test_a_bad_seed_is_refused_before_anything_is_translated(monkeypatch, capsysbinary, folder):
+    monkeypatch.setenv("SACREBLEU_SEED", "abc")
+    written = folder / "one.output"
+    written.unlink(missing_ok=True)
+    status, out, err = call(monkeypatch, capsysbinary, *of_sets(folder, "one"))
+    assert (status, out, written.exists()) == (2, "", False)
+    assert "SACREBLEU_SEED is 'abc'; it has to be a number" in err
+
+
 def test_the_links_that_align_writes_are_read_again(monkeypatch, capsysbinary, folder):
     pair = [*files(folder, "-s", "source", ["two"]), *files(folder, "-t", "target", ["two"])]
     status, links, _ = call(monkeypatch, capsysbinary, "align", folder, *pair)

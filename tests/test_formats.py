@@ -117,10 +117,11 @@ def test_a_run_records_the_languages_that_the_file_says(tmp_path):
 @pytest.mark.parametrize(
     "moment", ["/text.partial/train/source/corpus", "/data.partial/train", "/data.partial/manifest.json"]
 )
-def test_what_a_killed_preparation_has_left_is_removed_by_the_same_command(tmp_path, moment):
-    recipe = small_recipe(tmp_path, tmp_path / "run")
-    path = as_file(tmp_path / "corpus.tmx", list(read_pairs(recipe.data.source, recipe.data.target)))
-    recipe = replace(recipe, data=DataSettings(source=path))
+@pytest.mark.parametrize("same_files", [True, False])
+def test_what_a_killed_preparation_has_left_is_removed_by_the_next(tmp_path, moment, same_files):
+    plain = small_recipe(tmp_path, tmp_path / "run")
+    path = as_file(tmp_path / "corpus.tmx", list(read_pairs(plain.data.source, plain.data.target)))
+    recipe = replace(plain, data=DataSettings(source=path))
 
     def die():
         die_when(lambda place: moment in place)
@@ -128,7 +129,7 @@ def test_what_a_killed_preparation_has_left_is_removed_by_the_same_command(tmp_p
 
     assert worst([fork(die)]) == signal.SIGKILL
     assert list(recipe.out.glob("*.partial"))
-    open_run(recipe.out, recipe, lambda _: None, World())
+    open_run(recipe.out, recipe if same_files else plain, lambda _: None, World())
     assert {each.name for each in recipe.out.iterdir()} == {"data", "recipe.toml"}
     assert not list(recipe.out.rglob("*.partial"))
 

@@ -12,6 +12,7 @@ import threading
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -703,6 +704,17 @@ def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
         "update 20, with 0.25 times the learning rate.",
         "update 16, with 0.125 times the learning rate.",  # the cause may be older
     ]
+
+
+def test_the_lower_rate_survives_a_kill_right_after_the_rollback(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
+
+    def killed(message: str) -> None:
+        raise KeyboardInterrupt(message)
+
+    with pytest.raises(KeyboardInterrupt, match="Rolled back to update 8, with 0.5 times the learning rate"):
+        train_poisoned(recipe, data, {10}, SimpleNamespace(append=killed))
+    assert train_poisoned(recipe, data, set(), []).rate_backoff == 0.5
 
 
 def test_after_a_second_rollback_the_best_model_is_still_the_one_that_is_kept(tmp_path):

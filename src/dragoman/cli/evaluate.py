@@ -75,10 +75,13 @@ def evaluate(given: Given) -> None:
     asked.search.refuse_contradictions(given)
     refuse_bad_files(asked)
     from dragoman.evaluation.comet import Comet
+    from dragoman.evaluation.compare import seed_of_environment
     from dragoman.evaluation.score_table import SetScores, score_table
     from dragoman.system.machine import configure_allocator
     from dragoman.translation.segmentation import long_translation_message
 
+    if asked.baseline:
+        seed_of_environment()  # before the work that a seed which is no number would waste
     tests = list(read_test_sets(asked))
     configure_allocator()
     comet = Comet(asked.comet) if asked.comet else None

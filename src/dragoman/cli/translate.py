@@ -54,7 +54,7 @@ class Translate:
     interruption, and torchrun shares the work among processes."""
     output: Path | None = None
     """Write to this file, which appears when it is complete. FILE.json beside it lists the models and
-    settings that made it."""
+    settings that made it, unless it is a document."""
     document: Path | None = None
     """Translate a document instead: a text, HTML (.html, .htm) or XML (.xml) file. Paragraphs, tags and
     addresses stay as they are."""

@@ -154,6 +154,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
 
             recipe = prepare_converted(out, recipe, texts, say)
         else:
+            shutil.rmtree(out / "text.partial", ignore_errors=True)  # of a conversion that was killed
             prepare(out, replace(recipe, data=texts), say)
     except OSError as error:
         error.filename = error.filename or str(out)  # the error of a full disk has no file name

@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import nn
 
 from dragoman.model.interface import Model
-from dragoman.training.checkpoint import TrainingState, checkpoints, resume, step_of
+from dragoman.training.checkpoint import TrainingState, checkpoints, resume, save_checkpoint, step_of
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.log import Log
 from dragoman.training.loop import train_from
@@ -49,6 +49,8 @@ def train_with_rollback(
         state = resume(model, optimizer, context.folder, context.say, world)
         best, best_step = max((state.best, state.best_step), kept, key=lambda each: each[1])
         state = replace(state, rate_backoff=backoff, best=best, best_step=best_step)
+        if state.step:  # a process that is killed before the next checkpoint resumes with the lower rate
+            save_checkpoint(model, optimizer, state, context)
         rolled_back_to = state.step
         report_rollback(state, context, finding)
 
