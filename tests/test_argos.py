@@ -200,7 +200,7 @@ def test_contradictions_are_told(trained, tmp_path, monkeypatch, capsysbinary):
         ),
         (
             ["--to", "onnx", *out, "--source-language", "en"],
-            "are for --to argos; --to onnx does not say them",
+            "are for --to argos; leave them out with --to onnx",
         ),
         (["--to", "argos", "--out", tmp_path / "it"], "for --to argos it has to end in .argosmodel"),
     ):

@@ -313,7 +313,7 @@ def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder
     conflict = ["--force-words", "DELTA", "--ban-words", "DELTA"]
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *conflict, stdin=b"amber\n")
     assert status == 2
-    assert "'DELTA' is banned, and in what force_words asks for" in err
+    assert "ban_words has 'DELTA', which is part of a text of force_words" in err
     status, _, err = call(
         monkeypatch, capsysbinary, "translate", folder / "run", "--force-words", " ", stdin=b"amber\n"
     )
@@ -428,7 +428,7 @@ def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary
 def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, capsysbinary, folder):
     status, _, err = call(monkeypatch, capsysbinary, "resume", folder / "run")
     assert status == 0
-    assert "is finished; there is nothing left to train." in err
+    assert "is finished. To train it further: dragoman train" in err
     files = ["--source", folder / "train.source", "--target", folder / "train.target"]
     status, _, err = call(
         monkeypatch, capsysbinary, "train", "--out", folder / "run", *files, "--label-smoothing", 0.3
@@ -634,7 +634,10 @@ REFUSED = [
         ["import", "{0}", "--from", "huggingface", "--out", "{0}/x"],
         "{0}/config.json cannot be read: No such file or directory.",
     ),
-    (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
+    (
+        ["translate", "{0}/run", "--n-best", "9"],
+        "n_best is 9, and a beam has no more than its 4 hypotheses; give a larger beam_size.",
+    ),
     (
         ["translate", "{0}/run", "--n-best", "2"],
         "--n-best 2 needs --json: plain output has one line for each line of input.",
@@ -708,7 +711,7 @@ REFUSED = [
         "run is a folder; give the name of a file.",
     ),
     (["train", "--threads", "5000"], "--threads is 5000; it must be at most 4096."),
-    (["train", "--vocabulary", "3000000000"], "--vocabulary is 3000000000; it must be at most 1e+07."),
+    (["train", "--vocabulary", "3000000000"], "--vocabulary is 3000000000; it must be at most 10000000."),
     (
         ["train", "--target-tokens-per-batch", "3000000000"],
         "--target-tokens-per-batch is 3000000000; it must be below 2147483648.",
@@ -1002,6 +1005,19 @@ def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbina
 )
 def test_a_text_that_begins_with_dashes_is_read_as_it_is(arguments, sentence):
     assert cli.COMMANDS["inspect"].parse(arguments)["sentence"] == sentence
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "positional"),
+    [
+        ("inspect", ["run", "--out", "x.html", "A man."], {"run": Path("run"), "sentence": "A man."}),
+        ("train", ["a.en", "--out", "o", "a.de"], {"files": [Path("a.en"), Path("a.de")]}),
+        ("serve", ["a", "--port", "8", "b"], {"runs": [Path("a"), Path("b")]}),
+    ],
+)
+def test_arguments_may_stand_on_both_sides_of_an_option(verb, arguments, positional):
+    given = cli.COMMANDS[verb].parse(arguments)
+    assert {name: given[name] for name in positional} == positional
 
 
 def test_an_option_after_two_dashes_is_an_argument_too_many():

@@ -157,7 +157,7 @@ def test_the_same_command_trains_then_has_nothing_left(teacher, text, tmp_path, 
     status, said = call(monkeypatch, capsys, *asked)
     assert status == 0
     assert "is complete already; nothing was translated." in said
-    assert "is finished; there is nothing left to train." in said
+    assert "is finished. To train it further: dragoman train" in said
 
 
 def test_the_students_scores_stand_beside_its_teachers(trained, teacher, text, tmp_path, monkeypatch, capsys):

@@ -303,7 +303,7 @@ def test_out_of_memory_during_synchronisation_ends_all_processes(tmp_path):
         with pytest.raises(DragomanError if rank == 0 else RuntimeError) as messages:
             accumulate_gradients(parallel, Update(0, 0, [shares[rank]], tokens), world)
         assert (
-            "not enough memory for 60 pairs at once; run the same command with a lower --micro-batch-tokens"
+            "not enough memory for 60 pairs at once; train with a lower --micro-batch-tokens"
             in str(messages.value)
             or rank == 1
         )
@@ -596,7 +596,7 @@ def test_compile_without_a_compiler_is_refused(text):
 
     assert worst([fork(train_without_a_compiler)]) == 2
     assert "torch.compile failed (" in told.read_text()
-    assert "Run the same command without --compile." in told.read_text()
+    assert "Train with --no-compile." in told.read_text()
     assert "Traceback" not in told.read_text()
 
 

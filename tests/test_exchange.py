@@ -140,7 +140,7 @@ def test_an_export_without_the_other_engine_is_refused(run, tmp_path, monkeypatc
                 monkeypatch, capsysbinary, "export", run, "--to", name, "--out", tmp_path / "there"
             )
         assert status == 2
-        assert f"{package} is not installed" in err
+        assert f"needs {package}, which is not installed" in err
         assert f"pip install 'dragoman[{name}]'" in err
         assert not (tmp_path / "there").exists()
 
@@ -194,7 +194,7 @@ def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysb
         *samples,
     )
     assert status == 2
-    assert "--samples needs the other engine: pip install 'dragoman[huggingface]'" in err
+    assert "--samples needs transformers: pip install 'dragoman[huggingface]'" in err
 
 
 @pytest.mark.parametrize(

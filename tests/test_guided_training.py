@@ -517,7 +517,7 @@ def test_what_guided_alignment_excludes_is_refused(tmp_path, table, values, mess
 def test_a_weight_without_an_alignment_is_refused(trained):
     text, message = (
         str(trained / "train.source"),
-        "belongs to --guided-alignment FILE, which is missing; give",
+        "belongs to --guided-alignment FILE of dragoman train, which is missing; ",
     )
     weight = ["--guided-alignment-weight", "0.5"]
     with pytest.raises(DragomanError, match=message):

@@ -440,7 +440,9 @@ def test_a_defect_is_explained_in_the_log_only(path, name, capsys):
 
     answer = asyncio.run(get())
     assert answer.status_code == 500
-    assert "The server failed; its log has the reason at mine-8." in str(answer.json()[name])
+    assert "The server failed. Its log has the reason under the request ID mine-8." in str(
+        answer.json()[name]
+    )
     (record,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert record["id"] == "mine-8"
     assert record["status"] == 500

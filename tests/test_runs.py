@@ -102,7 +102,7 @@ def test_curves_are_drawn(folder, suffix):
 def test_what_cannot_be_drawn_is_refused(folder, monkeypatch):
     with pytest.raises(DragomanError, match=r"its name must end in \.png, \.svg or \.html"):
         plot(folder / "done", folder / "curves.gif")
-    with pytest.raises(DragomanError, match="has no readable log .* is it a run's folder"):
+    with pytest.raises(DragomanError, match="log.jsonl cannot be read .* give the folder of a run"):
         plot(folder / "begun", folder / "curves.png")
     with pytest.raises(DragomanError, match="There is no run in"):
         runs_under(folder / "done" / "model", pytest.fail)

@@ -228,9 +228,9 @@ def test_the_penalty_is_that_of_wu_and_others():
     ("wrong", "message"),
     [
         ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
-        ({"n_best": 5}, "n_best is 5; a beam of 4 has no more than 4"),
+        ({"n_best": 5}, "n_best is 5, and a beam has no more than its 4 hypotheses"),
         ({"diversity": 1.0}, "diversity is for several groups of a beam; give groups above 1"),
-        ({"groups": 3}, "A beam of 4 does not divide into 3 groups of equal size"),
+        ({"groups": 3}, "beam_size is 4 and groups is 3; beam_size has to be a multiple of groups"),
         (
             {"groups": 2, "temperature": 1.0},
             "groups are parts of a beam; samples, with a temperature, have none",

@@ -134,5 +134,7 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
         status, out, err = call(monkeypatch, capsysbinary, "translate", folder, *given)
         assert (status, out) == (2, "")
         assert message in err
-    with pytest.raises(DragomanError, match="A shortlist is for search in C.., and native is off"):
+    with pytest.raises(
+        DragomanError, match="A shortlist is for search in C.., which native = false turns off"
+    ):
         EngineSettings(shortlist=files[2], native=False)

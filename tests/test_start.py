@@ -96,5 +96,6 @@ def test_keys_that_cannot_be_read_are_reported_before_the_training(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     options = ["train.source", "train.target", "--port", "0", "--api-keys", "missing.toml"]
     status, _, err = call(monkeypatch, capsysbinary, "start", *options)
-    assert (status, err) == (2, "dragoman: missing.toml cannot be read: No such file or directory.\n")
+    advice = "dragoman serve RUN --api-keys missing.toml --new-key NAME makes it."
+    assert (status, err) == (2, f"dragoman: missing.toml does not exist; {advice}\n")
     assert not (tmp_path / "runs").exists()

@@ -335,6 +335,9 @@ def test_a_folder_without_a_model_says_what_to_do(tmp_path):
         DragomanError, match="holds no model. Train one with: dragoman train SOURCE TARGET --out"
     ):
         Translator.load(tmp_path)
+    (tmp_path / "recipe.toml").write_text("")
+    with pytest.raises(DragomanError, match="first validation; resume it with: dragoman resume"):
+        Translator.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.toml", "tokenizer.model"])

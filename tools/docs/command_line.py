@@ -67,13 +67,14 @@ def grouped(command: Command[Any]) -> Iterator[tuple[str, list[Option]]]:
 
 def described(command: Command[Any], option: Option) -> str:
     """An option with its forms, meaning and default."""
-    text = f"{off(option)}{escaped(option.help)}{default(command, option)}"
+    text = f"{escaped(meaning(option))}{default(command, option)}"
     return f"::::{{option}} {forms(command, option)}\n{text}\n::::"
 
 
-def off(option: Option) -> str:
-    """What the meaning of an option begins with if it turns something off."""
-    return "Turn off: " * (option.kinds == (bool,) and bool(option.default))
+def meaning(option: Option) -> str:
+    """What an option does; the help of what is on by default begins with a verb, which is negated."""
+    text = option.help
+    return f"Do not {text[0].lower()}{text[1:]}" if option.default is True else text
 
 
 def forms(command: Command[Any], option: Option) -> str:

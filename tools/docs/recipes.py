@@ -1,5 +1,6 @@
 """The pages of settings: the keys of a recipe and the presets, from the dataclasses."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, fields, is_dataclass
 from inspect import getdoc
@@ -72,12 +73,18 @@ def first_sentence(kind: type) -> str:
     return (getdoc(kind) or "").split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".") + "."
 
 
+def described_without_python(kind: type) -> str:
+    """The docstring of a class of settings, without errors, and with the words of a recipe."""
+    text = re.sub(r"\s*Raises `DragomanError`[^.]*\.", "", getdoc(kind) or "")
+    return text.replace("that is None", "that is left out").replace("are None", "are left out")
+
+
 def section(name: str, kind: type) -> str:
     """The page of a table of a recipe."""
     former = {new: old for old, new in former_names(kind).items()}
     return page(
         f"[{name}]",
-        escaped(getdoc(kind) or ""),
+        escaped(described_without_python(kind)),
         used_by(kind),
         *(described(f"{name}.", option, former) for option in options_of(kind) if option.help),
     )

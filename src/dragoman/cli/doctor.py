@@ -56,7 +56,8 @@ def doctor(given: Given) -> None:
         corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
         say(f"To write a corpus without such pairs: dragoman clean {corpus}{held_out_words(data)} --out DIR")
         sys.exit(1)
-    corpus = shlex.quote(str(files[0])) if data.corpus else corpus_words(data)
+    recipe = files[0] / "recipe.toml" if files[0].is_dir() else files[0]
+    corpus = shlex.quote(str(recipe)) if data.corpus else corpus_words(data)
     say(f"Train with: dragoman train {corpus} --out runs/NAME")
 
 

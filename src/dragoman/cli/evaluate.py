@@ -16,6 +16,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
+from dragoman.system.wording import counted
 from dragoman.text.mixture import refuse_both_sides
 
 if TYPE_CHECKING:
@@ -194,12 +195,13 @@ def refuse_bad_files(asked: Evaluate) -> None:
         )
     if asked.hypotheses and not outputs == len(asked.hypotheses) == sets:
         raise DragomanError(
-            f"--hypotheses names {outputs} different files for {sets} test sets; give one for each."
+            f"--hypotheses names {outputs} different files for {counted(sets, 'test set')}; give one for "
+            "each."
         )
     if asked.baseline and len(asked.baseline) != sets and not names_run(asked.baseline):
         raise DragomanError(
-            f"--baseline names {len(asked.baseline)} files for {sets} test sets; give a run, or a file for "
-            "each."
+            f"--baseline names {len(asked.baseline)} files for {counted(sets, 'test set')}; give a run, "
+            "or a file for each."
         )
     for path in asked.hypotheses:
         refuse_replacing("--hypotheses", path, *asked.source, *asked.target, *asked.baseline)

@@ -153,7 +153,7 @@ def formats_of(
         from dragoman.interop import ctranslate2
     except ImportError as error:
         raise DragomanError(
-            f"{error.name} is not installed, which writes or checks it; pip install 'dragoman[{asked.to}]'."
+            f"--to {asked.to} needs {error.name}, which is not installed: pip install 'dragoman[{asked.to}]'."
         ) from error
 
     def ctranslate2_format(precision: Literal["float32", "int8"]) -> Format:
@@ -192,7 +192,8 @@ def refuse_contradictions(asked: Export) -> None:
         )
     if (asked.source_language or asked.target_language) and asked.to != "argos":
         raise DragomanError(
-            f"--source-language and --target-language are for --to argos; --to {asked.to} does not say them."
+            "--source-language and --target-language are for --to argos; leave them out with "
+            f"--to {asked.to}."
         )
     if asked.base and asked.to != "adapter":
         raise DragomanError("--base is for --to adapter.")

@@ -37,8 +37,8 @@ class FigureOptions:
     layer: int | None = None
     """The layer, counted from 1; without it the last but one, as in the paper's figures (5 of 6)."""
     kind: Kind | None = None
-    """The kind of attention in figures 3 to 5: of the encoder, as in the paper, of the decoder, or between
-    them (cross)."""
+    """The kind of attention in figures 3 to 5 and head-comparison: of the encoder, as in the paper, of the
+    decoder, or between them (cross)."""
     heads: tuple[int, ...] | None = None
     """The heads, counted from 1; figures that compare heads need two."""
     query: str | None = None

@@ -45,7 +45,7 @@ def import_model(given: Given) -> None:
     asked = replace(asked, out=asked.out.absolute())
     refuse_existing(asked.out)
     if not asked.model.exists():
-        raise DragomanError(f"There is no {asked.model}.")
+        raise DragomanError(f"There is no file or folder {asked.model}.")
     from dragoman.translation.adapter import is_adapter
 
     if asked.origin == "adapter" or asked.base or is_adapter(asked.model):
@@ -82,7 +82,7 @@ def compare(asked: Import, imported: "Imported") -> None:
         say(f"The names and shapes of all tensors fit; there is no comparison with {asked.origin} itself.")
     elif find_spec("transformers") is None:
         if asked.samples:
-            raise DragomanError("--samples needs the other engine: pip install 'dragoman[huggingface]'")
+            raise DragomanError("--samples needs transformers: pip install 'dragoman[huggingface]'")
         say(
             "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); "
             "the names and shapes of all tensors fit."

@@ -152,7 +152,7 @@ def refuse_contradictions(asked: Inspect) -> None:
     refuse_replacing("--out", asked.out, *filter(None, (asked.file,)))
     if (asked.sentence is None) == (asked.file is None):
         raise DragomanError(
-            "Give a sentence after the run, or with --show heads or neurons a --file of sentences."
+            "Give a sentence after the run, or with --show heads or neurons a --file of sentences, not both."
         )
     if asked.what_if and ending in (".svg", ".png") and (asked.show != "beam" or len(asked.what_if) > 1):
         raise DragomanError(

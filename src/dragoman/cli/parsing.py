@@ -219,7 +219,7 @@ class Command(Generic[T]):
         if "--help-all" in before:
             parser.print_help()
             parser.exit()
-        namespace, unknown = parser.parse_known_args(arguments)
+        namespace, unknown = parser.parse_known_intermixed_args(arguments)
         if unknown:
             self.refuse_unknown(unknown[0].split("=")[0])
         return {name: value for name, value in vars(namespace).items() if value not in (None, [])}

@@ -90,8 +90,8 @@ def refuse_weight_alone(recipe: Recipe, given: Given) -> None:
     """Raise `DragomanError` for the weight of a guided alignment in a recipe that has none."""
     if "guided_alignment_weight" in given and recipe.data.guided_alignment is None:
         raise DragomanError(
-            "--guided-alignment-weight belongs to --guided-alignment FILE, which is missing; give both, or "
-            "leave it out."
+            "--guided-alignment-weight belongs to --guided-alignment FILE of dragoman train, which is "
+            "missing; leave it out, or train with both."
         )
 
 

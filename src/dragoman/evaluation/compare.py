@@ -51,8 +51,8 @@ def paired_bootstrap(
     metrics: Sequence["Metric"],
     samples: int = 1000,
 ) -> list[Comparison]:
-    """The scores of two systems' translations of the same lines by sacreBLEU's metrics, with its p-values from
-    `samples` resamples: of one side, so 0.025 is 0.05 of both.
+    """The scores of two systems' translations of the same lines by sacreBLEU's metrics, with its p-values
+    from `samples` resamples: of one side, so 0.025 is 0.05 of both.
 
     sacreBLEU's seed is fixed (12345, or SACREBLEU_SEED), so that the same lines give the same p-values.
     Raises `DragomanError` for different numbers of lines, or none, and as `seed_of_environment`.

@@ -39,7 +39,9 @@ class EngineSettings:
         check_types(self)
         check_bounds(self, at_least={"workers": 1}, at_most={"workers": 10_000})
         if self.shortlist is not None and not self.native:
-            raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")
+            raise DragomanError(
+                "A shortlist is for search in C++, which native = false turns off; leave one out."
+            )
 
 
 def check_device(device: str) -> None:

@@ -53,7 +53,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
-        reasons.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
+        reasons.append(f"as many updates as {minutes:g} minutes allow, at most 100,000 or 200 passes")
     recipe = choose_schedule(recipe, training.updates or updates)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps

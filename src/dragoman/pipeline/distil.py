@@ -60,7 +60,7 @@ class Distillation:
         if self.references is not None and self.search.n_best == 1:
             raise DragomanError(
                 "With references, the student learns the candidate that is nearest to each of them; ask for "
-                "several candidates, --n-best 4 for example."
+                "several candidates, --n-best 4 --beam-size 4 for example."
             )
         if self.references is None and self.search.n_best > 1 and not self.search.mbr:
             raise DragomanError(

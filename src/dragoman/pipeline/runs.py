@@ -44,7 +44,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
         (folder / "log.jsonl").open().close()
     except OSError as error:
         raise DragomanError(
-            f"{folder} has no readable log ({error.strerror}); is it a run's folder?"
+            f"{folder}/log.jsonl cannot be read ({error.strerror}); give the folder of a run."
         ) from error
     return read_events(folder / "log.jsonl")
 

@@ -82,11 +82,13 @@ def of_beam_search(settings: "SearchSettings", asked: Collection[str]) -> Iterat
     )
     yield (
         not sampling and settings.n_best > settings.beam_size,
-        f"n_best is {settings.n_best}; a beam of {settings.beam_size} has no more than {settings.beam_size}.",
+        f"n_best is {settings.n_best}, and a beam has no more than its {settings.beam_size} hypotheses; give "
+        "a larger beam_size.",
     )
     yield (
         settings.beam_size % settings.groups,
-        f"A beam of {settings.beam_size} does not divide into {settings.groups} groups of equal size.",
+        f"beam_size is {settings.beam_size} and groups is {settings.groups}; beam_size has to be a multiple "
+        "of groups.",
     )
     yield (
         settings.groups == 1 and "diversity" in asked,

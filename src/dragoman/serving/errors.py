@@ -79,7 +79,9 @@ def note_refusal(scope: Scope, error: ApiError) -> None:
 async def answer_defect(request: Request, error: Exception) -> JSONResponse:
     """The handler of all other exceptions: the client gets no traceback, the log does."""
     del error  # it comes to the `Gateway`
-    failure = ApiError(500, f"The server failed; its log has the reason at {request_id.get()}.")
+    failure = ApiError(
+        500, f"The server failed. Its log has the reason under the request ID {request_id.get()}."
+    )
     return error_response(request.url.path, failure)
 
 

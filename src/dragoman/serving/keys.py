@@ -29,11 +29,15 @@ class Keys:
     @classmethod
     def load(cls, path: Path) -> "Keys":
         """Read a file of `add_key`. Raises `DragomanError` if it is missing or holds anything else."""
+        if not path.exists():
+            raise DragomanError(
+                f"{path} does not exist; dragoman serve RUN --api-keys {path} --new-key NAME makes it."
+            )
         table = read_toml(path).get("keys")
         if not isinstance(table, dict) or not all(map(is_hash, table.values())):
             raise DragomanError(
-                f"{path} has to hold a table [keys] with a SHA-256 hash for each name; "
-                f"dragoman serve RUN --api-keys {path} --new-key NAME adds one."
+                f"{path} has to hold a table [keys] with a SHA-256 hash for each name. Correct it, or give "
+                "another file: --new-key makes one."
             )
         return cls(dict(table))
 

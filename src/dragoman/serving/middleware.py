@@ -20,6 +20,7 @@ from dragoman.serving.log import request_id, write
 from dragoman.serving.parameters import is_json, json_of
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 JSON = re.compile(rb"\s*application/json\s*(;|$)", re.IGNORECASE)
@@ -132,14 +133,16 @@ class Gateway:
         if self.keys is not None:
             owner = self.keys.owner(key_of(scope, body))
             if owner is None:
-                raise ApiError(403, "This server needs an API key, and the request has none that is valid.")
+                raise ApiError(
+                    403, "The request has no valid API key; send one as Authorization: Bearer KEY."
+                )
             client = owner
         if path.startswith("/metrics"):
             return
         if wait := self.rate_limit.seconds_until_allowed(client):
             raise ApiError(
                 429,
-                f"{self.rate_limit.per_minute} requests per minute are allowed; try again later.",
+                f"At most {counted(self.rate_limit.per_minute, 'request')} per minute; try again later.",
                 "rate_limit",
                 retry_after=math.ceil(wait),
             )
@@ -240,7 +243,7 @@ def is_open(path: str) -> bool:
 
 def too_large(max_bytes: int) -> ApiError:
     """The error of a request with a longer body."""
-    return ApiError(413, f"The body has more than {max_bytes:,} bytes, which this server allows.")
+    return ApiError(413, f"The body has more than {max_bytes:,} bytes, the most that this server allows.")
 
 
 def key_of(scope: Scope, body: bytes) -> str:

@@ -78,7 +78,9 @@ class Models:
             )
         pairs = ", ".join(sorted({f"{model.source} to {model.target}" for model in self.models}))
         asked = f"from {source or 'any language'} to {target or 'any language'}"
-        raise ApiError(400, f"There is no model {asked}{self._in_words}. There is: {pairs}.", "no_such_pair")
+        raise ApiError(
+            400, f"No model translates {asked}{self._in_words}. There are: {pairs}.", "no_such_pair"
+        )
 
     def language_of(self, text: str, target: str = "") -> str:
         """The likeliest source language of a text among those that have a model into `target`."""

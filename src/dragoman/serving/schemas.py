@@ -44,7 +44,8 @@ class Choice(Strict):
     model: str = Field(
         "",
         max_length=200,
-        description="A model's name, in place of the languages; if there are some, it must have them.",
+        description="The name of a model. Languages that are given too must be its own. Without a model and "
+        "without languages, the first model of the server translates.",
     )
     adapter: str = Field("", max_length=200, description="The name of one of the model's adapters.")
 

@@ -207,9 +207,10 @@ def router(service: Service) -> APIRouter:
         responses={200: {"content": {"text/event-stream": {"schema": EVENT}}}},
     )
     async def stream(asked: TranslateRequest, request: Request) -> Any:
-        """Translate one text, as server-sent events: `piece`s that join to the translation, then `end`.
+        """Translate one text, as server-sent events whose data is JSON.
 
-        HTML comes as one piece.
+        `piece` has `{"text": …}`: the texts of all pieces, joined, are the translation. `end` has the body of
+        `/v1/translate`, and `error` that of an error. HTML comes as one piece.
         """
         texts = texts_of(service, asked.text)
         if len(texts) != 1:

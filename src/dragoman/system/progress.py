@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from dragoman.system.messages import Say
+from dragoman.system.wording import counted
 
 REPORT_EVERY = 60.0  # seconds
 T = TypeVar("T")
@@ -19,6 +20,6 @@ def with_progress(items: Iterable[T], count: int, what: str, say: Say) -> Iterat
     for done, item in enumerate(items):
         if done and (now := time.monotonic()) - last >= REPORT_EVERY:
             minutes = (now - start) / done * (count - done) / 60
-            say(f"{done:,} of {count:,} {what}; {minutes:.0f} more minutes.")
+            say(f"{done:,} of {count:,} {what}; {counted(round(minutes), 'more minute')}.")
             last = now
         yield item

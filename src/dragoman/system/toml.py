@@ -93,7 +93,7 @@ def check_bounds(
     """
     comparisons = (
         (at_least, operator.ge, "at least {}"),
-        (at_most, operator.le, "at most {:g}"),
+        (at_most, operator.le, "at most {:.15g}"),
         (below, operator.lt, "below {}"),
     )
     for bounds, holds, words in comparisons:

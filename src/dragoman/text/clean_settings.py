@@ -34,7 +34,7 @@ class CleanSettings:
     copies: bool = True
     """Remove pairs whose source equals their target."""
     control: bool = True
-    """Remove pairs with control characters or U+FFFD."""
+    """Remove pairs with control or invisible characters, such as a soft hyphen, or U+FFFD."""
     mojibake: bool = True
     """Remove pairs with UTF-8 that was read as another encoding, such as Ã¼ for ü."""
     language: bool = True

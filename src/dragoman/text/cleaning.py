@@ -19,6 +19,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, write_folder
 from dragoman.system.messages import Say
 from dragoman.system.progress import with_progress
+from dragoman.system.wording import counted
 from dragoman.text.checks import (
     CONTROL,
     MIN_CHARACTERS,
@@ -280,8 +281,8 @@ def count_pairs(files: Files, out: Path) -> int:
     counts = [sum(1 for _ in raw_lines(path)) for path in files]
     if counts[0] != counts[1]:
         raise DragomanError(
-            f"{files[0]} has {counts[0]:,} lines and {files[1]} has {counts[1]:,}. Line n of one has to "
-            "belong to line n of the other."
+            f"{files[0]} has {counted(counts[0], 'line')} and {files[1]} has {counts[1]:,}. Line n of one "
+            "has to belong to line n of the other."
         )
     if not counts[0]:
         raise DragomanError(f"{files[0]} is empty; it has to hold one sentence per line.")

@@ -141,7 +141,8 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
         f"Lines of {path} with a carriage return inside", "Training refuses the file; take them out of it."
     )
     controls = Finding(
-        f"Lines of {path} with a control character or U+FFFD", "The model would learn to write them."
+        f"Lines of {path} with a control or an invisible character, or U+FFFD",
+        "The model would learn to write them.",
     )
     mojibake = Finding(
         f"Lines of {path} in the wrong encoding, as Ã¼ for ü", "The model would learn to write them."

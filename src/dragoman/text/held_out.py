@@ -86,6 +86,6 @@ def fitting_pairs(
     if not fitting:
         raise DragomanError(
             f"All validation pairs, held out of {data.source} and {data.target}, have more than "
-            f"{data.longest} tokens."
+            f"{data.longest} tokens; give a larger --longest."
         )
     return fitting

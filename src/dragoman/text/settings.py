@@ -81,8 +81,8 @@ class DataSettings(CorpusFiles):
     corpus: tuple[WeightedCorpus, ...] = ()
     """Several corpora instead of source and target, each a table [[data.corpus]] of a recipe."""
     dataset: str | None = None
-    """A named dataset in place of text files, such as multi30k-en-de (`--dataset list` shows all); found in
-    `folder`, or downloaded to it."""
+    """A named dataset in place of text files, such as multi30k-en-de (`dragoman train --dataset list` shows
+    all); found in `folder`, or downloaded to it."""
     source_language: str | None = None
     """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None

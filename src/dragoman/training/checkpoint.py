@@ -162,8 +162,8 @@ def newest_intact(folder: Path, say: Say) -> Path | None:
     newest = next(intact(reversed(paths), say, "Trying the checkpoint before it."), None)
     if paths and newest is None:
         raise DragomanError(
-            f"All {len(paths)} checkpoints in {folder / 'checkpoints'} are damaged; start again with another "
-            "--out."
+            f"All checkpoints in {folder / 'checkpoints'} are damaged ({len(paths)}); start again with "
+            "another --out."
         )
     return newest
 

@@ -50,9 +50,7 @@ def compiler_errors() -> Iterator[None]:
         if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             raise
         reason = str(error).splitlines()[0]
-        raise DragomanError(
-            f"torch.compile failed ({reason}). Run the same command without --compile."
-        ) from error
+        raise DragomanError(f"torch.compile failed ({reason}). Train with --no-compile.") from error
 
 
 def full_copies(context: TrainingContext) -> Callable[[], Model]:

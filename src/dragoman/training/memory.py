@@ -90,7 +90,6 @@ def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> 
 def memory_message(batches: list[Batch]) -> str:
     """What to do if these batches do not fit into memory."""
     most = max(len(batch.pairs) for batch in batches)
-    return (
-        f"There is not enough memory for {most} pairs at once; run the same command with a lower "
-        "--micro-batch-tokens."
-    )
+    if most == 1:
+        return "There is not enough memory for one pair; train with another --out and a lower --longest."
+    return f"There is not enough memory for {most:,} pairs at once; train with a lower --micro-batch-tokens."

@@ -26,7 +26,9 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
     given, phrases = as_characters(prefix), list(map(as_characters, forced))
     for text, ids in zip(settings.ban_words, map(as_characters, banned), strict=True):
         if any(ids in phrase for phrase in phrases):
-            raise DragomanError(f"{text!r} is banned, and in what force_words asks for.")
+            raise DragomanError(
+                f"ban_words has {text!r}, which is part of a text of force_words; leave one out."
+            )
         if ids in given:
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
     if size := settings.no_repeat_ngram:

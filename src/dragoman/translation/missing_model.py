@@ -27,4 +27,7 @@ def explain_no_model(folder: Path) -> str:
     runs = sorted(str(path.parent.parent) for path in folder.glob("*/model/model.toml"))
     if runs:
         return f"{folder} holds runs, not a model; give one of them: {', '.join(runs)}."
-    return f"{folder} holds no model. Train one with: dragoman train SOURCE TARGET --out {folder}"
+    advice = f"Train one with: dragoman train SOURCE TARGET --out {folder}"
+    if (folder / "recipe.toml").exists():
+        advice = f"A run has one after its first validation; resume it with: dragoman resume {folder}"
+    return f"{folder} holds no model. {advice}"
