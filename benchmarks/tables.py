@@ -585,10 +585,15 @@ def models(*results: Row) -> str:
         origin = ", ".join(training[name] for name in ("commit", "date", "machine"))
         first = [trained, f"`{training['command']}`", origin]
         for row in found["rows"]:
-            scores = ", ".join(f"{one['value']:.2f} {one['name']}" for one in row["scores"])
+            scores = ", ".join(map(score_in_words, row["scores"]))
             lines.append([found["task"], row["search"], scores, *first])
             first = ["", "", ""]
     return table(["task", "search", "score", "training", "command", "commit, date and machine"], lines)
+
+
+def score_in_words(score: Row) -> str:
+    """Its value and name; error rates (WER, PER) are in percent."""
+    return f"{score['value']:.2f} {'% ' * score['name'].endswith('ER')}{score['name']}"
 
 
 def earlier_models(found: Row) -> str:

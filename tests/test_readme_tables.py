@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tools.docs.readme_tables import PAGES, READMES, ROOT, with_tables
+from tools.docs.readme_tables import PAGES, READMES, ROOT, tables, with_tables
 
 EACH = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.parent.name)
 EACH_README = pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
@@ -73,7 +73,7 @@ def test_the_results_of_the_first_readme_are_in_their_files():
     }
     for path in (folder / "models").iterdir():
         model = json.loads(path.read_text("utf-8"))
-        known |= {f"{one['value']:.2f} {one['name']}" for row in model["rows"] for one in row["scores"]}
+        known |= {tables.score_in_words(one) for row in model["rows"] for one in row["scores"]}
         minutes, parameters = model["training"]["minutes"], model["parameters"] / 1e6
         known.add(f"{minutes:.0f} minutes, {parameters:.1f} M parameters")
     shown = re.findall(r"\d+\.\d\d (?:BLEU|chrF2|% WER)|\d+ minutes, [\d.]+ M parameters", section("Results"))
