@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from tools.docs.readme_tables import PAGES, READMES, ROOT, tables, with_tables
+from benchmarks import tables
+from tools.docs.readme_tables import PAGES, READMES, ROOT, with_tables
 
 EACH = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.parent.name)
 EACH_README = pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
