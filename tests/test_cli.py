@@ -528,6 +528,18 @@ REFUSED = [
     ),
     (["translate", "{0}/run", "other"], "'other' is one argument too many. See dragoman translate --help."),
     (["translate"], "dragoman: The following arguments are required: RUN. See dragoman translate --help."),
+    (
+        ["translate", "{0}/run", "--json=yes"],
+        "dragoman: --json: it takes no value, and 'yes' was given. See dragoman translate --help.",
+    ),
+    (
+        ["export", "{0}/run", "--to", "adapter", "--out", "a", "--samples", "x"],
+        "--samples is not for --to adapter",
+    ),
+    (
+        ["start", "a.en", "a.de", "--api-keys", "k.toml", "--new-key", "a"],
+        "--new-key is for dragoman serve; leave it out.",
+    ),
     (["serve", "{0}/run", "--processes", "0"], "--processes is 0; it must be at least 1."),
     (["serve", "--api-keys", "{0}/x", "--new-key", ""], "--new-key is blank; give a name for the key:"),
     (["serve"], "dragoman: The following arguments are required: RUN. See dragoman serve --help."),

@@ -231,7 +231,7 @@ def required_flags(command: Command) -> list[str]:
 def test_defaults_beside_those_of_other_toolkits_are_ours():
     from torch import nn
 
-    from dragoman.pipeline.autoconfigure import PAPER_UPDATES
+    from dragoman.pipeline.autoconfigure import MOST_PASSES, PAPER_UPDATES
     from dragoman.training.objective import make_optimizer
 
     text = (DOCS / "how-to" / "move.md").read_text(encoding="utf-8")
@@ -247,7 +247,7 @@ def test_defaults_beside_those_of_other_toolkits_are_ours():
         "Adam's β₂ (here it cannot be changed)": f"{make_optimizer(nn.Linear(1, 1)).defaults['betas'][1]:g}",
         "largest gradient norm": f"{training.clip_norm or 'no limit'}",
         "training ends after": f"as many updates as fit into {minutes:g} minutes on a CPU, {4 * minutes:g} "
-        f"on a GPU, at most {PAPER_UPDATES:,}",
+        f"on a GPU; at most {PAPER_UPDATES:,}, and at most {MOST_PASSES} passes",
         "early stopping, in validations": f"{training.patience}",
         "the best checkpoint is chosen by": training.best_by.upper(),
         "seed": f"{training.seed}",

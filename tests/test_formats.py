@@ -295,7 +295,7 @@ def test_a_refusal_of_a_translation_memory_is_one_sentence(tmp_path, text):
 def test_errors_and_findings_name_the_users_files(tmp_path, capsys):
     path = as_file(tmp_path / "corpus.tmx.gz", [("a b c\u200b", "d e"), ("", "f")])
     assert print_findings(DataSettings(source=path))
-    assert f"Lines of {path} (en) with a control character" in capsys.readouterr().out
+    assert f"Lines of {path} (en) with a control or an invisible character" in capsys.readouterr().out
     recipe = small_recipe(tmp_path, tmp_path / "run")
     lines = written(tmp_path / "bad.en.gz", b"a\rb\n")
     for data, message in (

@@ -385,7 +385,7 @@ def split_where_memory_is_short(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, limits[1]))
     with pytest.raises(
         DragomanError,
-        match=r"not enough memory for \d+ pairs at once; train with a lower --micro-batch-tokens\.",
+        match=r"not enough memory for [\d,]+ pairs at once; train with a lower --micro-batch-tokens\.",
     ):
         accumulate_gradients(
             objective, update, ProcessGroup(size=2, device=HERE.device)
@@ -395,7 +395,7 @@ def split_where_memory_is_short(folder: Path) -> None:
     objective.register_forward_hook(lambda *_: calls.append(1))
     with pytest.warns(
         UserWarning,
-        match=r"for \d+ pairs at once; .* Until then gradients are accumulated from smaller batches\.",
+        match=r"for [\d,]+ pairs at once; .* Until then gradients are accumulated from smaller batches\.",
     ):
         accumulate_gradients(objective, update, HERE)
     (folder / "result").write_text(str(len(calls)))

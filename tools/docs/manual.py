@@ -11,7 +11,7 @@ from typing import Any
 from dragoman import __version__
 from dragoman.cli.main import COMMANDS
 from dragoman.cli.parsing import Command
-from tools.docs.command_line import INTRODUCTION, default, forms, grouped, off
+from tools.docs.command_line import INTRODUCTION, default, forms, grouped, meaning
 
 STATUS = (
     "0 on success, 2 for an error that the user can correct, 129 after SIGHUP, 130 after Ctrl-C, 143 after "
@@ -76,7 +76,7 @@ def options(command: Command[Any]) -> Iterator[str]:
     for heading, found in grouped(command):
         yield f".SS {roff(heading[0].upper() + heading[1:])}"
         for each in found:
-            text = f"{off(each)}{each.help}{default(command, each)}"
+            text = f"{meaning(each)}{default(command, each)}"
             yield tagged(bold(forms(command, each)), text)
 
 

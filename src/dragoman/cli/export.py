@@ -197,6 +197,8 @@ def refuse_contradictions(asked: Export) -> None:
         )
     if asked.base and asked.to != "adapter":
         raise DragomanError("--base is for --to adapter.")
+    if asked.samples and asked.to == "adapter":
+        raise DragomanError("--samples is not for --to adapter, whose weights are compared; leave it out.")
     if asked.to == "argos" and asked.out.suffix != ".argosmodel":
         raise DragomanError(f"--out is {asked.out}; for --to argos it has to end in .argosmodel.")
 

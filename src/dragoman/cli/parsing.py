@@ -151,6 +151,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `DragomanError`."""
+        message = re.sub(r"ignored explicit argument (.*)", r"it takes no value, and \1 was given", message)
         own = re.sub(r"^argument [^:]*: (?=[-'\"])", "", message)  # ours begin with the option or the value
         sentence = re.sub(r"^argument (?:-./)?([^:]*): (.*)", r"\1: \2", own)
         stop = "" if sentence.endswith((".", "?")) else "."

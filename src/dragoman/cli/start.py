@@ -13,6 +13,7 @@ from dragoman.cli.train import recipe_of, run_recipe
 from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ def start(given: Given) -> None:
     """Examine, train, evaluate, serve."""
     check_installed()
     server = settings_from(ServerSettings, given)
+    if server.new_key:
+        raise DragomanError("--new-key is for dragoman serve; leave it out.")
     from dragoman.serving.keys import Keys
     from dragoman.serving.server import listening
 

@@ -25,7 +25,6 @@ from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
-from dragoman.system.wording import counted
 from dragoman.text.batches import Batches
 from dragoman.text.lines import read_lines
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
@@ -270,7 +269,8 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
     found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.4g}" for one in candidates)
     say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity ({found}).")
-    early = f", as {counted(recipe.training.patience, 'validation')} (--patience) brought no gain"
+    patience = recipe.training.patience
+    early = f", as {patience} validation{'s' * (patience != 1)} (--patience) brought no gain"
     early *= state.step < make_schedule(recipe).updates
     say(f"Trained for {state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}.")
     result = {

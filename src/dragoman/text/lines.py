@@ -11,7 +11,6 @@ from itertools import accumulate, islice, pairwise, zip_longest
 from pathlib import Path
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.wording import counted
 from dragoman.text.compression import open_compressed
 
 MAX_LINE = 2**24  # bytes
@@ -92,8 +91,8 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
             longer = read + 1 + sum(1 for _ in pairs)
             counts = (read, longer) if source_line is None else (longer, read)
             raise DragomanError(
-                f"{source} has {counted(counts[0], 'line')} and {target} has {counts[1]:,}. Line n of one "
-                "has to belong to line n of the other."
+                f"{source} has {counts[0]:,} line{'s' * (counts[0] != 1)} and {target} has {counts[1]:,}. "
+                "Line n of one has to belong to line n of the other."
             )
         yield source_line, target_line
 
