@@ -83,6 +83,10 @@ def test_what_is_written_is_read(tmp_path_factory, ending, pairs):
     assert list(read_parallel(path, EN_DE)) == pairs
 
 
+def test_a_tab_between_spaces_keeps_them(tmp_path):
+    assert read(tmp_path / "a.tsv", "a\tb\n\t \n\n \t\t\n") == [("a", "b"), ("", " "), ("", ""), ("", "")]
+
+
 @pytest.mark.parametrize("ending", [".tmx", ".tsv.gz", ".jsonl", ".lines.gz", ".lines.zst"])
 def test_a_run_prepares_the_same_data_from_every_format(tmp_path, ending):
     files = write_copies(tmp_path, "train", 200)

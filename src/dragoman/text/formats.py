@@ -72,7 +72,9 @@ def read_columns(path: Path) -> Iterator[tuple[str, str]]:
     Raises `DragomanError` for a line with another number of columns.
     """
     for number, line in enumerate(read_lines(path), 1):
-        columns = line.split("\t") if line.strip() else ["", ""]
+        columns = line.split("\t")
+        if len(columns) != 2 and not line.strip():
+            columns = ["", ""]
         if len(columns) != 2:
             raise DragomanError(
                 f"{path}, line {number}: {counted(len(columns), 'column')}; it has to have two, "
