@@ -42,7 +42,13 @@ from dragoman.training.distributed import ProcessGroup
 from dragoman.training.divergence import first_non_finite_layer
 from dragoman.training.log import Log
 from dragoman.training.loop import train
-from dragoman.training.memory import available_memory, fitting_tokens, free_memory, kept_for_backward
+from dragoman.training.memory import (
+    available_memory,
+    fitting_tokens,
+    free_memory,
+    kept_for_backward,
+    smaller_batches,
+)
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
@@ -421,6 +427,13 @@ def test_out_of_memory_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
     process.join()
     assert process.exitcode == 0
     assert int((tmp_path / "result").read_text()) > 1
+
+
+def test_a_single_pair_that_does_not_fit_into_memory_needs_shorter_pairs(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
+    batch = make_batches(recipe, data, HERE).load([0])
+    with pytest.raises(DragomanError, match="for one pair; train with another --out and a lower --longest"):
+        smaller_batches([batch], MemoryError(), may_retry=True)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

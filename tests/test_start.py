@@ -98,4 +98,9 @@ def test_keys_that_cannot_be_read_are_reported_before_the_training(tmp_path, mon
     status, _, err = call(monkeypatch, capsysbinary, "start", *options)
     advice = "dragoman serve RUN --api-keys missing.toml --new-key NAME makes it."
     assert (status, err) == (2, f"dragoman: missing.toml does not exist; {advice}\n")
+    (tmp_path / "missing.toml").write_text("[keys]\na = 1\n")
+    status, _, err = call(monkeypatch, capsysbinary, "start", *options)
+    advice = "Correct it, or give another file: --new-key makes one."
+    table = "has to hold a table [keys] with a SHA-256 hash for each name"
+    assert (status, err) == (2, f"dragoman: missing.toml {table}. {advice}\n")
     assert not (tmp_path / "runs").exists()

@@ -73,10 +73,9 @@ def first_sentence(kind: type) -> str:
     return (getdoc(kind) or "").split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".") + "."
 
 
-def described_without_python(kind: type) -> str:
-    """The docstring of a class of settings, without errors, and with the words of a recipe."""
-    text = re.sub(r"\s*Raises `DragomanError`[^.]*\.", "", getdoc(kind) or "")
-    return text.replace("that is None", "that is left out").replace("are None", "are left out")
+def without_errors(docstring: str) -> str:
+    """A docstring without the exceptions, which a recipe does not have."""
+    return re.sub(r"\s*Raises `DragomanError`[^.]*\.", "", docstring)
 
 
 def section(name: str, kind: type) -> str:
@@ -84,7 +83,7 @@ def section(name: str, kind: type) -> str:
     former = {new: old for old, new in former_names(kind).items()}
     return page(
         f"[{name}]",
-        escaped(described_without_python(kind)),
+        escaped(without_errors(getdoc(kind) or "")),
         used_by(kind),
         *(described(f"{name}.", option, former) for option in options_of(kind) if option.help),
     )

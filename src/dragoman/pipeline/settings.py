@@ -8,7 +8,7 @@ from pathlib import Path
 class AdaptationSettings:
     """A model to begin with, weights that stay as they are, and old text to replay.
 
-    All are None in a run that begins with random weights.
+    All are left out (None) in a run that begins with random weights.
     """
 
     initial_model: Path | None = None

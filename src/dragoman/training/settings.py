@@ -11,7 +11,7 @@ from dragoman.system.toml import check_bounds
 class TrainingSettings:
     """Optimisation, validation and what is kept on disk.
 
-    A setting that is None is chosen when a run begins, and printed.
+    A setting that is left out (None) is chosen when a run begins, and printed.
     """
 
     updates: int | None = None
