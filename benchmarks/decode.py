@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -55,10 +56,12 @@ Ids = list[list[int]]
 Engine = Callable[[Ids], Ids]
 
 
-def dragoman_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
+def dragoman_engine(
+    run: Path, precision: str, beam: int, length: int | None, threads: int, shortlist: Path | None = None
+) -> Engine:
     """Ours: token ids to token ids, by the program's own search and batches."""
     configure_allocator()
-    translator = Translator.load(run, device="cpu", precision=precision, workers=threads)
+    translator = Translator.load(run, device="cpu", precision=precision, workers=threads, shortlist=shortlist)
     search = SearchSettings(beam_size=beam, length_power=1.0)
     if length is not None:
         search = replace(search, min_length=length, max_extra_tokens=0)
@@ -188,7 +191,12 @@ def measure(arguments: argparse.Namespace, sources: Ids) -> dict[str, object]:
     threads = 1 if arguments.one_by_one else torch.get_num_threads()
     torch.set_num_threads(threads if arguments.measure == "transformers" else 1)
     run = arguments.peers if arguments.measure == "ctranslate2" else arguments.run
-    engine = ENGINES[arguments.measure](run, arguments.precision, arguments.beam, arguments.length, threads)
+    make = (
+        partial(dragoman_engine, shortlist=arguments.shortlist)
+        if arguments.shortlist
+        else ENGINES[arguments.measure]
+    )
+    engine = make(run, arguments.precision, arguments.beam, arguments.length, threads)
     # Kernels are made for each new shape.
     engine(sources) if not arguments.one_by_one else [engine([ids]) for ids in sources[:20]]
     if arguments.one_by_one:
@@ -228,6 +236,7 @@ def measured_apart(kind: tuple[str, str, int, bool], arguments: argparse.Namespa
     command += ["--measure", system, "--precision", precision, "--beam", str(beam)]
     command += ["--peers", str(arguments.peers)] + ["--one-by-one"] * one_by_one
     command += ["--length", str(arguments.length)] if arguments.length else []
+    command += ["--shortlist", str(arguments.shortlist)] if arguments.shortlist else []
     return json.loads(
         subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1]
     )
@@ -362,6 +371,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         ("--beam", int),
         ("--length", int),
         ("--peers", Path),
+        ("--shortlist", Path),
     ):
         parser.add_argument(flag, type=kind, help=argparse.SUPPRESS)
     parser.add_argument("--one-by-one", action="store_true", help=argparse.SUPPRESS)

@@ -39,6 +39,7 @@ from dragoman.translation.model_folder import WEIGHTS, StoredModel, model_folder
 from dragoman.translation.translator import Translator
 
 Row = dict[str, Any]
+WITH_SHORTLIST = ", shortlist"
 
 
 def say(message: str) -> None:
@@ -66,7 +67,13 @@ def train_students(
     for preset in arguments.presets:
         out = arguments.folder / f"seed-{seed}" / preset
         recipe = student_recipe(teacher, arguments.train[0], out, preset)
-        training = replace(recipe.training, seed=seed, updates=arguments.updates, patience=0)
+        training = replace(
+            recipe.training,
+            seed=seed,
+            updates=arguments.updates,
+            checkpoint_every=arguments.checkpoint_every,
+            patience=0,
+        )
         model = replace(recipe.model, dropout=arguments.dropout)
         data = replace(recipe.data, target=distilled)
         found[f"{preset}, distilled"] = run(replace(recipe, model=model, training=training, data=data), say)
@@ -94,8 +101,15 @@ def teacher_recipe(arguments: argparse.Namespace, out: Path) -> Recipe:
 
 
 def kinds(arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
-    """Precisions and beams."""
-    return ((precision, beam) for precision in arguments.precisions for beam in arguments.beams)
+    """Precisions and beams. With a shortlist the last precision has another name."""
+    precisions = [*arguments.precisions]
+    precisions += [precisions[-1] + WITH_SHORTLIST] * (arguments.shortlist is not None)
+    return ((precision, beam) for precision in precisions for beam in arguments.beams)
+
+
+def engine_of(kind: str, arguments: argparse.Namespace) -> tuple[str, Path | None]:
+    """The precision and the shortlist of a name that `kinds` gives."""
+    return kind.removesuffix(WITH_SHORTLIST), arguments.shortlist if kind.endswith(WITH_SHORTLIST) else None
 
 
 def translations(
@@ -103,13 +117,13 @@ def translations(
 ) -> dict[tuple[str, str, int], list[str]]:
     """The test text translated by each model, in each precision and with each beam."""
     sources = list(read_lines(arguments.test[0]))
-    return {
-        (name, precision, beam): Translator.load(folder, device="cpu", precision=precision).translate(
-            sources, SearchSettings(beam_size=beam)
-        )
-        for name, folder in models.items()
-        for precision, beam in kinds(arguments)
-    }
+    written = {}
+    for name, folder in models.items():
+        for kind, beam in kinds(arguments):
+            precision, shortlist = engine_of(kind, arguments)
+            translator = Translator.load(folder, device="cpu", precision=precision, shortlist=shortlist)
+            written[name, kind, beam] = translator.translate(sources, SearchSettings(beam_size=beam))
+    return written
 
 
 def speeds(arguments: argparse.Namespace, models: dict[str, Path]) -> dict[tuple[str, str, int], Row]:
@@ -120,19 +134,21 @@ def speeds(arguments: argparse.Namespace, models: dict[str, Path]) -> dict[tuple
     asked_for = [(name, *kind) for name in timed for kind in kinds(arguments)]
     found: dict[tuple[str, str, int], list[Row]] = {key: [] for key in asked_for}
     for _ in range(arguments.rounds):
-        for name, precision, beam in asked_for:
+        for name, kind, beam in asked_for:
+            precision, shortlist = engine_of(kind, arguments)
             own = argparse.Namespace(
                 run=timed[name],
                 source=arguments.test[0],
                 sentences=arguments.sentences,
                 peers=arguments.folder,
                 length=None,
+                shortlist=shortlist,
             )
             measured: Row = {}
             for one_by_one in (False, True):
                 measured |= measured_apart(("dragoman", precision, beam, one_by_one), own)
-            found[name, precision, beam].append(measured)
-            say(f"{name}, {precision}, beam {beam}: {measured['milliseconds']:.2f} ms one by one")
+            found[name, kind, beam].append(measured)
+            say(f"{name}, {kind}, beam {beam}: {measured['milliseconds']:.2f} ms one by one")
     return {
         key: {
             name: statistics.median(one[name] for one in rounds)
@@ -193,9 +209,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--candidates", type=int, default=4, help="of a beam of 4, for the students")
     parser.add_argument("--presets", nargs="+", default=["student", "student-tiny"])
     parser.add_argument("--updates", type=int, default=6000, help="of each student")
+    parser.add_argument("--checkpoint-every", type=int, help="the last ones are averaged")
     parser.add_argument("--dropout", type=float, default=0.1, help="of each student")
     parser.add_argument("--precisions", nargs="+", default=["float32", "int8"])
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--shortlist", type=Path, help="measure the last precision with this file, too")
     parser.add_argument("--sentences", type=int, default=1000, help="timed in batches; a fifth one by one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")

@@ -132,7 +132,7 @@ def test_an_answer_has_the_value_zeroing_that_is_asked_for(server, translator):
             413,
             "which is too long for an attribution to tokens; send a shorter sentence, or use `dragoman",
         ),
-        ({"attribution": "yes"}, 400, "attribution: Input should be a valid boolean."),
+        ({"attribution": "yes"}, 400, "attribution: it has to be a valid boolean."),
     ],
     ids=str,
 )

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from benchmarks import tables
 from dragoman.model.settings import PRESETS
 from dragoman.model.symbols import END, PAD, START
 from dragoman.model.transformer import build_model
+from dragoman.search.shortlist import Shortlist
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
@@ -306,18 +308,25 @@ def test_the_benchmark_of_students_trains_measures_and_resumes(monkeypatch, tmp_
     command += ["--teacher", "tiny", "--teacher-updates", 60, "--updates", 4, "--presets", "student"]
     command += ["--sentences", 10, "--rounds", 1, "--beams", 1, "--precisions", "int8"]
     main = students(monkeypatch)["main"]
+    shortlist = tmp_path / "toy.shortlist"
     for number, name in enumerate(("students-toy-*[0-9].json", "students-toy-*-2.json"), 1):
-        main([*map(str, command), "--results", str(tmp_path)])
+        main(
+            [*map(str, command), "--results", str(tmp_path)] + ["--shortlist", str(shortlist)] * (number == 2)
+        )
         assert len(list(tmp_path.glob("students-toy-*.json"))) == number
         (path,) = list(tmp_path.glob(name))[:1]
         found = json.loads(path.read_text())
-        assert [row["model"] for row in found["rows"]] == [
-            "teacher",
-            "student, distilled",
-            "student, original",
+        kinds = ["int8"] if number == 1 else ["int8", "int8, shortlist"]
+        assert [(row["model"], row["precision"]) for row in found["rows"]] == list(
+            product(("teacher", "student, distilled", "student, original"), kinds)
+        )
+        assert [row["beside"] for row in found["comparisons"]] == [
+            beside for _ in kinds for beside in ("teacher", "student, original")
         ]
-        assert [row["beside"] for row in found["comparisons"]] == ["teacher", "student, original"]
         assert path.with_suffix(".md").exists()
+        vocabulary = Tokenizers.load(tmp_path / "work" / "teacher" / "model").source
+        pairs = [(ids, ids) for ids in vocabulary.encode(train[0].read_text().splitlines())]
+        Shortlist.learn(pairs, (len(vocabulary), len(vocabulary)), 4, 9).save(shortlist)
 
 
 def test_the_benchmark_of_inspections_measures_each_length(tmp_path):

@@ -500,7 +500,7 @@ REFUSED = [
             "--test-source",
             "{0}/test.source",
         ],
-        "test_source and test_target belong together, and one is missing.",
+        "There is only --test-source; give --test-source and --test-target.",
     ),
     (["doctor"], "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."),
     (

@@ -263,7 +263,10 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
         ("TEACHER --data TEXT --references SHORT", "has 22 lines and SHORT has 1. Line n of one"),
         ("TEACHER --data TEXT --references TEXT --n-best 1", "ask for several candidates, --n-best 4"),
         ("TEACHER --data TEXT --n-best 2", "n_best is 2, and the student learns one translation of each"),
-        ("TEACHER --data TEXT --valid-source TEXT", "valid_source and valid_target belong together"),
+        (
+            "TEACHER --data TEXT --valid-source TEXT",
+            "There is only --valid-source; give --valid-source and --valid-t",
+        ),
         ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
         ("TEACHER --data TEXT --vocabulary 90", "dragoman distil has no option --vocabulary."),
         ("TEACHER --data FOLDER/a.tmx", "a.tmx has both sides of a corpus, and text of one language is read"),

@@ -234,7 +234,8 @@ def test_what_happened_is_said(text, tmp_path):
 def test_pipes_and_folders_are_refused(tmp_path, text):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(
-        DragomanError, match="pipe is not a regular file, and cannot be read twice; translate standard input"
+        DragomanError,
+        match="pipe is not a regular file, and cannot be read twice; copy it to a file, or give it to",
     ):
         translate_file(tmp_path / "pipe", tmp_path / "out", ABOUT, shout)
     for folder in (tmp_path, Path()):

@@ -311,7 +311,7 @@ def test_non_finite_weights_are_reported(lib, precision):
 
 def test_a_lack_of_memory_gets_a_sentence(lib):
     with (
-        pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give a lower"),
+        pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give fewer"),
         explain_out_of_memory(3),
     ):
         raise MemoryError

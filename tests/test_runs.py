@@ -132,7 +132,9 @@ def test_from_the_command_line(folder, monkeypatch, capsysbinary):
     assert examined.returncode == 1
     assert "Duplicates of earlier pairs: " in examined.stdout
     one_sided = dragoman("doctor", "--source", "a", "--target", "b", "--test-source", "c")
-    assert one_sided.stderr == "dragoman: test_source and test_target belong together, and one is missing.\n"
+    assert (
+        one_sided.stderr == "dragoman: There is only --test-source; give --test-source and --test-target.\n"
+    )
     recipe = folder / "recipe.toml"
     recipe.write_text("[data]\nsource = 'train.source'\ntarget = 'nowhere'\n[training]\nupdates = 3\n")
     of_recipe = dragoman("doctor", str(recipe), "--folder", str(folder), "--target", "train.target")

@@ -752,7 +752,7 @@ def test_no_checkpoint_has_non_finite_weights(tmp_path):
     messages = []
     with pytest.raises(
         DivergenceError,
-        match=r"After update 1 some weights are NaN or infinite\. Run .* a lower --learning-rate-scale\.",
+        match=r"After update 1 some weights are NaN or infinite\. Repeat .* a lower --learning-rate-scale\.",
     ):
         train_poisoned(recipe, data, set(), messages)
     assert not checkpoints(recipe.out)

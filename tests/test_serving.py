@@ -304,13 +304,13 @@ JSON = "application/json"
 @pytest.mark.parametrize(
     ("path", "body", "kind", "message"),
     [
-        (V1, b'{"text": "amber",}', JSON, "the body is not JSON: "),
-        (V1, b'{"text": "amber"}', "text/plain", "the body has to be a JSON object, sent with Content-"),
-        (V1, b'"amber"', JSON, "the body has to be a JSON object, sent with Content-Type: application/json."),
-        (V1, b"", JSON, "the body has to be a JSON object, sent with Content-Type: application/json."),
-        (V1, b'{"text": [1]}', JSON, "text: Input should be a valid string; text.0: Input should be a valid"),
+        (V1, b'{"text": "amber",}', JSON, "The body is not JSON: "),
+        (V1, b'{"text": "amber"}', "text/plain", "The body has to be a JSON object, sent with Content-"),
+        (V1, b'"amber"', JSON, "The body has to be a JSON object, sent with Content-Type: application/json."),
+        (V1, b"", JSON, "The body has to be a JSON object, sent with Content-Type: application/json."),
+        (V1, b'{"text": [1]}', JSON, "text: it has to be a valid string; text.0: it has to be a valid"),
         (V1, b'{"text": "amber", "str": 1}', JSON, "str: Extra inputs are not permitted."),
-        ("/translate", b'{"q": [null]}', JSON, "q: Input should be a valid string; q.0: Input should be"),
+        ("/translate", b'{"q": [null]}', JSON, "q: it has to be a valid string; q.0: it has to be"),
     ],
 )
 def test_what_is_wrong_with_a_body_is_said_in_the_words_of_the_request(client, path, body, kind, message):

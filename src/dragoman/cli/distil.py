@@ -10,6 +10,7 @@ from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import refuse_weight_alone, run_training
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.model.settings import ModelSettings, Precision
+from dragoman.pipeline.adapt import kept_settings, refuse_changes
 from dragoman.pipeline.distil import Distillation, StudentPreset, distil, student_recipe
 from dragoman.pipeline.recipe import Recipe, check_file_pairs
 from dragoman.search.settings import SearchSettings
@@ -34,7 +35,8 @@ class Distil:
     the one with the highest sentence BLEU."""
     preset: StudentPreset = "student"
     """Sizes of the student: student (6 + 2 layers, half of the teacher's width), student-tiny (12 + 1,
-    narrower), or sizes that do not depend on the teacher."""
+    narrower), shallow (the teacher with its first decoder layer only, trained further), or sizes that do not
+    depend on the teacher."""
     out: Path | None = None
     """The student's folder; None is the teacher's, with the preset added to its name."""
     ensemble: tuple[Path, ...] = ()
@@ -76,10 +78,12 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     if asked.out is None:
         say(f"The student's folder is {out}; --out names another one.")
     recipe = student_recipe(asked.run, asked.text, out, asked.preset)
-    of_search = {each.name for each in fields(SearchSettings)}
-    own = {name: value for name, value in given.items() if name not in of_search}
+    others = {each.name for each in fields(SearchSettings)} | {"preset"}
+    own = {name: value for name, value in given.items() if name not in others}
     check_file_pairs(settings_from(DataSettings, own))
     recipe = settings_from(Recipe, own, recipe)
+    if recipe.adaptation.initial_model is not None:
+        refuse_changes(recipe, kept_settings(asked.run), asked.run)
     check_architecture(recipe.model)
     refuse_ignored(recipe.model, set(own))
     refuse_weight_alone(recipe, own)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.byte_lengths import with_byte_lengths
+from dragoman.pipeline.fewer_layers import LAYERS, can_leave_out_layers
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
@@ -116,10 +117,16 @@ def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_mode
 
 
 def refuse_changes(recipe: Recipe, kept: Recipe, initial_model: Path) -> None:
-    """Raise `DragomanError` for the first setting that the initial model contradicts."""
+    """Raise `DragomanError` for the first setting that the initial model contradicts.
+
+    A model may have fewer layers, except with adapters, which are merged into all of them.
+    """
     model, tokenizer = kept.model, kept.tokenizer
-    free = {name: getattr(model, name) for name in CHANGEABLE}
-    if recipe.preset != "auto" and replace(PRESETS[recipe.preset], **free) != model:
+    free = set(CHANGEABLE)
+    if can_leave_out_layers(model) and recipe.adaptation.lora_rank is None:
+        free |= {name for name in LAYERS if getattr(recipe.model, name) < getattr(model, name)}
+    own = {name: getattr(model, name) for name in CHANGEABLE}
+    if recipe.preset != "auto" and replace(PRESETS[recipe.preset], **own) != model:
         raise DragomanError(
             f"The preset is {recipe.preset}, and the initial model in {initial_model} has other sizes "
             f"({model.architecture}, d_model {model.d_model}, {model.encoder_layers} + "

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings, Precision
-from dragoman.pipeline.byte_lengths import with_byte_lengths
-from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
+from dragoman.pipeline.adapt import kept_settings
+from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
@@ -22,22 +23,16 @@ from dragoman.system.toml import overlay
 from dragoman.text.lines import decode_line, read_lines, read_pairs
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
-from dragoman.text.settings import (
-    UNKNOWN_LANGUAGE,
-    DataSettings,
-    Languages,
-    TokenizerSettings,
-    language_of_name,
-)
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
 from dragoman.translation.files import Block, translate_file
-from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about, read_settings
+from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
 DISTILLED = "distilled.txt"
 """The teacher's translations, in the student's folder; distilled.txt.json lists what they depend on."""
-StudentPreset = Literal["student", "student-tiny", "tiny", "small", "base"]
+StudentPreset = Literal["student", "student-tiny", "shallow", "tiny", "small", "base"]
 SCALED = ("student", "student-tiny")
 """Presets whose widths depend on those of the teacher."""
 
@@ -159,29 +154,28 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
     """The recipe of a student with its teacher's tokenizers and languages.
 
     If the teacher is a run, the student has its validation and test pairs, too; these are left out of
-    training. Raises `DragomanError` if the teacher has no model, or reads another language than the text's.
+    training. A `shallow` student is an adaptation of its teacher with one decoder layer. Raises
+    `DragomanError` if the teacher has no model, or reads another language than the text's.
     """
     folder = model_folder(teacher)
-    tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
-    refuse_language(text, languages)
-    codes = {f"{side}_language": code for side, code in asdict(languages).items() if code != UNKNOWN_LANGUAGE}
-    data = DataSettings(source=text, target=out / DISTILLED, drop_overlap=True, **codes)
-    tokenizer = read_recipe(teacher).tokenizer if (teacher / "recipe.toml").exists() else TokenizerSettings()
+    refuse_language(text, read_about(folder)[1])
+    kept = kept_settings(teacher)
+    data = replace(kept.data, source=text, target=out / DISTILLED, drop_overlap=True)
+    kept = replace(kept, out=out, data=overlay(data, held_out_files(teacher), "the teacher"))
+    if preset == "shallow":
+        model = replace(kept.model, decoder_layers=1)
+        return replace(kept, model=model, adaptation=AdaptationSettings(initial_model=teacher))
+    tokenizers = Tokenizers.load(folder)
     shared = tokenizers.source is tokenizers.target
-    model = student_settings(PRESETS[preset], read_settings(folder)) if preset in SCALED else PRESETS[preset]
-    student = Recipe(
-        out=out,
-        preset=preset,
-        data=overlay(data, held_out_files(teacher), "the teacher"),
-        tokenizer=replace(
-            tokenizer,
-            vocabulary=max(len(tokenizers.source), len(tokenizers.target)),
-            share_vocabulary=shared,
-            of_model=teacher,
-        ),
-        model=model if shared else replace(model, tied="target"),
+    model = student_settings(PRESETS[preset], kept.model) if preset in SCALED else PRESETS[preset]
+    tokenizer = replace(
+        kept.tokenizer,
+        vocabulary=max(len(tokenizers.source), len(tokenizers.target)),
+        share_vocabulary=shared,
+        of_model=teacher,
     )
-    return with_byte_lengths(student, tokenizer)
+    model = model if shared else replace(model, tied="target")
+    return replace(kept, preset=preset, tokenizer=tokenizer, model=model)
 
 
 def refuse_language(text: Path, teacher: Languages) -> None:

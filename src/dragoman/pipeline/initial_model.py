@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman.model.weights import load_tensors, load_weights
+from dragoman.pipeline.fewer_layers import describe_layers, kept_layers, weights_of_layers
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
@@ -26,10 +27,18 @@ from dragoman.training.log import Log
 from dragoman.training.loop import validate
 from dragoman.training.low_rank import LowRankAdam
 from dragoman.training.objective import learning_rate
-from dragoman.translation.model_folder import ABOUT, WEIGHTS, StoredModel, Tokenizers, model_folder
+from dragoman.translation.model_folder import (
+    ABOUT,
+    WEIGHTS,
+    StoredModel,
+    Tokenizers,
+    model_folder,
+    read_settings,
+)
 from dragoman.translation.token_ids import DEFAULT_SPLIT
 
-PEAK_RATE, LORA_PEAK_RATE, MOST_PASSES, VALIDATIONS = 3e-4, 2e-3, 10, 10
+PEAK_RATE, FEWER_LAYERS_PEAK_RATE, LORA_PEAK_RATE = 3e-4, 2e-3, 2e-3
+MOST_PASSES, VALIDATIONS = 10, 10
 PARTS = {
     "encoder": ("encoder.", "encoder_norm."),
     "decoder": ("decoder.", "decoder_norm."),
@@ -52,8 +61,11 @@ def prepare_adaptation(
     """
     assert recipe.adaptation.initial_model is not None
     stored = StoredModel.load(recipe.adaptation.initial_model)
-    refuse_unknown_parts(recipe, {name: weight.shape for name, weight in stored.weights.items()})
+    kept = weights_of_layers(stored.weights, stored.settings, recipe.model)
+    refuse_unknown_parts(recipe, {name: weight.shape for name, weight in kept.items()})
     say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept.")
+    for sentence in describe_layers(stored.settings, recipe.model):
+        say(sentence)
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
     (new / ABOUT).write_text(json.dumps({"longest_source": longest}) + "\n")
     if recipe.adaptation.replay or recipe.adaptation.replay_valid:
@@ -137,9 +149,9 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> 
     """The learning rate and the number of updates of an adaptation, where they are not given; the reasons.
 
     At most 10 passes over the text, of `most` updates that the minutes allow, and 10 validations. A peak rate
-    of 0.0003, where training from random weights has 0.0007 (section 5.3) to 0.002; 0.002 for adapters. A
-    warm-up of a tenth of the updates, since Adam's second moments are unknown at first; afterwards the rate
-    falls as in equation 3, to a third of its peak.
+    of 0.0003, where training from random weights has 0.0007 (section 5.3) to 0.002; 0.002 if layers are left
+    out, and for adapters. A warm-up of a tenth of the updates, since Adam's second moments are unknown at
+    first; afterwards the rate falls as in equation 3, to a third of its peak.
     """
     training, peak_rate = recipe.training, recipe.adaptation.peak_rate
     updates, warmup = training.updates, training.warmup_steps
@@ -151,14 +163,23 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> 
         warmup = max(1, updates // 10)
         reasons.append(f"{counted(warmup, 'warm-up step')}, a tenth of the updates")
     if peak_rate is None:
-        peak_rate = PEAK_RATE if recipe.adaptation.lora_rank is None else LORA_PEAK_RATE
-        why = "so that little is forgotten" if peak_rate == PEAK_RATE else "since adapters begin with 0"
+        peak_rate, why = choose_peak_rate(recipe)
         reasons.append(f"a peak learning rate of {peak_rate:g}, {why}")
     every = training.validate_every or min(1000, max(1, updates // VALIDATIONS))
     training = replace(training, updates=updates, warmup_steps=warmup, validate_every=every)
     return replace(
         recipe, training=training, adaptation=replace(recipe.adaptation, peak_rate=peak_rate)
     ), reasons
+
+
+def choose_peak_rate(recipe: Recipe) -> tuple[float, str]:
+    """The peak learning rate of an adaptation, and the reason."""
+    assert recipe.adaptation.initial_model is not None
+    if recipe.adaptation.lora_rank is not None:
+        return LORA_PEAK_RATE, "since adapters begin with 0"
+    if kept_layers(read_settings(model_folder(recipe.adaptation.initial_model)), recipe.model):
+        return FEWER_LAYERS_PEAK_RATE, "since layers are left out"
+    return PEAK_RATE, "so that little is forgotten"
 
 
 def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
@@ -178,8 +199,9 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
         context = replace(context, make_optimizer=lambda model: LowRankAdam(model, rank, alpha, seed))
     if not checkpoints(context.folder):
         refuse_lost_checkpoints(context.folder)
-        path = model_folder(adaptation.initial_model) / WEIGHTS
-        load_weights(context.model, load_tensors(path), path)
+        folder = model_folder(adaptation.initial_model)
+        initial, path = read_settings(folder), folder / WEIGHTS
+        load_weights(context.model, weights_of_layers(load_tensors(path), initial, recipe.model), path)
         scores, samples = validate(context.model, 0, context)
         if context.world.is_main:
             log = Log(context.folder, -1, context.settings.tensorboard)

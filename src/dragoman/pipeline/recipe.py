@@ -112,8 +112,11 @@ def check_file_pairs(data: DataSettings) -> None:
     Text that needs conversion is checked by `check_files`.
     """
     for kind in () if data.needs_conversion() else ("valid", "test"):
-        if (f"{kind}_source" in data.files) != (f"{kind}_target" in data.files):
-            raise DragomanError(f"{kind}_source and {kind}_target belong together, and one is missing.")
+        given = [side for side in ("source", "target") if f"{kind}_{side}" in data.files]
+        if len(given) == 1:
+            raise DragomanError(
+                f"There is only --{kind}-{given[0]}; give --{kind}-source and --{kind}-target."
+            )
 
 
 def resolve_paths(data: DataSettings) -> DataSettings:

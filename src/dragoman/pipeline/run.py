@@ -207,7 +207,8 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
     try:
         return train(context)
     except TrainingInterruptedError as interruption:
-        say(f"Stopped after update {interruption.step}; nothing is lost. Resume with: dragoman resume {out}")
+        where = f"after update {interruption.step:,}"
+        say(f"Stopped {where}; nothing is lost. Resume with: dragoman resume {out}")
         raise
 
 
@@ -326,12 +327,12 @@ def model_candidates(
     average, steps = average_checkpoints(out, count, every, state.step, say)
     candidates = []
     if state.best is not None:
-        candidates.append(Candidate("best", f"the checkpoint at {state.best_step}", state.best, None))
+        candidates.append(Candidate("best", f"the checkpoint at {state.best_step:,}", state.best, None))
     if state.best is None or state.best_step != state.step:
         weights = load_tensors(last / "model.safetensors")
-        candidates.append(candidate("last", f"the last checkpoint, at {state.step}", weights))
+        candidates.append(candidate("last", f"the last checkpoint, at {state.step:,}", weights))
     if steps != [state.step]:
-        numbers = ", ".join(map(str, steps))
+        numbers = ", ".join(f"{step:,}" for step in steps)
         candidates.append(candidate("average", f"the average of the checkpoints at {numbers}", average))
     return candidates
 

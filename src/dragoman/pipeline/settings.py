@@ -13,10 +13,10 @@ class AdaptationSettings:
 
     initial_model: Path | None = None
     """Adapt this model to the text; it is a run, or a folder written by dragoman import. Its tokenizers and
-    model settings are kept; dropout may change."""
+    model settings are kept; dropout may change, and --decoder-layers may leave out layers."""
     peak_rate: float | None = None
     """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003, or
-    0.002 with lora_rank."""
+    0.002 with lora_rank or fewer layers."""
     freeze: tuple[str, ...] | None = None
     """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
     named in model.safetensors, such as encoder.0."""

@@ -63,12 +63,13 @@ def error_response(path: str, error: ApiError) -> JSONResponse:
 def wrong_field(found: Mapping[str, Any]) -> str:
     """What pydantic found wrong with a request, after the name of the field."""
     if found["type"] == "json_invalid":
-        return f"the body is not JSON: {found['ctx']['error']} (character {found['loc'][-1]})"
+        return f"The body is not JSON: {found['ctx']['error']} (character {found['loc'][-1]})"
     names = [str(part) for part in found["loc"] if part != "body"]
     if not names and found["type"] in NO_OBJECT:
-        return "the body has to be a JSON object, sent with Content-Type: application/json"
+        return "The body has to be a JSON object, sent with Content-Type: application/json"
     place = ".".join(names[:1] + [name for name in names[1:] if not TYPES.fullmatch(name)])
-    return f"{place or 'the body'}: {found['msg']}"
+    message = found["msg"].replace("Input should", "it has to", 1)
+    return f"{place or 'The body'}: {message}"
 
 
 def note_refusal(scope: Scope, error: ApiError) -> None:

@@ -84,7 +84,10 @@ def check_files(data: DataSettings) -> None:
         if both and (source is None or target is not None):
             raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as {kind}source.")
         if not both and (source is None) != (target is None):
-            raise DragomanError(f"{kind}source and {kind}target belong together, and one is missing.")
+            option, given = kind.replace("_", "-"), "target" if source is None else "source"
+            raise DragomanError(
+                f"There is only --{option}{given}; give --{option}source and --{option}target."
+            )
     if not data.corpus and data.dataset is None and data.source is None:
         raise DragomanError("There is validation or test data, and nothing to train on: give --source FILE.")
 

@@ -179,5 +179,6 @@ def _download(file: DatasetFile, path: Path, say: Say) -> None:
     except (*DOWNLOAD_ERRORS, *GZIP_ERRORS) as error:
         raise DragomanError(
             f"{file.name} is not in {path.parent}, and {file.url} cannot be downloaded ({reason(error)}). If "
-            "this machine is offline, put the file there by hand, and name the folder with --folder."
+            "this machine is offline, put the file there by hand. With dragoman train, --folder names "
+            "another folder."
         ) from error

@@ -125,7 +125,7 @@ def resume(
             say(f"Resuming from {path.name}; the updates after it are repeated.")
     if not world.all_equal(state.step):
         raise DragomanError(
-            f"This process found the checkpoint of update {state.step} in {folder}, and another process "
+            f"This process found the checkpoint of update {state.step:,} in {folder}, and another process "
             "another one. All machines must see the same folder."
         )
     return state

@@ -23,7 +23,7 @@ def skip_or_raise(
     one.
     """
     finding = (
-        f"In update {step} (epoch {update.epoch}, batch {update.batches_done}) {values}, in lines "
+        f"In update {step:,} (epoch {update.epoch}, batch {update.batches_done}) {values}, in lines "
         f"{locate(context, model, step, update)}"
     )
     if context.settings.on_divergence == "skip" and consecutive < MAX_NON_FINITE:
@@ -31,8 +31,8 @@ def skip_or_raise(
         return finding
     raise DivergenceError(
         f"{finding} It did not change the weights.",
-        "Run the same command with a lower --learning-rate-scale, a --clip-norm or another --on-divergence, "
-        "or check these lines.",
+        "Repeat the command that started the training, with a lower --learning-rate-scale, a --clip-norm or "
+        "another --on-divergence, or check these lines.",
     )
 
 

@@ -14,7 +14,7 @@ class TrainingInterruptedError(Exception):
 
     def __init__(self, signal_number: int, step: int) -> None:
         super().__init__(
-            f"Training was interrupted by {signal.Signals(signal_number).name} after update {step}."
+            f"Training was interrupted by {signal.Signals(signal_number).name} after update {step:,}."
         )
         self.signal_number = signal_number
         self.step = step

@@ -135,10 +135,10 @@ def validate(model: Model, step: int, context: TrainingContext) -> tuple[Scores,
     scores, samples = context.validate(model, f"at update {step:,}")
     if not math.isfinite(scores["loss"]):
         raise DivergenceError(
-            f"After update {step} the validation loss is {scores['loss']}. The best model before it is kept, "
-            "if there is one.",
-            "Run the same command with a lower --learning-rate-scale, a --clip-norm or another "
-            "--on-divergence.",
+            f"After update {step:,} the validation loss is {scores['loss']}. The best model before it is "
+            "kept, if there is one.",
+            "Repeat the command that started the training, with a lower --learning-rate-scale, a --clip-norm "
+            "or another --on-divergence.",
         )
     return scores, samples
 
@@ -150,8 +150,8 @@ def check_weights(model: nn.Module, step: int) -> None:
     """
     if not unsharded(nn.utils.get_total_norm([weight.detach() for weight in model.parameters()])).isfinite():
         raise DivergenceError(
-            f"After update {step} some weights are NaN or infinite.",
-            "Run the same command with a lower --learning-rate-scale.",
+            f"After update {step:,} some weights are NaN or infinite.",
+            "Repeat the command that started the training, with a lower --learning-rate-scale.",
         )
 
 

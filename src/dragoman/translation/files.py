@@ -77,8 +77,8 @@ def refuse_paths(source: Path, out: Path) -> None:
     """Raise `DragomanError` for an input that cannot be read twice, and an output that cannot be written."""
     if source.exists() and not source.is_file():
         raise DragomanError(
-            f"{source} is not a regular file, and cannot be read twice; translate standard input, with < or "
-            "a pipe."
+            f"{source} is not a regular file, and cannot be read twice; copy it to a file, or give it to "
+            "dragoman translate by a pipe or <, without --input."
         )
     if not out.name or out.is_dir():
         raise DragomanError(f"--output {out} is a folder; give the name of a file.")

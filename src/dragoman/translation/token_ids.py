@@ -89,5 +89,5 @@ def explain_out_of_memory(sentences: int) -> Iterator[None]:
             raise
         raise DragomanError(
             f"The memory does not suffice for {counted(sentences, 'sentence')} at once; give "
-            f"{'a lower --batch-tokens, or ' * (sentences > 1)}shorter sentences."
+            f"{'fewer (--batch-tokens of dragoman translate) or ' * (sentences > 1)}shorter sentences."
         ) from error

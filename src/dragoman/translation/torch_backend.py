@@ -21,6 +21,7 @@ from dragoman.search.sampling import sample
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
+from dragoman.system.wording import counted
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.token_ids import batch_by_length, explain_out_of_memory
@@ -52,7 +53,8 @@ class TorchBackend:
             )
         if place.type == "cuda" and (place.index or 0) >= (count := torch.cuda.device_count()):
             raise DragomanError(
-                f"{place} was asked for, and PyTorch can use {count} GPUs; give another device, or cpu."
+                f"{place} was asked for, and PyTorch can use {counted(count, 'GPU')}; give another "
+                "device, or cpu."
             )
         models = [prepare(torch_model(each), place, engine) for each in stored]
         if engine.cuda_graphs and (place.type == "cpu" or not all(map(has_fixed_shapes, models))):

@@ -1,0 +1,60 @@
+"""An adaptation whose model has fewer layers than its initial model (Shleifer and Rush 2020: shrink and
+fine-tune).
+
+Does not import torch.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from dragoman.model.settings import ModelSettings
+
+Weight = TypeVar("Weight")
+LAYER_NAME = re.compile(r"(encoder|decoder)\.(\d+)\.(.+)")
+LAYERS = ("encoder_layers", "decoder_layers")
+
+
+def can_leave_out_layers(initial: ModelSettings) -> bool:
+    """Whether each layer has names of its own. PyTorch keeps the layers of an LSTM or GRU in one module."""
+    return initial.architecture not in ("lstm", "gru")
+
+
+def spread(kept: int, depth: int) -> list[int]:
+    """The numbers of `kept` layers out of `depth`, from 0: the first one, and others as far apart as
+    possible.
+    """
+    return [number * (depth - 1) // max(1, kept - 1) for number in range(kept)]
+
+
+def kept_layers(initial: ModelSettings, model: ModelSettings) -> dict[str, list[int]]:
+    """The layers of an initial model that a model keeps, from 0, for each side that keeps fewer of them."""
+    depths = {name: (getattr(model, name), getattr(initial, name)) for name in LAYERS}
+    return {
+        name.removesuffix("_layers"): spread(kept, depth)
+        for name, (kept, depth) in depths.items()
+        if kept < depth
+    }
+
+
+def weights_of_layers(
+    weights: Mapping[str, Weight], initial: ModelSettings, model: ModelSettings
+) -> dict[str, Weight]:
+    """The weights of an initial model without the layers that a model leaves out, by the model's names."""
+    kept, found = kept_layers(initial, model), {}
+    for name, weight in weights.items():
+        layer = LAYER_NAME.fullmatch(name)
+        if layer is None or layer[1] not in kept:
+            found[name] = weight
+        elif (old := int(layer[2])) in kept[layer[1]]:
+            found[f"{layer[1]}.{kept[layer[1]].index(old)}.{layer[3]}"] = weight
+    return found
+
+
+def describe_layers(initial: ModelSettings, model: ModelSettings) -> list[str]:
+    """A sentence for each side that keeps fewer layers."""
+    return [
+        f"Layer{'s' * (len(kept) > 1)} {', '.join(str(old + 1) for old in kept)} of the "
+        f"{getattr(initial, f'{side}_layers')} {side} layers {'are' if len(kept) > 1 else 'is'} kept."
+        for side, kept in kept_layers(initial, model).items()
+    ]
