@@ -1,13 +1,18 @@
-"""The pages name experiments of the lab that exist, and the inspection some for each of its views."""
+"""The pages link to experiments of the lab, and the server shows their recorded results."""
 
 import re
 
 import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 from dragoman.inspection.bundle import PAGE
+from dragoman.serving import lab
 from dragoman.serving.app import PAGE as SERVED
+from dragoman.serving.middleware import is_open
 from lab.frame.catalogue import experiments
 from tests.browser import browser  # noqa: F401
+from tools.lab_claims import claims, named
 
 NAMES = {each.name for each in experiments()}
 LISTED = dict(re.findall(r'^  "?([a-z-]+)"?: \[(.*)\],$', (PAGE / "lab.js").read_text("utf-8"), re.MULTILINE))
@@ -24,9 +29,14 @@ def test_every_view_of_an_inspection_names_experiments_that_exist():
 
 def test_the_page_of_the_server_names_experiments_that_exist():
     text = "".join(path.read_text("utf-8") for path in SERVED.glob("*.js"))
-    names = re.findall(r"dragoman lab ([a-z0-9-]+)", text)
+    names = re.findall(r'href="lab/([a-z0-9-]+)"', text)
     assert names
     assert {*names} <= NAMES
+
+
+def test_the_claims_of_an_inspection_are_the_recorded_ones():
+    assert (PAGE / "claims.js").read_text("utf-8") == claims()
+    assert {*named()} <= NAMES
 
 
 @pytest.fixture
@@ -48,4 +58,44 @@ def test_a_view_shows_the_commands(report):
             report.click(f"#tab-{name}")
             shown = report.locator(".lab code").all_inner_texts()
             assert shown == [f"dragoman lab {each}" for each in re.findall(r'"([^"]+)"', listed)]
+            assert "Verdict: " in report.locator(".lab").inner_text()
+            assert not report.locator(".lab a").count()  # a file has no server that could answer
             assert report.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def answers(*paths):
+    """What the routes of the lab answer to requests of these paths."""
+    app = FastAPI()
+    lab.add_lab(app)
+    client = TestClient(app)
+    return {path: client.get(path) for path in paths}
+
+
+def test_the_server_shows_every_recorded_result_and_all_links_lead_somewhere():
+    found = answers("/lab/", *(f"/lab/{name}" for name in sorted(NAMES)))
+    linked = set()
+    for path, answer in found.items():
+        assert answer.status_code == 200, path
+        assert answer.text.count("<h1>") == 1
+        linked |= set(re.findall(r'(?:href|src)="([^"/.][^"/]*)"', answer.text))
+    assert {f"{name}.md" for name in NAMES} | {"lab.css"} <= linked
+    for path, answer in answers(*(f"/lab/{link}" for link in sorted(linked))).items():
+        assert answer.status_code == 200, path
+        kind = {".css": "text/css", ".svg": "image/svg+xml"}.get(path[-4:], "text/html")
+        assert answer.headers["content-type"].startswith(kind)
+        assert is_open(path)  # without a key
+    record = found["/lab/dot-product-variance"].text
+    assert "<title>Why scores are divided by √d_k</title>" in record
+    assert "<strong>Verdict: holds only if it is about most queries" in record
+
+
+def test_a_request_reaches_the_recorded_results_only():
+    paths = ["nothing", "..%2f..%2fpyproject.toml", "README.json", "dot-product-variance.json", "%00"]
+    for path, answer in answers(*(f"/lab/{path}" for path in paths)).items():
+        assert answer.status_code == 404, path
+
+
+def test_without_the_lab_there_are_no_pages(monkeypatch):
+    monkeypatch.setattr(lab, "results", dict)
+    lab.found.cache_clear()
+    assert {each.status_code for each in answers("/lab/", "/lab/softmax-axis").values()} == {404}

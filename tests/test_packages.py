@@ -51,6 +51,10 @@ def test_the_wheel_has_types_manual_pages_completions_and_the_lab(built):
     assert {"man/man1/dragoman.1", "dragoman/lab/frame/experiment.py"} <= {*share}
     assert {"bash-completion/completions/dragoman", "zsh/site-functions/_dragoman"} <= {*share}
     assert "fish/vendor_completions.d/dragoman.fish" in share
+    recorded = {path.name for path in (ROOT / "experiments" / "lab").iterdir()}
+    assert recorded == {
+        name.removeprefix("dragoman/lab_results/") for name in names if "lab_results/" in name
+    }
     assert not [name for name in names if name.startswith(("tests/", "tools/"))]
     licenses = {Path(name).name for name in names if ".dist-info/licenses/" in name}
     assert licenses == {"LICENSE", "LICENSE-htm", "LICENSE-preact"}

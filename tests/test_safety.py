@@ -455,7 +455,7 @@ def translate_where_memory_is_short(folder):
     translator = Translator.load(folder / "run", native=False)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    with pytest.raises(DragomanError, match=r"for [\d,]+ sentences at once; give a lower --batch-tokens"):
+    with pytest.raises(DragomanError, match=r"for [\d,]+ sentences at once; give fewer \(--batch-tokens"):
         translator.translate([text] * 1000, SearchSettings(batch_tokens=10**9))
     long = " ".join([text] * 20)
     with pytest.raises(DragomanError, match="for 1 sentence at once; give shorter sentences"):
@@ -782,7 +782,7 @@ def test_a_non_finite_validation_ends_the_run_and_keeps_no_model(tmp_path):
     with pytest.raises(
         DivergenceError,
         match=r"After update 8 the validation loss is nan\. The best model before it is kept, if "
-        r"there is one\. Run",
+        r"there is one\. Repeat",
     ):
         train_poisoned(recipe, data, set(), [], loss=float("nan"))
     assert {line["event"] for line in log_of(recipe)} == {"train"}

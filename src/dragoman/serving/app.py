@@ -19,7 +19,7 @@ from dragoman import __version__
 from dragoman.inspection.bundle import PAGE as INSPECTION
 from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
-from dragoman.serving import deepl, docs, libretranslate, openapi, v1, v1_analysis
+from dragoman.serving import deepl, docs, lab, libretranslate, openapi, v1, v1_analysis
 from dragoman.serving.errors import (
     ApiError,
     answer_api_error,
@@ -80,6 +80,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         docs.add_docs(app)
     add_operations(app, service)
     add_page(app)
+    lab.add_lab(app)
     describe(app, service, needs_key=keys is not None)
     rate_limit = RateLimit(settings.requests_per_minute)
     paths = frozenset(route.path for route in (*routes, *app.routes) if isinstance(route, Route))

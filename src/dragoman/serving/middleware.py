@@ -30,6 +30,7 @@ OPEN_PATHS = (
     "/",
     "/inspect",
     "/page/",
+    "/lab/",
     "/favicon.ico",
     "/languages",
     "/frontend/settings",

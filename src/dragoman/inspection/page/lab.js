@@ -1,6 +1,7 @@
 // Experiments of the lab (dragoman lab) that try what a view shows.
 
 import { html } from "./vendor/preact.js";
+import { CLAIMS } from "./claims.js";
 
 const EXPERIMENTS = {
   beam: ["wider-beam", "length-penalties"],
@@ -18,8 +19,14 @@ const EXPERIMENTS = {
   "what-if": ["heads-that-matter", "attention-as-explanation"],
 };
 
-/** The commands that run the experiments about a view. */
-export function Experiments({ view }) {
-  return html`<p class="note lab">Experiments about this:${EXPERIMENTS[view].map((name, place) => html`
-    <span key=${name}>${place ? ", " : " "}<code>dragoman lab ${name}</code></span>`)}</p>`;
+/** The claims of the experiments about a view, their verdicts, and the commands that run them.
+ * results: the address of the recorded results; absent where no server has them. */
+export function Experiments({ view, results }) {
+  return html`<section class="note lab">
+    <h3>Experiments about this</h3>
+    <ul>${EXPERIMENTS[view].map((name) => html`<li key=${name}>
+      ${results ? html`<a href=${results + name}>${CLAIMS[name].title}</a>` : CLAIMS[name].title}.
+      Claim: “${CLAIMS[name].claim}” Verdict: <b>${CLAIMS[name].verdict}</b>.${" "}
+      <code>dragoman lab ${name}</code></li>`)}</ul>
+  </section>`;
 }

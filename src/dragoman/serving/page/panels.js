@@ -51,7 +51,8 @@ export function Others({ session }) {
       </ol>`,
     )}
     <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.
-      Experiments about this: <code>dragoman lab length-penalties</code>, <code>dragoman lab wider-beam</code></p>
+      Experiments about this: <a href="lab/length-penalties">length penalties</a>,${" "}
+      <a href="lab/wider-beam">wider beams</a></p>
   <//>`;
 }
 

@@ -1,0 +1,73 @@
+"""The recorded results of the lab as pages, /lab/ and /lab/NAME: claims, verdicts, pictures and numbers."""
+
+import html
+from functools import cache
+from pathlib import Path
+
+from fastapi import FastAPI
+from markdown_it import MarkdownIt
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+PLACES = Path(__file__).parents[1] / "lab_results", Path(__file__).parents[3] / "experiments" / "lab"
+"""Where the results are: in an installed package, and in a checkout."""
+STYLE = Path(__file__).parent / "lab.css"
+INDEX = "README"
+LAYOUT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="../page/icon.svg" type="image/svg+xml">
+<script src="../page/theme.js"></script>
+<link rel="stylesheet" href="lab.css">
+</head>
+<body>
+<nav><a href="../">Translate</a> <a href="./">All experiments</a></nav>
+<main>
+{body}</main>
+</body>
+</html>
+"""
+
+
+def add_lab(app: FastAPI) -> None:
+    """Routes for all pages, and for their pictures."""
+
+    @app.get("/lab/", include_in_schema=False)
+    async def index() -> HTMLResponse:
+        """All claims with their verdicts."""
+        return found(INDEX)
+
+    @app.get("/lab/{name}", include_in_schema=False)
+    async def experiment(name: str) -> Response:
+        """An experiment's page, whose links to others end in .md, its picture, or the style of all pages."""
+        if name.endswith((".svg", ".css")) and name in results():
+            return FileResponse(results()[name])
+        return found(name.removesuffix(".md"))
+
+
+@cache
+def results() -> dict[str, Path]:
+    """The files of the results by their names, and the style; none if this installation has no lab."""
+    folder = next(filter(Path.is_dir, PLACES), None)
+    return {} if folder is None else {path.name: path for path in (*folder.iterdir(), STYLE)}
+
+
+@cache
+def found(name: str) -> HTMLResponse:
+    """The page of a result. Raises `HTTPException` (404) if there is none."""
+    if (path := results().get(f"{name}.md")) is None:
+        raise HTTPException(404)
+    return HTMLResponse(page(path.read_text("utf-8")))
+
+
+def page(text: str) -> str:
+    """An HTML page of a Markdown text, whose first line is its title."""
+    title = html.escape(text.partition("\n")[0].removeprefix("# "))
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>')  # wide ones scroll
+    body = body.replace("</table>", "</table></div>")
+    return LAYOUT.format(title=title, body=body)
