@@ -19,6 +19,7 @@ PACKAGES = (
     "fastapi",
     "fastapi_offline",
     "httptools",
+    "markdown_it",
     "orjson",
     "prometheus_client",
     "py3langid",

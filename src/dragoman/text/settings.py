@@ -92,7 +92,7 @@ class DataSettings(CorpusFiles):
     guides the attention of a head by it, so that `align` and tags are more often right."""
     longest: int = 250
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
-    them."""
+    them. If tokens are bytes, the default is 1000."""
     drop_copies: bool = False
     """Leave out pairs whose source equals their target. They are counted and reported in any case."""
     drop_overlap: bool = False

@@ -20,7 +20,8 @@ class TrainingSettings:
     """Training time on a CPU for which the number of updates is chosen; 4 times as long on a GPU."""
     warmup_steps: int | None = None
     """Updates during which the learning rate rises (the paper: 4000). None is an eighth of the updates, or
-    more to keep the rate at 0.002 or below; at most 4000 and at most half of the updates."""
+    more to keep the rate at 0.002 or below; at most 4000 and at most half of the updates. With an initial
+    model it is a tenth."""
     learning_rate_scale: float = field(default=1.0, metadata=former_name("rate_scale"))
     """Factor of the paper's learning rate (section 5.3)."""
     label_smoothing: float = 0.1
@@ -39,7 +40,8 @@ class TrainingSettings:
     seed: int = 1
     """Seed of initial weights, dropout and the order of batches."""
     validate_every: int | None = None
-    """Updates between validations; None is a twentieth of all updates, at most 1000."""
+    """Updates between validations; None is a twentieth of all updates (a tenth with an initial
+    model), at most 1000."""
     checkpoint_every: int | None = None
     """Updates between checkpoints; None is the same as between validations."""
     average: int = 5
