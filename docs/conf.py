@@ -24,7 +24,7 @@ exclude_patterns = ["_build"]
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dragoman\.).*"),  # types of other packages, whose pages are not here
-    ("py:.*", r"dragoman\..*\.([TUMR]|Item|Number|Result|SomeState|Value)"),  # type variables
+    ("py:.*", r"dragoman\..*\.([TUMR]|Item|Number|Result|SomeState|Value|Weight)"),  # type variables
 ]
 suppress_warnings = ["ref.python"]  # a name of two modules in an annotation of a third
 default_role = "literal"
