@@ -38,7 +38,7 @@ from dragoman.translation.model_folder import (
 from dragoman.translation.token_ids import DEFAULT_SPLIT
 
 PEAK_RATE, FEWER_LAYERS_PEAK_RATE, LORA_PEAK_RATE = 3e-4, 2e-3, 2e-3
-MOST_PASSES, VALIDATIONS = 10, 10
+MOST_PASSES = 10
 PARTS = {
     "encoder": ("encoder.", "encoder_norm."),
     "decoder": ("decoder.", "decoder_norm."),
@@ -148,7 +148,7 @@ def is_frozen(weight: str, freeze: Iterable[str]) -> bool:
 def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> tuple[Recipe, list[str]]:
     """The learning rate and the number of updates of an adaptation, where they are not given; the reasons.
 
-    At most 10 passes over the text, of `most` updates that the minutes allow, and 10 validations. A peak rate
+    At most 10 passes over the text, of `most` updates that the minutes allow. A peak rate
     of 0.0003, where training from random weights has 0.0007 (section 5.3) to 0.002; 0.002 if layers are left
     out, and for adapters. A warm-up of a tenth of the updates, since Adam's second moments are unknown at
     first; afterwards the rate falls as in equation 3, to a third of its peak.
@@ -165,8 +165,7 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> 
     if peak_rate is None:
         peak_rate, why = choose_peak_rate(recipe)
         reasons.append(f"a peak learning rate of {peak_rate:g}, {why}")
-    every = training.validate_every or min(1000, max(1, updates // VALIDATIONS))
-    training = replace(training, updates=updates, warmup_steps=warmup, validate_every=every)
+    training = replace(training, updates=updates, warmup_steps=warmup)
     return replace(
         recipe, training=training, adaptation=replace(recipe.adaptation, peak_rate=peak_rate)
     ), reasons

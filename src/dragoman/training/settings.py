@@ -40,8 +40,7 @@ class TrainingSettings:
     seed: int = 1
     """Seed of initial weights, dropout and the order of batches."""
     validate_every: int | None = None
-    """Updates between validations; None is a twentieth of all updates (a tenth with an initial
-    model), at most 1000."""
+    """Updates between validations; None is a twentieth of all updates, at most 1000."""
     checkpoint_every: int | None = None
     """Updates between checkpoints; None is the same as between validations."""
     average: int = 5
