@@ -191,11 +191,9 @@ def measure(arguments: argparse.Namespace, sources: Ids) -> dict[str, object]:
     threads = 1 if arguments.one_by_one else torch.get_num_threads()
     torch.set_num_threads(threads if arguments.measure == "transformers" else 1)
     run = arguments.peers if arguments.measure == "ctranslate2" else arguments.run
-    make = (
-        partial(dragoman_engine, shortlist=arguments.shortlist)
-        if arguments.shortlist
-        else ENGINES[arguments.measure]
-    )
+    make = ENGINES[arguments.measure]
+    if make is dragoman_engine:
+        make = partial(dragoman_engine, shortlist=arguments.shortlist)
     engine = make(run, arguments.precision, arguments.beam, arguments.length, threads)
     # Kernels are made for each new shape.
     engine(sources) if not arguments.one_by_one else [engine([ids]) for ids in sources[:20]]

@@ -5,11 +5,12 @@
 
 FOLDER gets one teacher, with the first seed, and its translations of the training text: of the candidates of
 a beam, those nearest to the references (Kim and Rush 2016, section 3.3). Of each seed it gets each student on
-these translations and the same student on the original text: the same tokenizers, batches and updates. Models
-that are complete are not trained again. All models translate the test text in each precision and with each
-beam. Speed is measured for the first seed: sentences per second in batches with all processor threads, and
-milliseconds per sentence one by one with a single thread, each in a process of its own, in turn, `--rounds`
-times. Prints a table, and writes students-NAME-DATE.json and .md.
+these translations and the same student on the original text: the same tokenizers, batches and updates; with
+the preset `shallow`, the same initial weights, the teacher's. Models that are complete are not trained again.
+All models translate the test text in each precision and with each beam, and with `--shortlist` also with that
+file in the last precision. Speed is measured for the first seed: sentences per second in batches with all
+processor threads, and milliseconds per sentence one by one with a single thread, each in a process of its
+own, in turn, `--rounds` times. Prints a table, and writes students-NAME-DATE.json and .md.
 """
 
 import argparse

@@ -342,7 +342,7 @@ def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder,
     [
         (
             {"freeze": ["encodr"]},
-            "freeze names 'encodr', and the initial model has no such part. It has encoder, ",
+            "freeze names 'encodr', and the model has no such part. It has encoder, ",
         ),
         (
             {"freeze": ["encoder", "decoder", "embeddings"]},
@@ -405,6 +405,10 @@ def test_the_same_command_has_the_limits_of_an_adaptation_in_bytes(trained, fold
     )
     asked = table(trained, folder, tmp_path / "out", {"initial_model": str(tmp_path / "bytes")})
     first = complete(asked)
+    of_folder = complete(
+        table(trained, folder, tmp_path / "out", {"initial_model": str(tmp_path / "bytes" / "model")})
+    )
+    assert (of_folder.data, of_folder.search) == (first.data, first.search)
     (tmp_path / "out").mkdir()
     write_toml(first, tmp_path / "out" / "recipe.toml")
     again = complete(asked)

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from dragoman.cli import main as cli
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.transformer import build_model
-from dragoman.pipeline.fewer_layers import kept_layers, spread, weights_of_layers
+from dragoman.pipeline.distil import shallow_settings
+from dragoman.pipeline.fewer_layers import can_leave_out_layers, kept_layers, spread, weights_of_layers
 from dragoman.pipeline.initial_model import FEWER_LAYERS_PEAK_RATE
 from dragoman.pipeline.prepare import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
@@ -40,7 +41,7 @@ def deep(trained, tmp_path_factory) -> Path:
     return folder
 
 
-def asked(trained: Path, deep: Path, out: Path, model=None, **adaptation) -> Recipe:
+def asked(trained: Path, deep: Path, out: Path, model=None, preset="auto", **adaptation) -> Recipe:
     """The recipe of a short adaptation, with other numbers of layers."""
     files = {
         f"{kind}{side}": str(trained / f"{name}.{side}")
@@ -49,6 +50,7 @@ def asked(trained: Path, deep: Path, out: Path, model=None, **adaptation) -> Rec
     }
     table = {
         "out": str(out),
+        "preset": preset,
         "data": files,
         "model": model or {"decoder_layers": 1},
         "batches": {"source_tokens_per_batch": 200, "target_tokens_per_batch": 200},
@@ -93,6 +95,7 @@ def test_an_adaptation_begins_with_the_kept_layers_and_trains_the_others(trained
     before, after = StoredModel.load(deep), StoredModel.load(tmp_path / "out")
     assert after.settings == replace(DEEP, decoder_layers=1)
     assert after.tokenizers == before.tokenizers
+    assert f"Initial model: {deep}; its tokenizers and settings are kept, but not all layers." in said
     assert "Layer 1 of the 3 decoder layers is kept." in said
     assert any(
         f"a peak learning rate of {FEWER_LAYERS_PEAK_RATE:g}, since layers are left out" in line
@@ -134,6 +137,38 @@ def test_the_layers_of_an_lstm_are_kept(trained, tmp_path):
     save_model(tmp_path / "lstm", build_model(lstm, *sizes), lstm, tokenizers, 20)
     with pytest.raises(DragomanError, match=r"decoder_layers is 1, and the initial model in .*lstm has 2"):
         asked(trained, tmp_path / "lstm", tmp_path / "out")
+
+
+def test_dilated_convolutions_are_kept():
+    assert not can_leave_out_layers(ModelSettings("conv", dilated=True, positions="learned"))
+
+
+def test_the_same_recipe_continues_a_run_with_fewer_layers(trained, deep, tmp_path, monkeypatch):
+    """A preset is compared with the initial model, and not with the layers that are left."""
+    monkeypatch.setitem(PRESETS, "tiny", DEEP)
+    recipe = asked(trained, deep, tmp_path / "out", preset="tiny")
+    run(recipe, silent)
+    assert asked(trained, deep, tmp_path / "out", preset="tiny").model == recipe.model
+    with pytest.raises(DragomanError, match="decoder_layers"):
+        run(asked(trained, deep, tmp_path / "out", {"decoder_layers": 2}), silent)
+
+
+@pytest.mark.parametrize(("layers", "head"), [(1, None), (2, 2), (3, 2)])
+def test_the_alignment_head_is_that_of_the_last_layer_if_it_is_kept(trained, tmp_path, layers, head):
+    tokenizers = Tokenizers.load(trained / "run" / "model")
+    sizes = len(tokenizers.source), len(tokenizers.target)
+    guided = replace(DEEP, alignment_head=2)
+    save_model(tmp_path / "guided", build_model(guided, *sizes), guided, tokenizers, 20)
+    recipe = asked(trained, tmp_path / "guided", tmp_path / "out", {"decoder_layers": layers})
+    assert recipe.model.alignment_head == head
+    given = {"decoder_layers": layers, "alignment_head": 1}
+    assert asked(trained, tmp_path / "guided", tmp_path / "out", given).model.alignment_head == 1
+
+
+@pytest.mark.parametrize("teacher", [ModelSettings("lstm"), replace(DEEP, decoder_layers=1)])
+def test_a_teacher_without_layers_to_leave_out_has_no_shallow_student(teacher):
+    with pytest.raises(DragomanError, match=r"has none that can be left out; choose --preset student\."):
+        shallow_settings(teacher)
 
 
 def distil(monkeypatch, capsys, *arguments) -> tuple[int, str]:

@@ -1,5 +1,7 @@
 """The pages link to experiments of the lab, and the server shows their recorded results."""
 
+import base64
+import hashlib
 import re
 
 import pytest
@@ -9,7 +11,7 @@ from starlette.testclient import TestClient
 from dragoman.inspection.bundle import PAGE
 from dragoman.serving import lab
 from dragoman.serving.app import PAGE as SERVED
-from dragoman.serving.middleware import is_open
+from dragoman.serving.middleware import all_headers, is_open
 from lab.frame.catalogue import experiments
 from tests.browser import browser  # noqa: F401
 from tools.lab_claims import claims, named
@@ -87,6 +89,17 @@ def test_the_server_shows_every_recorded_result_and_all_links_lead_somewhere():
     record = found["/lab/dot-product-variance"].text
     assert "<title>Why scores are divided by √d_k</title>" in record
     assert "<strong>Verdict: holds only if it is about most queries" in record
+
+
+def test_the_policy_allows_the_styles_of_the_pictures():
+    (policy,) = [value for name, value in all_headers() if name == "content-security-policy"]
+    (allowed,) = re.findall(r"style-src 'self'([^;]*);", policy)
+    for name, path in lab.results().items():
+        for style in re.findall(r"<style>(.*?)</style>", path.read_text("utf-8"), re.DOTALL) * name.endswith(
+            ".svg"
+        ):
+            digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in allowed.split()
 
 
 def test_a_request_reaches_the_recorded_results_only():

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.byte_lengths import with_byte_lengths
-from dragoman.pipeline.fewer_layers import LAYERS, can_leave_out_layers
+from dragoman.pipeline.fewer_layers import LAYERS, can_leave_out_layers, with_guided_head
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
@@ -34,7 +34,9 @@ def adapted_recipe(
     refuse_contradictions(asked)
     initial_model, out = asked.adaptation.initial_model, asked.out
     assert initial_model is not None
-    if out is not None and (out / "recipe.toml").exists():
+    has_begun = out is not None and (out / "recipe.toml").exists()
+    if has_begun:
+        assert out is not None
         recorded = read_recipe(out)
         kept = Recipe(model=recorded.model, tokenizer=recorded.tokenizer)
         kept = with_byte_lengths(kept, recorded.tokenizer)
@@ -42,7 +44,10 @@ def adapted_recipe(
         kept = kept_settings(initial_model)
     refuse_other_languages(asked.data, kept.data, initial_model)
     recipe = flags(overlay(kept, table, origin))
-    refuse_changes(recipe, kept, initial_model)
+    if not has_begun:  # a run that has begun refuses changes itself
+        refuse_changes(recipe, kept, initial_model)
+        given = flags(overlay(Recipe(), table, origin)).model.alignment_head
+        recipe = replace(recipe, model=with_guided_head(recipe.model, kept.model, given))
     check_recipe(recipe)
     return recipe if recipe.adaptation.lora_rank is None else without_average(recipe)
 
@@ -94,6 +99,8 @@ def kept_settings(initial_model: Path) -> Recipe:
     tokenizer = TokenizerSettings(
         vocabulary=max(len(tokenizers.source), len(tokenizers.target)),
         share_vocabulary=tokenizers.source is tokenizers.target,
+        source_tokens="byte" if tokenizers.source.is_bytes else "bpe",
+        target_tokens="byte" if tokenizers.target.is_bytes else None,
     )
     if (initial_model / "recipe.toml").exists():
         tokenizer = read_recipe(initial_model).tokenizer
@@ -119,7 +126,7 @@ def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_mode
 def refuse_changes(recipe: Recipe, kept: Recipe, initial_model: Path) -> None:
     """Raise `DragomanError` for the first setting that the initial model contradicts.
 
-    A model may have fewer layers, except with adapters, which are merged into all of them.
+    A model may have fewer layers, except with adapters, which are exported as changes of the initial model's.
     """
     model, tokenizer = kept.model, kept.tokenizer
     free = set(CHANGEABLE)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings, Precision
 from dragoman.pipeline.adapt import kept_settings
+from dragoman.pipeline.fewer_layers import can_leave_out_layers, with_guided_head
 from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
@@ -20,6 +21,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay
+from dragoman.system.wording import counted
 from dragoman.text.lines import decode_line, read_lines, read_pairs
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
@@ -163,7 +165,7 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
     data = replace(kept.data, source=text, target=out / DISTILLED, drop_overlap=True)
     kept = replace(kept, out=out, data=overlay(data, held_out_files(teacher), "the teacher"))
     if preset == "shallow":
-        model = replace(kept.model, decoder_layers=1)
+        model = shallow_settings(kept.model)
         return replace(kept, model=model, adaptation=AdaptationSettings(initial_model=teacher))
     tokenizers = Tokenizers.load(folder)
     shared = tokenizers.source is tokenizers.target
@@ -215,6 +217,20 @@ def student_settings(preset: ModelSettings, teacher: ModelSettings) -> ModelSett
         d_ff=scaled(preset.d_ff),
         decoder_d_ff=preset.decoder_d_ff and scaled(preset.decoder_d_ff),
     )
+
+
+def shallow_settings(teacher: ModelSettings) -> ModelSettings:
+    """The teacher's settings with one decoder layer.
+
+    Raises `DragomanError` for a teacher whose decoder layers cannot be left out.
+    """
+    if teacher.decoder_layers == 1 or not can_leave_out_layers(teacher):
+        raise DragomanError(
+            f"A shallow student leaves out decoder layers, and this teacher ({teacher.architecture}, "
+            f"{counted(teacher.decoder_layers, 'decoder layer')}) has none that can be left out; choose "
+            "--preset student."
+        )
+    return with_guided_head(replace(teacher, decoder_layers=1), teacher)
 
 
 def say_teacher_scores(teacher: Path, recipe: Recipe, say: Say) -> None:

@@ -6,6 +6,7 @@ Does not import torch.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from dragoman.model.settings import ModelSettings
@@ -16,8 +17,21 @@ LAYERS = ("encoder_layers", "decoder_layers")
 
 
 def can_leave_out_layers(initial: ModelSettings) -> bool:
-    """Whether each layer has names of its own. PyTorch keeps the layers of an LSTM or GRU in one module."""
-    return initial.architecture not in ("lstm", "gru")
+    """Whether a layer's weights do not depend on its number.
+
+    PyTorch keeps the layers of an LSTM or GRU in one module, and the number of a dilated convolution is that
+    of its distance.
+    """
+    return initial.architecture not in ("lstm", "gru") and not initial.dilated
+
+
+def with_guided_head(model: ModelSettings, initial: ModelSettings, given: int | None = None) -> ModelSettings:
+    """The model without the initial model's `alignment_head`, if the last decoder layer is left out.
+
+    That head belongs to the last layer. Another one may be given.
+    """
+    keeps_last = model.decoder_layers > 1 or model.decoder_layers == initial.decoder_layers
+    return model if keeps_last else replace(model, alignment_head=given)
 
 
 def spread(kept: int, depth: int) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dragoman.model.shapes import weight_shapes
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.fewer_layers import describe_layers, kept_layers, weights_of_layers
 from dragoman.pipeline.recipe import Recipe
@@ -61,10 +62,12 @@ def prepare_adaptation(
     """
     assert recipe.adaptation.initial_model is not None
     stored = StoredModel.load(recipe.adaptation.initial_model)
-    kept = weights_of_layers(stored.weights, stored.settings, recipe.model)
-    refuse_unknown_parts(recipe, {name: weight.shape for name, weight in kept.items()})
-    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept.")
-    for sentence in describe_layers(stored.settings, recipe.model):
+    sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
+    refuse_unknown_parts(recipe, weight_shapes(recipe.model, *sizes))
+    layers = describe_layers(stored.settings, recipe.model)
+    but = ", but not all layers" * bool(layers)
+    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept{but}.")
+    for sentence in layers:
         say(sentence)
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
     (new / ABOUT).write_text(json.dumps({"longest_source": longest}) + "\n")
@@ -88,7 +91,7 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
             parts = [each for each in PARTS if any(is_frozen(name, (each,)) for name in shapes)]
             modules = sorted({name.split(".")[0] for name in shapes}.difference(parts))
             raise DragomanError(
-                f"freeze names {part!r}, and the initial model has no such part. It has "
+                f"freeze names {part!r}, and the model has no such part. It has "
                 f"{', '.join(parts)}, and the modules {', '.join(modules)}."
             )
     refuse_unknown_maps(adaptation.lora_maps or (), shapes)

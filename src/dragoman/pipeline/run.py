@@ -332,7 +332,7 @@ def model_candidates(
         weights = load_tensors(last / "model.safetensors")
         candidates.append(candidate("last", f"the last checkpoint, at {state.step:,}", weights))
     if steps != [state.step]:
-        numbers = ", ".join(f"{step:,}" for step in steps)
+        numbers = ", ".join(map(str, steps))
         candidates.append(candidate("average", f"the average of the checkpoints at {numbers}", average))
     return candidates
 

@@ -13,7 +13,8 @@ class AdaptationSettings:
 
     initial_model: Path | None = None
     """Adapt this model to the text; it is a run, or a folder written by dragoman import. Its tokenizers and
-    model settings are kept; dropout may change, and --decoder-layers may leave out layers."""
+    model settings are kept; only dropout, the alignment head and the numbers of layers may
+    change; layers can only be left out."""
     peak_rate: float | None = None
     """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003, or
     0.002 with lora_rank or fewer layers."""

@@ -68,7 +68,7 @@ def wrong_field(found: Mapping[str, Any]) -> str:
     if not names and found["type"] in NO_OBJECT:
         return "The body has to be a JSON object, sent with Content-Type: application/json"
     place = ".".join(names[:1] + [name for name in names[1:] if not TYPES.fullmatch(name)])
-    message = found["msg"].replace("Input should", "it has to", 1)
+    message = re.sub(r"^\w+ should", "it has to", found["msg"])
     return f"{place or 'The body'}: {message}"
 
 

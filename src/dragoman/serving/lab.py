@@ -1,7 +1,10 @@
 """The recorded results of the lab as pages, /lab/ and /lab/NAME: claims, verdicts, pictures and numbers."""
 
+import base64
 import html
+import re
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -13,6 +16,7 @@ PLACES = Path(__file__).parents[1] / "lab_results", Path(__file__).parents[3] / 
 """Where the results are: in an installed package, and in a checkout."""
 STYLE = Path(__file__).parent / "lab.css"
 INDEX = "README"
+STYLES = re.compile(rb"<style>(.*?)</style>", re.DOTALL)
 LAYOUT = """<!doctype html>
 <html lang="en">
 <head>
@@ -54,6 +58,18 @@ def results() -> dict[str, Path]:
     """The files of the results by their names, and the style; none if this installation has no lab."""
     folder = next(filter(Path.is_dir, PLACES), None)
     return {} if folder is None else {path.name: path for path in (*folder.iterdir(), STYLE)}
+
+
+def style_hashes() -> list[str]:
+    """The hashes of the styles in the pictures, by which a Content-Security-Policy may allow them.
+
+    Some browsers apply the policy of a picture's answer to the picture.
+    """
+    pictures = (path.read_bytes() for name, path in results().items() if name.endswith(".svg"))
+    styles = {
+        style for picture in pictures for style in re.findall(rb"<style>(.*?)</style>", picture, re.DOTALL)
+    }
+    return sorted(f"sha256-{base64.b64encode(sha256(style).digest()).decode()}" for style in styles)
 
 
 @cache

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal, refusal
 from dragoman.serving.keys import Keys, RateLimit
+from dragoman.serving.lab import style_hashes
 from dragoman.serving.log import request_id, write
 from dragoman.serving.parameters import is_json, json_of
 from dragoman.serving.service import Service
@@ -30,6 +31,7 @@ OPEN_PATHS = (
     "/",
     "/inspect",
     "/page/",
+    "/lab",
     "/lab/",
     "/favicon.ico",
     "/languages",
@@ -48,17 +50,22 @@ KEY_NAMES = ("api_key", "auth_key")
 MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
 BODY_SECONDS = 10.0  # within which a body has to arrive
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'{styles}; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = [
-    ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-resource-policy", "same-origin"),
 ]
-"""Of every answer, also those that no application gives: uvicorn adds them."""
+
+
+def all_headers() -> list[tuple[str, str]]:
+    """The headers of every answer, also of those that no application gives: uvicorn adds them."""
+    styles = "".join(f" '{each}'" for each in style_hashes())
+    return [("content-security-policy", POLICY.format(styles=styles)), *HEADERS]
+
 
 Direct = Callable[[Scope, bytes], Awaitable[bytes | None]]
 """From a request and its body, of JSON, to a body of JSON; None for what `Gateway.app` is to answer."""

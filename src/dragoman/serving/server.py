@@ -18,7 +18,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.serving.app import load_app
 from dragoman.serving.connections import Connection
 from dragoman.serving.log import configure_logging, write
-from dragoman.serving.middleware import HEADERS, Gateway
+from dragoman.serving.middleware import Gateway, all_headers
 from dragoman.serving.models import ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -41,7 +41,7 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,  # else any client on this machine could choose the address that is limited
-            headers=HEADERS,
+            headers=all_headers(),
             http=Connection,
             ws="none",
             timeout_keep_alive=30,
