@@ -461,6 +461,9 @@ def test_head_is_answered_as_get_without_a_body(client):
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert head.headers["content-length"] == get.headers["content-length"]
     assert client.head(V1).status_code == 405
+    refused = client.get(V1)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+    assert refused.json()["error"]["message"] == f"{V1} does not have the method GET; it has POST."
 
 
 def test_answers_have_a_request_id_and_the_headers_of_a_careful_server(client):

@@ -171,6 +171,9 @@ async def answer_http_error(has_docs: bool, request: Request, error: Exception) 
     if error.status_code == 404:
         advice = "; /docs lists what there is" if has_docs else ""
         message = f"There is no {request.url.path}{advice}."
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "other methods")
+        message = f"{request.url.path} does not have the method {request.method}; it has {allowed}."
     else:
         message = f"{request.method} {request.url.path}: {error.detail.rstrip('.')}."
     answer = ApiError(error.status_code, message)
