@@ -155,7 +155,7 @@ def test_a_model_lists_its_adapters(app, base, adapters):
     ("choice", "status", "message"),
     [
         ({"adapter": "law"}, 404, "There is no adapter 'law'; /v1/models lists those that are served."),
-        ({"adapter": "x" * 201}, 400, "adapter: String should have at most 200 characters"),
+        ({"adapter": "x" * 201}, 400, "adapter: it has to have at most 200 characters"),
         (
             {"adapter": "legal", "model": "ende"},
             404,
