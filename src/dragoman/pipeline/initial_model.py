@@ -151,10 +151,10 @@ def is_frozen(weight: str, freeze: Iterable[str]) -> bool:
 def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> tuple[Recipe, list[str]]:
     """The learning rate and the number of updates of an adaptation, where they are not given; the reasons.
 
-    At most 10 passes over the text, of `most` updates that the minutes allow. A peak rate
-    of 0.0003, where training from random weights has 0.0007 (section 5.3) to 0.002; 0.002 if layers are left
-    out, and for adapters. A warm-up of a tenth of the updates, since Adam's second moments are unknown at
-    first; afterwards the rate falls as in equation 3, to a third of its peak.
+    At most 10 passes over the text, of `most` updates that the minutes allow. A peak rate of 0.0003, where
+    training from random weights has 0.0007 (section 5.3) to 0.002; 0.002 if layers are left out, and for
+    adapters. A warm-up of a tenth of the updates, since Adam's second moments are unknown at first;
+    afterwards the rate falls as in equation 3, to a third of its peak.
     """
     training, peak_rate = recipe.training, recipe.adaptation.peak_rate
     updates, warmup = training.updates, training.warmup_steps
