@@ -1,7 +1,6 @@
 """Adaptations whose model has fewer layers than its initial model, and `distil --preset shallow`."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.cli import main as cli
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.distil import shallow_settings
@@ -24,6 +22,7 @@ from dragoman.training.log import read_events
 from dragoman.training.world import World
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 from tests.conftest import TINY
+from tests.test_distil import call
 
 DEEP = replace(TINY, encoder_layers=3, decoder_layers=3)
 TRAINING = {"updates": 2, "validate_every": 1, "checkpoint_every": 1, "precision": "float32"}
@@ -171,17 +170,6 @@ def test_a_teacher_without_layers_to_leave_out_has_no_shallow_student(teacher):
         shallow_settings(teacher)
 
 
-def distil(monkeypatch, capsys, *arguments) -> tuple[int, str]:
-    """Exit status and standard error of `dragoman distil ARGUMENTS`."""
-    monkeypatch.setattr(sys, "argv", ["dragoman", "distil", *map(str, arguments)])
-    status = 0
-    try:
-        cli.main()
-    except SystemExit as ended:
-        status = ended.code or 0
-    return status, capsys.readouterr().err
-
-
 def test_a_shallow_student_is_its_teacher_with_one_decoder_layer(
     trained, deep, tmp_path, monkeypatch, capsys
 ):
@@ -191,18 +179,18 @@ def test_a_shallow_student_is_its_teacher_with_one_decoder_layer(
     lines = (trained / "train.source").read_text().splitlines(keepends=True)
     text.write_text("".join(lines[:40]))
     command = deep, "--data", text, "--preset", "shallow", "--out", tmp_path / "student", *options, *valid
-    status, said = distil(monkeypatch, capsys, *command)
+    status, said = call(monkeypatch, capsys, *command)
     assert status == 0, said
     assert "Layer 1 of the 3 decoder layers is kept." in said
     stored, teacher = StoredModel.load(tmp_path / "student"), StoredModel.load(deep)
     assert (stored.settings, stored.tokenizers) == (replace(DEEP, decoder_layers=1), teacher.tokenizers)
     assert len((tmp_path / "student" / "distilled.txt").read_text().splitlines()) == 40
-    status, said = distil(monkeypatch, capsys, *command)
+    status, said = call(monkeypatch, capsys, *command)
     assert status == 0
     assert "is finished." in said
     result = json.loads((tmp_path / "student" / "result.json").read_text())
     assert result
-    status, said = distil(monkeypatch, capsys, *command[:-6], "--out", tmp_path / "wide", "--d-model", 8)
+    status, said = call(monkeypatch, capsys, *command[:-6], "--out", tmp_path / "wide", "--d-model", 8)
     assert status == 2
     assert f"d_model is 8, and the initial model in {deep} has 16, which is kept; leave d_model out." in said
     assert not (tmp_path / "wide").exists()

@@ -110,5 +110,5 @@ def test_a_request_reaches_the_recorded_results_only():
 
 def test_without_the_lab_there_are_no_pages(monkeypatch):
     monkeypatch.setattr(lab, "results", dict)
-    lab.found.cache_clear()
+    lab.recorded_page.cache_clear()
     assert {each.status_code for each in answers("/lab/", "/lab/softmax-axis").values()} == {404}

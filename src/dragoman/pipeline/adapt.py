@@ -34,17 +34,15 @@ def adapted_recipe(
     refuse_contradictions(asked)
     initial_model, out = asked.adaptation.initial_model, asked.out
     assert initial_model is not None
-    has_begun = out is not None and (out / "recipe.toml").exists()
-    if has_begun:
-        assert out is not None
-        recorded = read_recipe(out)
+    recorded = read_recipe(out) if out is not None and (out / "recipe.toml").exists() else None
+    if recorded is not None:
         kept = Recipe(model=recorded.model, tokenizer=recorded.tokenizer)
         kept = with_byte_lengths(kept, recorded.tokenizer)
     else:
         kept = kept_settings(initial_model)
     refuse_other_languages(asked.data, kept.data, initial_model)
     recipe = flags(overlay(kept, table, origin))
-    if not has_begun:  # a run that has begun refuses changes itself
+    if recorded is None:  # a run that has begun refuses changes itself
         refuse_changes(recipe, kept, initial_model)
         given = flags(overlay(Recipe(), table, origin)).model.alignment_head
         recipe = replace(recipe, model=with_guided_head(recipe.model, kept.model, given))

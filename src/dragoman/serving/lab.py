@@ -43,14 +43,14 @@ def add_lab(app: FastAPI) -> None:
     @app.get("/lab/", include_in_schema=False)
     async def index() -> HTMLResponse:
         """All claims with their verdicts."""
-        return found(INDEX)
+        return recorded_page(INDEX)
 
     @app.get("/lab/{name}", include_in_schema=False)
     async def experiment(name: str) -> Response:
         """An experiment's page, whose links to others end in .md, its picture, or the style of all pages."""
         if name.endswith((".svg", ".css")) and name in results():
             return FileResponse(results()[name])
-        return found(name.removesuffix(".md"))
+        return recorded_page(name.removesuffix(".md"))
 
 
 @cache
@@ -73,7 +73,7 @@ def style_hashes() -> list[str]:
 
 
 @cache
-def found(name: str) -> HTMLResponse:
+def recorded_page(name: str) -> HTMLResponse:
     """The page of a result. Raises `HTTPException` (404) if there is none."""
     if (path := results().get(f"{name}.md")) is None:
         raise HTTPException(404)
