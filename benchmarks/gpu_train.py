@@ -1,13 +1,15 @@
 """Training speed on a GPU, with random tokens and with the text of corpora, in one command.
 
-    python benchmarks/gpu_train.py --preset base big --compile no yes --profile \
+    python benchmarks/gpu_train.py --preset base big --way pytorch compile native graphs --profile \
         --source one.en two.en --target one.de two.de
 
-measures every preset, compiled or not, on random tokens and on every corpus. Batches of 25,000 + 25,000
-tokens, a vocabulary of 37,000 (the paper's), the functions that `dragoman train` calls, bfloat16. Prints, a
-line of JSON each, target tokens a second, the share of the device's peak where that is known, memory, and how
-often an operation made the host wait for a GPU (the loop is to have none), and writes it beside this file;
---profile writes there too where the time goes. `--toy` runs on any machine.
+measures every preset on random tokens and on every corpus, in several ways: with PyTorch's kernels, with
+torch.compile, with the kernels of native/, and with these in CUDA graphs (training/graphs.py, which
+`dragoman train` does not use yet). Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000 (the paper's),
+bfloat16. Prints, a line of JSON each, target tokens a second, the share of the device's peak where that is
+known, memory, the milliseconds that the host needs to start an update, and how often an operation made the
+host wait for a GPU (the loop is to have none), and writes it beside this file; --profile writes there too
+where the time goes. `--toy` runs on any machine.
 """
 
 import argparse
@@ -33,6 +35,7 @@ from dragoman.system.messages import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.compile import compile_layers
+from dragoman.training.graphs import TrainingGraphs
 from dragoman.training.loop import prefetch
 from dragoman.training.objective import (
     Objective,
@@ -43,6 +46,7 @@ from dragoman.training.objective import (
 )
 from dragoman.training.world import World
 
+WAYS = ("pytorch", "compile", "native", "graphs")
 PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
 """Floating-point operations a second in bfloat16, not sparse, by NVIDIA's data sheets, of devices as PyTorch
 names them (the SXM ones).
@@ -117,7 +121,7 @@ def measure(
     updates: Iterator[Update],
     vocabulary: int,
     settings: ModelSettings,
-    compiled: bool,
+    way: str,
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, object], str | None]:
     """Train on some updates, the first ones uncounted; what they took, and where three more spend their time,
@@ -126,16 +130,22 @@ def measure(
     world = World()
     torch.manual_seed(1)
     model = build_model(settings, vocabulary, vocabulary).to(world.device)
-    if compiled:
+    if way == "compile":
         compile_layers(model)
-    objective, optimizer = Objective(model, 0.1, bfloat16=True).train(), make_optimizer(model)
+    native = way in {"native", "graphs"}
+    objective, optimizer = Objective(model, 0.1, bfloat16=True, native=native).train(), make_optimizer(model)
+    graphs = TrainingGraphs(objective) if way == "graphs" else None
     flops = tokens = 0.0
 
     def step(number: int) -> None:
         nonlocal flops, tokens
         update = next(updates)
         seed_update(1, number, 0)
-        accumulate_gradients(objective, update, world)
+        if graphs is None:
+            accumulate_gradients(objective, update, world)
+        else:
+            for batch in update.batches:
+                graphs.add_gradient(batch, 1 / update.tokens)
         step_optimizer(optimizer, model, 1e-4, 0.0)
         optimizer.zero_grad()
         tokens += update.tokens
@@ -151,12 +161,14 @@ def measure(
     with noticing_waits(world.device) as waits:
         for number in range(arguments.updates):
             step(number)
+    started = time.monotonic() - begun
     synchronise(world.device)
     seconds = time.monotonic() - begun
     gpu = world.device.type == "cuda"
     found: dict[str, object] = {
         "target_tokens_per_second": tokens / seconds,
         "milliseconds_per_update": 1000 * seconds / arguments.updates,
+        "host_milliseconds_per_update": 1000 * started / arguments.updates,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if gpu else 0.0,
     }
     if gpu:
@@ -176,27 +188,25 @@ def measure(
 def measure_all(
     name: str, updates: Callable[[], Iterator[Update]], vocabulary: int, arguments: argparse.Namespace
 ) -> None:
-    """Measure every preset, compiled or not, on one text; print it, and write it beside this file."""
-    for preset, compiled in product(arguments.preset, arguments.compile):
+    """Measure every preset in every way on one text; print it, and write it beside this file."""
+    for preset, way in product(arguments.preset, arguments.way):
         settings = PRESETS[preset]
         if arguments.toy:
             settings = replace(PRESETS["tiny"], d_model=32, d_ff=64, encoder_layers=1, decoder_layers=1)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        found, profile = measure(updates(), vocabulary, settings, compiled == "yes", arguments)
+        found, profile = measure(updates(), vocabulary, settings, way, arguments)
         about = {
             "text": name,
             "preset": preset,
-            "compile": compiled,
+            "way": way,
             "tokens": arguments.tokens,
             "vocabulary": vocabulary,
         }
         found |= passport(asked("gpu_train.py", arguments)) | about
         print(json.dumps(found), flush=True)
-        path = keep(
-            found, arguments.out, f"gpu-train-{preset}{'-compiled' if compiled == 'yes' else ''}-{name}"
-        )
+        path = keep(found, arguments.out, f"gpu-train-{preset}-{way}-{name}")
         if profile is not None:
             path.with_suffix(".txt").write_text(profile)
 
@@ -212,7 +222,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--source", nargs="+", type=Path, default=[])
     parser.add_argument("--target", nargs="+", type=Path, default=[])
-    parser.add_argument("--compile", nargs="+", choices=["no", "yes"], default=["no"])
+    parser.add_argument("--way", nargs="+", choices=WAYS, default=["native"])
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--toy", action="store_true", help="a tiny model for a moment: does it run at all?")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")

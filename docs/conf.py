@@ -40,6 +40,7 @@ autodoc_mock_imports = [
     "onnxruntime",
     "onnxscript",
     "transformers",
+    "triton",
     "yaml",
     "subword_nmt",
 ]

@@ -28,6 +28,8 @@ if "EMULATED" in os.environ:
 LENIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("untimed", deadline=None, suppress_health_check=LENIENT)  # no test asserts a time
 settings.load_profile("untimed")
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton's interpreter, which it chooses when it is imported
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
 MEASURED = {name: getattr(autoconfigure, name) for name in ("TIMED_UPDATES", "LEAST_SECONDS")}
 """How a run measures its speed: with 17 updates, nearly as many as most trainings of the tests have."""

@@ -60,7 +60,7 @@ def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
         assert found["target_tokens_per_second"] > 0
         assert found["date"]
         assert found["device"] != "no GPU" or "share_of_peak" not in found
-        (path,) = tmp_path.glob(f"gpu-train-{found['preset']}-{found['text']}-*.json")
+        (path,) = tmp_path.glob(f"gpu-train-{found['preset']}-native-{found['text']}-*.json")
         assert json.loads(path.read_text()) == found
         assert path.with_suffix(".txt").exists()
     status, _, err = benchmark(tmp_path, *command, "--source", readme)

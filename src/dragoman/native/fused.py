@@ -1,4 +1,4 @@
-"""Replacements for a model's modules in training, with the kernels of training_kernels.py.
+"""Replacements for a model's modules in training; on a CPU, with the kernels of training_kernels.py.
 
 Each class extends its oracle.
 
@@ -8,6 +8,7 @@ Each class extends its oracle.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -96,6 +97,8 @@ class FusedCrossEntropy(ChunkedCrossEntropy):
         return kernels.cross_entropy(logits, gold, self.smoothing)
 
 
+AMPERE = (8, 0)  # the oldest compute capability whose tensor cores multiply bfloat16
+
 Replacements = dict[type[nn.Module], type[nn.Module]]
 ANYWHERE: Replacements = {LabelSmoothedCrossEntropy: ChunkedCrossEntropy}
 ON_A_CPU: Replacements = ANYWHERE | {nn.Dropout: CounterDropout, MultiHeadAttention: ShortAttention}
@@ -113,14 +116,32 @@ ORACLES: Replacements = {fused: oracle for oracle, fused in COMPILED.items()} | 
 def fuse(root: nn.Module) -> bool:
     """Replace the modules of an objective by the fastest ones for its device.
 
-    False where the C++ kernels are not among them.
+    False where kernels of this package are not among them.
     """
-    if any(weight.device.type != "cpu" for weight in root.parameters()):
-        replace(root, ANYWHERE)
-        return False
+    device = device_of(root)
+    if device.type != "cpu":
+        on_a_gpu = gpu_replacements(device)
+        replace(root, on_a_gpu or ANYWHERE)
+        return on_a_gpu is not None
     compiled = kernels.start_compiling_kernels() and kernel_library.load_kernels() is not None
     replace(root, COMPILED if compiled else ON_A_CPU)
     return compiled
+
+
+def device_of(root: nn.Module) -> torch.device:
+    """The device of the weights."""
+    return next((weight.device for weight in root.parameters()), torch.device("cpu"))
+
+
+def gpu_replacements(device: torch.device) -> Replacements | None:
+    """The replacements of gpu_fused.py; None where Triton is missing or does not compile for the device."""
+    if device.type != "cuda" or torch.version.hip or torch.cuda.get_device_capability(device) < AMPERE:
+        return None
+    try:
+        from dragoman.native.gpu_fused import ON_A_GPU, compiles
+    except ImportError:  # there is no Triton
+        return None
+    return ON_A_GPU if compiles(device) else None
 
 
 def replace(root: nn.Module, replacements: Replacements) -> None:
@@ -133,7 +154,8 @@ def replace(root: nn.Module, replacements: Replacements) -> None:
 def unfused(root: nn.Module) -> Iterator[None]:
     """Put the oracles back for a while, with the same dropout masks: every module calls its submodules."""
     fused = [(module, type(module)) for module in root.modules()]
-    replace(root, ORACLES)
+    on_a_gpu = gpu_replacements(device_of(root)) or {}
+    replace(root, ORACLES | {kind: oracle for oracle, kind in on_a_gpu.items() if oracle is not nn.Dropout})
     try:
         yield
     finally:

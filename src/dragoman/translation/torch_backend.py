@@ -57,14 +57,9 @@ class TorchBackend:
                 "device, or cpu."
             )
         models = [prepare(torch_model(each), place, engine) for each in stored]
-        if engine.cuda_graphs and (place.type == "cpu" or not all(map(has_fixed_shapes, models))):
-            raise DragomanError(
-                "CUDA graphs are for the paper's Transformer on a GPU, which this is not; leave cuda_graphs "
-                "out."
-            )
         threads = torch.get_num_threads() if place.type == "cpu" else 1
         model = models[0] if len(models) == 1 else Ensemble(models)
-        return cls(model, engine.workers or threads, engine.cuda_graphs)
+        return cls(model, engine.workers or threads, engine.cuda_graphs and place.type == "cuda")
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints

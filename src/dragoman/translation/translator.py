@@ -128,7 +128,7 @@ class Translator:
         workers: int | None = None,
         native: bool = True,
         shortlist: str | Path | None = None,
-        cuda_graphs: bool = False,
+        cuda_graphs: bool = True,
     ) -> "Translator":
         """Read a run's folder, or the folder `model` in it.
 
@@ -169,7 +169,7 @@ class Translator:
         )
         if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
-        if not in_cpp or engine.precision == "bfloat16" or engine.cuda_graphs:
+        if not in_cpp or engine.precision == "bfloat16":
             _ = translator.torch_backend  # refuses unsupported settings, and weights that do not fit, now
         return translator
 

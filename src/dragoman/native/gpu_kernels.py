@@ -1,0 +1,360 @@
+"""Kernels for training on a GPU, as functions with gradients: the steps between matrix products.
+
+The kernels are those of triton_kernels.py; cuBLAS computes the products themselves. gpu_fused.py names the
+oracle of each function. Shapes as in model/attention.py, model/transformer.py and model/loss.py.
+"""
+
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from triton import next_power_of_2
+
+from dragoman.model.symbols import PAD
+from dragoman.native import triton_kernels
+
+DTYPES = (torch.float32, torch.bfloat16)
+LONGEST = 128  # queries and keys of a head that one program keeps in registers
+HEAD_WIDTHS = (16, 32, 64, 128)
+ALIGNMENT = 8  # numbers of bfloat16 between places where tensor cores read fast
+MOST_PARTS = 1024  # programs that add up gradients of the same weights: a few for each multiprocessor
+
+
+# ---- dropout, and LayerNorm(x + Dropout(y))
+
+
+class DropoutMask(NamedTuple):
+    """As in native/dropout.py, but the key is on the GPU: the host does not wait, and a CUDA graph draws it
+    again.
+    """
+
+    key: Int64[Tensor, ""]
+    threshold: int
+    scale: float
+
+    @classmethod
+    def draw(cls, p: float, device: torch.device) -> "DropoutMask":
+        """A mask that drops with probability p, rounded to a multiple of 1 / 65536 below 1."""
+        dropped = min(round(p * 2**16), 2**16 - 1)
+        key = torch.empty((), dtype=torch.int64, device=device).random_()
+        return cls(key, dropped - 2**15, 2**16 / (2**16 - dropped))
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: DropoutMask) -> Tensor:
+        ctx.mask = mask
+        out = torch.empty_like(x)
+        triton_kernels.dropout[(triton.cdiv(x.numel(), 1024),)](x, out, *mask, x.numel(), BLOCK=1024)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _Dropout.forward(ctx, gradient.contiguous(), ctx.mask), None
+
+
+def dropout(x: Float[Tensor, "*N D"], mask: DropoutMask) -> Float[Tensor, "*N D"]:
+    """Dropout (section 5.4)."""
+    return _Dropout.apply(x.contiguous(), mask)
+
+
+def _warps(width: int) -> int:
+    """Warps for a row of this width."""
+    return min(max(next_power_of_2(width) // 256, 1), 8)
+
+
+class _Residual(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, y: Tensor, gain: Tensor, bias: Tensor, epsilon: float, mask: DropoutMask | None
+    ) -> Tensor:
+        width = x.size(-1)
+        rows = x.numel() // width
+        out, normal = torch.empty_like(x), torch.empty_like(x)
+        scales = x.new_empty(rows, dtype=torch.float32)
+        if rows:
+            triton_kernels.residual_forward[(rows,)](
+                x, y, out, normal, scales, gain, bias, epsilon, *(mask or (scales, 0, 1.0)), width,
+                MASKED=mask is not None, WIDTH=next_power_of_2(width), num_warps=_warps(width),
+            )  # fmt: skip
+        ctx.save_for_backward(normal, scales, gain)
+        ctx.mask = mask
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        normal, scales, gain = ctx.saved_tensors
+        gradient, width, rows = gradient.contiguous(), gradient.size(-1), len(scales)
+        x = torch.empty_like(gradient)
+        y = x if ctx.mask is None else torch.empty_like(gradient)
+        parts = min(rows, MOST_PARTS)
+        sums = scales.new_empty(2, parts, width)
+        if rows:
+            triton_kernels.residual_backward[(parts,)](
+                gradient, normal, scales, gain, x, y, sums, *(ctx.mask or (scales, 0, 1.0)), rows, width,
+                MASKED=ctx.mask is not None, WIDTH=next_power_of_2(width), num_warps=_warps(width),
+            )  # fmt: skip
+        return x, y, *sums.sum(1), None, None
+
+
+def residual(
+    x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], mask: DropoutMask | None, norm: nn.LayerNorm
+) -> Float[Tensor, "B T D"]:
+    """norm(x + dropout(y)) (sections 3.1 and 5.4), in the precision of y."""
+    return _Residual.apply(
+        x.to(y.dtype).contiguous(), y.contiguous(), norm.weight.float(), norm.bias.float(), norm.eps, mask
+    )
+
+
+# ---- max(0, x W_1 + b_1) W_2 + b_2
+
+
+def column_sum(gradient: Tensor, hidden: Tensor | None = None) -> Tensor:
+    """The sum of the rows in float32; with `hidden`, after ReLU's backward pass in place."""
+    rows, width = gradient.shape
+    part = max(256, triton.cdiv(rows, MOST_PARTS))
+    sums = gradient.new_empty(triton.cdiv(rows, part), width, dtype=torch.float32)
+    if rows:
+        relu = hidden is not None
+        triton_kernels.column_sums[(triton.cdiv(width, 128), len(sums))](
+            hidden if relu else gradient, gradient, sums, rows, width, part, RELU=relu, ROWS=32, COLUMNS=128
+        )
+    return sums.sum(0)
+
+
+def _weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
+    """The gradient of W in x Wᵀ, in float32."""
+    if x.dtype == torch.float32 or x.device.type == "cpu":  # the interpreter's
+        return (gradient.t() @ x).float()
+    return torch.mm(gradient.t(), x, out_dtype=torch.float32)
+
+
+class _FeedForward(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor
+    ) -> Tensor:
+        inner, inner_bias, outer, outer_bias = (
+            weight.to(x.dtype) for weight in (inner, inner_bias, outer, outer_bias)
+        )
+        hidden = torch._addmm_activation(inner_bias, x, inner.t())
+        ctx.save_for_backward(x, hidden, inner, outer)
+        return torch.addmm(outer_bias, hidden, outer.t())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        x, hidden, inner, outer = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        hidden_gradient, outer_gradient = gradient @ outer, _weight_gradient(gradient, hidden)
+        bias_gradient = column_sum(hidden_gradient, hidden)
+        x_gradient, inner_gradient = hidden_gradient @ inner, _weight_gradient(hidden_gradient, x)
+        return x_gradient, inner_gradient, bias_gradient, outer_gradient, column_sum(gradient)
+
+
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The dtype that linear maps of `x` compute in."""
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+
+
+def feed_forward(x: Float[Tensor, "B T D"], inner: nn.Linear, outer: nn.Linear) -> Float[Tensor, "B T D"]:
+    """max(0, x W_1 + b_1) W_2 + b_2 (section 3.3), in the precision of linear maps."""
+    rows = x.flatten(0, 1).to(product_dtype(x))
+    return _FeedForward.apply(rows, inner.weight, inner.bias, outer.weight, outer.bias).view_as(x)
+
+
+# ---- softmax(Q Kᵀ / √d_k) V
+
+
+def _arguments(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[list[float], dict[str, int]]:
+    """The strides, sizes and constants that both kernels need."""
+    sentences, heads, queries, width = query.shape
+    keys = key.size(2)
+    strides = [*query.stride()[:3], *key.stride()[:3], *value.stride()[:3]]
+    strides += (0, 0) if mask is None else mask.expand(sentences, 1, queries, -1).stride()[0:3:2]
+    rounded_queries, rounded_keys = (max(16, next_power_of_2(count)) for count in (queries, keys))
+    return [*strides, heads, queries, keys, width**-0.5], {
+        "CAUSAL": causal,
+        "MASKED": mask is not None,
+        "K": width,
+        "KV": value.size(3),
+        "T": rounded_queries,
+        "N": rounded_keys,
+        "num_warps": max(rounded_queries, rounded_keys) // 16,
+    }
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
+    ) -> Tensor:
+        sentences, heads, queries, _ = query.shape
+        out = query.new_empty(sentences, queries, heads * value.size(3))
+        numbers, constants = _arguments(query, key, value, mask, causal)
+        triton_kernels.attention_forward[(sentences * heads,)](
+            query, key, value, mask, out, *numbers, **constants
+        )
+        ctx.save_for_backward(query, key, value, mask)
+        ctx.causal = causal
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, mask = ctx.saved_tensors
+        gradients = _gradients_like(query, key, value)
+        numbers, constants = _arguments(query, key, value, mask, ctx.causal)
+        triton_kernels.attention_backward[(query.size(0) * query.size(1),)](
+            query, key, value, mask, gradient.contiguous(), *gradients, *numbers, **constants
+        )
+        return *gradients, None, None
+
+
+def _gradients_like(*parts: Tensor) -> list[Tensor]:
+    """Empty gradients with the strides of the parts; those of parts of one tensor are parts of one tensor."""
+    wholes = {
+        part.untyped_storage().data_ptr(): part.new_empty(part.untyped_storage().nbytes() // part.itemsize)
+        for part in parts
+    }
+    return [
+        wholes[part.untyped_storage().data_ptr()].as_strided(part.shape, part.stride(), part.storage_offset())
+        for part in parts
+    ]
+
+
+class _Split(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, widths: list[int]) -> tuple[Tensor, ...]:
+        ctx.widths = widths
+        return tuple(x.split(widths, -1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        first, total = gradients[0], sum(ctx.widths)
+        shape = (*first.shape[:-1], total)
+        strides = (first.size(1) * total, total, 1)
+        offsets = [0, *accumulate(ctx.widths)]
+        side_by_side = all(
+            gradient.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
+            and gradient.storage_offset() == offset
+            and gradient.stride() == strides
+            for gradient, offset in zip(gradients, offsets, strict=False)
+        )
+        return first.as_strided(shape, strides, 0) if side_by_side else torch.cat(gradients, -1), None
+
+
+def split(x: Float[Tensor, "B T E"], widths: list[int]) -> tuple[Float[Tensor, "B T F"], ...]:
+    """`x.split(widths, -1)`; gradients that lie side by side, as those of `attention` do, are not copied."""
+    return _Split.apply(x.contiguous(), widths)
+
+
+def supports_attention(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the kernels support heads of this precision and these shapes.
+
+    Kernels for float32, without tensor cores, would take minutes to compile.
+    """
+    widths = query.size(3) in HEAD_WIDTHS and value.size(3) in HEAD_WIDTHS
+    lengths = 0 < query.size(2) <= LONGEST and 0 < key.size(2) <= LONGEST
+    return query.dtype == torch.bfloat16 and widths and lengths
+
+
+def attention(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B H N K"],
+    value: Float[Tensor, "B H N Kv"],
+    mask: Bool[Tensor, "#B 1 #T N"] | None,
+    causal: bool,
+) -> Float[Tensor, "B T HKv"]:
+    """Equation 1 (section 3.2) of each head, the heads side by side.
+
+    `causal` lets each of the last T positions attend to itself and to what is before it.
+    """
+    rows = [heads if heads.stride(-1) == 1 else heads.contiguous() for heads in (query, key, value)]
+    return _Attention.apply(
+        *rows, mask if mask is None or mask.stride(-1) == 1 else mask.contiguous(), causal
+    )
+
+
+# ---- logits, and label-smoothed cross-entropy
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        weight = weight.to(x.dtype)
+        ctx.save_for_backward(x, weight)
+        ctx.has_bias = bias is not None
+        vocabulary = len(weight)
+        out = x.new_empty(len(x), vocabulary + -vocabulary % ALIGNMENT)[:, :vocabulary]
+        torch.mm(x, weight.t(), out=out)
+        return out if bias is None else out.add_(bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        bias_gradient = gradient.sum(0, dtype=torch.float32) if ctx.has_bias else None
+        return gradient @ weight, _weight_gradient(gradient, x), bias_gradient
+
+
+def linear(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None
+) -> Float[Tensor, "N V"]:
+    """Logits x Wᵀ + b (section 3.4), in the precision of linear maps.
+
+    Rows of logits begin at multiples of 16 bytes: tensor cores are slow for others (experiments/LOG.md).
+    """
+    return _Linear.apply(x.to(product_dtype(x)), weight, bias)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        rows, vocabulary = len(gold), logits.size(1)
+        log_sums, loss, nll = torch.zeros(3, rows, device=logits.device)
+        if rows:
+            triton_kernels.cross_entropy_forward[(rows,)](
+                logits, logits.stride(0), gold, log_sums, loss, nll, smoothing, vocabulary, PAD,
+                BLOCK=min(1024, next_power_of_2(vocabulary)), num_warps=4,
+            )  # fmt: skip
+        ctx.save_for_backward(logits.detach(), gold, log_sums)
+        ctx.smoothing = smoothing
+        total = nll.sum(dtype=torch.float64)
+        ctx.mark_non_differentiable(total)
+        return loss.sum(dtype=torch.float64), total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+        logits, gold, log_sums = ctx.saved_tensors
+        rows, vocabulary = logits.shape
+        block = min(4096, next_power_of_2(vocabulary))
+        if rows:
+            triton_kernels.cross_entropy_backward[(rows, triton.cdiv(vocabulary, block))](
+                logits, logits.stride(0), gold, log_sums, loss_gradient, ctx.smoothing, len(gold), vocabulary,
+                PAD, BLOCK=block, num_warps=8,
+            )  # fmt: skip
+        return logits, None, None
+
+
+def cross_entropy(
+    logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Smoothed loss and negative log-likelihood (section 5.4), in nats, summed over the first N rows.
+
+    Rows whose gold token is PAD count for nothing. The backward pass puts the gradient in the place of the
+    logits.
+    """
+    if logits.stride(1) != 1:
+        logits = logits.contiguous()
+    return _CrossEntropy.apply(logits, gold.contiguous(), smoothing)
