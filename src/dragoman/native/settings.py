@@ -32,8 +32,8 @@ class EngineSettings:
     """A file made by `dragoman shortlist`: search in C++ then considers only the tokens that it lists for a
     sentence."""
     cuda_graphs: bool = field(default=True, metadata=former_name("graphs"))
-    """Run greedy and beam search of the paper's Transformer on a GPU as CUDA graphs, unless a constraint
-    other than min_length is set."""
+    """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. A search with a
+    constraint other than min_length has none."""
 
     def __post_init__(self) -> None:
         check_types(self)
