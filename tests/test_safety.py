@@ -118,7 +118,7 @@ def log_of(recipe):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-@pytest.mark.parametrize(("kills", "updates"), [(12, 66), pytest.param(50, 450, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kills", "updates"), [(6, 33), pytest.param(50, 450, marks=pytest.mark.long)])
 def test_a_run_killed_at_random_operations_on_files_ends_with_the_weights_of_an_uninterrupted_one(
     tmp_path, kills, updates
 ):
