@@ -59,8 +59,8 @@ class TrainingSettings:
     """Shard weights, gradients and moments over the processes (FSDP2), for models that do not fit into one
     GPU."""
     native: bool = True
-    """Use C++ on a CPU for the operations between matrix products. Without a compiler, PyTorch computes
-    them."""
+    """Use C++ on a CPU, and Triton on a GPU, for the operations between matrix products. Without a compiler,
+    PyTorch computes them."""
     compile: bool = False
     """Compile each layer with torch.compile, on a GPU."""
     threads: int | None = None
@@ -79,7 +79,7 @@ class TrainingSettings:
 
     @property
     def fuses(self) -> bool:
-        """Whether C++ computes operations between matrix products; with `compile`, PyTorch fuses them."""
+        """Whether kernels compute the operations between matrix products; with `compile`, PyTorch fuses them."""
         return self.native and not self.compile
 
 
