@@ -79,7 +79,7 @@ class TrainingSettings:
 
     @property
     def fuses(self) -> bool:
-        """Whether kernels compute the operations between matrix products; with `compile`, PyTorch fuses them."""
+        """Whether kernels compute what is between matrix products; with `compile`, PyTorch fuses it."""
         return self.native and not self.compile
 
 
