@@ -227,6 +227,8 @@ def main() -> None:
     parser.add_argument("--toy", action="store_true", help="a tiny model for a moment: does it run at all?")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args()
+    if "graphs" in arguments.way and not torch.cuda.is_available():
+        parser.error("--way graphs needs a GPU.")
     if len(arguments.source) != len(arguments.target):
         parser.error("--source and --target belong together: a file of one to each of the other.")
     if arguments.toy:

@@ -4,6 +4,10 @@ Without a GPU, Triton's interpreter runs them (conftest.py), in float32: it cann
 bfloat16.
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -19,6 +23,7 @@ from dragoman.native import fused
 from dragoman.native.dropout import random_bits
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
+from tests.conftest import MOST_SECONDS
 from tests.test_kernels import gradients
 
 pytest.importorskip("triton")
@@ -43,14 +48,15 @@ def randn(*shape, dtype=torch.float32):
     return torch.randn(*shape, device=DEVICE, dtype=dtype, requires_grad=True)
 
 
-def close(one, other, precision):
+def close(one, other, precision, times=1):
     largest = other.abs().max().item() if other.numel() else 0
-    torch.testing.assert_close(one.double(), other.double(), rtol=0, atol=PRECISIONS[precision] * largest)
+    atol = times * PRECISIONS[precision] * largest
+    torch.testing.assert_close(one.double(), other.double(), rtol=0, atol=atol)
 
 
-def all_close(ones, others, precision):
+def all_close(ones, others, precision, times=1):
     for one, other in zip(ones, others, strict=True):
-        close(one, other, precision)
+        close(one, other, precision, times)
 
 
 def kept(shape):
@@ -147,20 +153,107 @@ def test_the_gradient_of_split_parts_is_that_of_the_whole():
     close(gradients(twice, x)[0], gradients(again, x)[0], MULTIPLIED)
 
 
+@pytest.mark.parametrize("aliased", ["keys are values", "expanded keys"])
+def test_attention_of_parts_that_share_memory(aliased):
+    query, key, value = (randn(2, 2, 5, 16, dtype=MULTIPLIED) for _ in range(3))
+
+    def attended(attend):
+        if aliased == "keys are values":
+            return attend(query, value, value)
+        return attend(query, key[:1].expand(2, -1, -1, -1), value)
+
+    out = attended(lambda *heads: kernels.attention(*heads, None, causal=False))
+    expected = attended(lambda *heads: oracle.attention(*heads)[0]).transpose(1, 2).flatten(2)
+    leaves = [query, value] + [key] * (aliased == "expanded keys")
+    all_close((out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), MULTIPLIED)
+
+
+def test_a_query_without_allowed_keys_gets_zeros():
+    query, key, value = (randn(1, 1, 3, 16, dtype=MULTIPLIED) for _ in range(3))
+    mask = torch.tensor([[[[True, True, False], [False] * 3, [True] * 3]]], device=DEVICE)
+    out = kernels.attention(query, key, value, mask, causal=False)
+    assert torch.all(out[0, 1] == 0)
+    out.sum().backward()
+    assert torch.all(query.grad[0, 0, 1] == 0)
+    assert value.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "queries", "supported"),
+    [
+        (torch.bfloat16, 64, 128, True),
+        (torch.bfloat16, 64, 129, False),
+        (torch.bfloat16, 128, 64, True),
+        (torch.bfloat16, 128, 65, False),
+        (torch.bfloat16, 24, 5, False),
+        (torch.float32, 64, 5, False),
+    ],
+)
+def test_the_heads_that_the_kernels_support(dtype, width, queries, supported):
+    query, key = torch.empty(1, 1, queries, width, dtype=dtype), torch.empty(1, 1, 9, width, dtype=dtype)
+    assert kernels.supports_attention(query, key, key) == supported
+
+
+@pytest.mark.parametrize(
+    ("capability", "shared_memory"),
+    [
+        (86, 101_376),
+        pytest.param(80, 166_912, marks=pytest.mark.long),
+        pytest.param(89, 101_376, marks=pytest.mark.long),
+        pytest.param(90, 232_448, marks=pytest.mark.long),
+        pytest.param(120, 101_376, marks=pytest.mark.long),
+    ],
+)
+def test_the_kernels_compile_for_a_gpu_and_fit_into_its_shared_memory(capability, shared_memory, tmp_path):
+    compiled = subprocess.run(
+        [sys.executable, "-m", "tests.compiled_gpu_kernels", str(capability)],
+        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    assert compiled.returncode == 0, compiled.stderr
+    needed = [int(line.split()[-1]) for line in compiled.stdout.splitlines()]
+    assert len(needed) == 10
+    assert max(needed) <= shared_memory
+
+
+def check_cross_entropy(logits, gold, precision):
+    loss, nll = kernels.cross_entropy(logits.clone(), gold, 0.1)
+    expected, expected_nll = LabelSmoothedCrossEntropy(0.1)(logits, gold)
+    all_close((loss, nll), (expected, expected_nll), torch.float32)
+    found, exact = (torch.autograd.grad(0.37 * each, logits)[0] for each in (loss, expected))
+    close(found, exact, precision)
+    for gradient in (found, exact):  # of the other tokens, which is much smaller
+        gradient[torch.arange(len(gold)), gold] = 0.0
+    close(found, exact, precision)
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("shape", [(64, 50, 100), (64, 64, 37), (3, 1, 9000)])
 def test_cross_entropy_equals_its_equation(precision, shape):
     rows, tokens, vocabulary = shape
     logits = (3 * torch.randn(rows, vocabulary, device=DEVICE)).to(precision).requires_grad_()
-    gold = torch.randint(1, vocabulary, (tokens,), device=DEVICE)
-    loss, nll = kernels.cross_entropy(logits.clone(), gold, 0.1)
-    expected, expected_nll = LabelSmoothedCrossEntropy(0.1)(logits, gold)
-    all_close((loss, nll), (expected, expected_nll), torch.float32)
-    close(
-        torch.autograd.grad(0.37 * loss, logits)[0],
-        torch.autograd.grad(0.37 * expected, logits)[0],
-        precision,
-    )
+    check_cross_entropy(logits, torch.randint(vocabulary, (tokens,), device=DEVICE), precision)
+
+
+def test_what_all_logits_have_in_common_changes_no_gradient():
+    logits, gold = torch.randn(5, 40, device=DEVICE).mul(8).round().div(8), torch.arange(5, device=DEVICE)
+    found = []
+    for offset in (0.0, 2.0**20):
+        shifted = (logits + offset).requires_grad_()
+        loss, _ = kernels.cross_entropy(shifted.clone(), gold, 0.1)
+        found.append((loss, torch.autograd.grad(loss, shifted)[0]))
+    all_close(found[1], found[0], torch.float32)
+
+
+def test_nan_stays_nan():
+    logits = torch.randn(2, 40, device=DEVICE)
+    logits[1, 7] = torch.nan
+    assert kernels.cross_entropy(logits, torch.tensor([1, 2], device=DEVICE), 0.1)[0].isnan()
+    x, norm = torch.full((1, 1, 16), torch.nan, device=DEVICE), nn.LayerNorm(16).to(DEVICE)
+    assert kernels.residual(x, torch.ones_like(x), None, norm).isnan().all()
 
 
 def test_padding_has_no_loss():
@@ -168,7 +261,7 @@ def test_padding_has_no_loss():
     gold = torch.randint(1, 37, (50,), device=DEVICE)
     gold[::3] = PAD
     is_token = gold != PAD
-    found = kernels.cross_entropy(kernels.linear(features, weight, bias), gold, 0.1)
+    found = kernels.cross_entropy(kernels.linear(features, weight, bias), gold, 0.1, PAD)
     kept_rows = F.linear(features.double(), weight.double(), bias.double())[is_token]
     expected = LabelSmoothedCrossEntropy(0.1)(kept_rows, gold[is_token])
     leaves = features, weight, bias
@@ -179,16 +272,62 @@ def test_padding_has_no_loss():
     )
 
 
-@pytest.mark.parametrize("settings", [{}, {"norm": "pre"}, {"output_bias": True, "attention_bias": True}])
-def test_a_model_with_the_kernels_has_the_loss_and_gradient_of_its_oracle(settings):
-    sizes = {"d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
-    model = build_model(ModelSettings(**sizes, dropout=0.0, **settings), 50, 50).to(DEVICE)
+def test_nothing_has_no_loss_and_no_gradient():
+    logits, norm = randn(0, 30), nn.LayerNorm(16).to(DEVICE)
+    loss, nll = kernels.cross_entropy(logits.clone(), torch.empty(0, dtype=torch.int64, device=DEVICE), 0.1)
+    assert (loss.item(), nll.item()) == (0.0, 0.0)
+    x = randn(2, 0, 16)
+    kernels.residual(x, x, MASK, norm).sum().backward()
+    assert torch.all(norm.weight.grad == 0)
+
+
+MODELS = {
+    "as in the paper": {},
+    "pre-norm": {"norm": "pre"},
+    "biases": {"output_bias": True, "attention_bias": True},
+    "odd widths": {"d_model": 18, "d_ff": 50},
+    "attention drops too": {"attention_dropout": 0.3},
+    "recurrent": {"architecture": "gru"},
+    "convolutional": {"architecture": "conv"},
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_with_the_kernels_has_the_loss_and_gradients_of_its_oracle(kind, monkeypatch):
+    if not GPU:  # the interpreter multiplies no bfloat16
+        supports = kernels.supports_attention
+        monkeypatch.setattr(
+            kernels, "supports_attention", lambda *heads: supports(*(part.bfloat16() for part in heads))
+        )
+    sizes = {"d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.2}
+    model = build_model(ModelSettings(**sizes | MODELS[kind]), 50, 50).to(DEVICE)
     batch = Batch.of(pad([[5, 6, 7, 2], [8, 2]]), pad([[9, 10, 2], [11, 12, 13, 14, 2]]), [0, 1])
-    found = []
-    for replacements in ({}, gpu_fused.ON_A_GPU):
-        objective = Objective(model, 0.1, bfloat16=GPU).train()
-        fused.replace(objective, replacements)
+    objective, weights = Objective(model, 0.1, bfloat16=GPU).train(), list(model.parameters())
+    fused.replace(objective, gpu_fused.ON_A_GPU)
+
+    def found():
+        torch.manual_seed(7)  # with the same seed the same masks
         loss, nll = objective(batch.to(torch.device(DEVICE)))
-        found.append((loss, nll, *torch.autograd.grad(loss, list(model.parameters()))))
-    assert type(objective.model).__name__ == "GPUTransformer"
-    all_close(found[1], found[0], MULTIPLIED)
+        return loss, nll, *torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+
+    with_kernels = found()
+    with fused.unfused(objective):
+        assert type(objective.cross_entropy) is LabelSmoothedCrossEntropy
+        expected = found()
+    assert type(objective.cross_entropy) is gpu_fused.GPUCrossEntropy
+    if kind != "attention drops too":  # whose masks are PyTorch's, drawn elsewhere in the sequence
+        all_close(with_kernels, expected, MULTIPLIED, times=10)  # errors of several layers
+    else:
+        assert all(part.isfinite().all() for part in with_kernels)
+
+
+def test_evaluation_is_by_the_oracle():
+    model = build_model(
+        ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1), 50, 50
+    )
+    objective = Objective(model.to(DEVICE), 0.1, bfloat16=False).eval()
+    batch = Batch.of(pad([[5, 6, 7, 2]]), pad([[9, 10, 2]]), [0]).to(torch.device(DEVICE))
+    with torch.no_grad():
+        expected = objective(batch)
+        fused.replace(objective, gpu_fused.ON_A_GPU)
+        all_close(objective(batch), expected, torch.float32)

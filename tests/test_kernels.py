@@ -57,7 +57,7 @@ def close(one, other, precision):
 
 def gradients(value, *leaves):
     """Of some sum of the value, which depends on all its numbers."""
-    weights = torch.linspace(-1, 2, value.numel()).view(value.shape)
+    weights = torch.linspace(-1, 2, value.numel(), device=value.device).view(value.shape)
     return torch.autograd.grad((value.double() * weights).sum(), leaves)
 
 

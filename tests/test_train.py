@@ -28,7 +28,7 @@ from dragoman.pipeline.prepare import (
 )
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reopen import recorded_recipe, reopen
-from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run
+from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run, start_compiling
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash
 from dragoman.system.messages import silent
@@ -576,6 +576,19 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
         assert len(reports) == count
         for size in sizes:
             assert f"Asked for a vocabulary of 100,000 bpe tokens; there are {size:,}." in reports
+
+
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_training_on_a_gpu_without_kernels_is_reported(tmp_path, monkeypatch, has_kernels):
+    found = {} if has_kernels else None
+    monkeypatch.setattr("dragoman.native.fused.gpu_replacements", lambda device: found)
+    messages = []
+    start_compiling(small_recipe(tmp_path, tmp_path / "run"), messages.append, torch.device("cuda"))
+    expected = (
+        "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and an NVIDIA "
+        "GPU of compute capability 8.0 or higher."
+    )
+    assert messages == ([] if has_kernels else [expected])
 
 
 def test_training_without_kernels_is_reported_and_learns_the_same(tmp_path, monkeypatch):

@@ -98,6 +98,7 @@ class FusedCrossEntropy(ChunkedCrossEntropy):
 
 
 AMPERE = (8, 0)  # the oldest compute capability whose tensor cores multiply bfloat16
+GPU_FUSED = "dragoman.native.gpu_fused"
 
 Replacements = dict[type[nn.Module], type[nn.Module]]
 ANYWHERE: Replacements = {LabelSmoothedCrossEntropy: ChunkedCrossEntropy}
@@ -134,8 +135,13 @@ def device_of(root: nn.Module) -> torch.device:
 
 
 def gpu_replacements(device: torch.device) -> Replacements | None:
-    """The replacements of gpu_fused.py; None where Triton is missing or does not compile for the device."""
+    """The replacements of gpu_fused.py; None where Triton is missing or does not compile for the device.
+
+    Triton uses the current device alone.
+    """
     if device.type != "cuda" or torch.version.hip or torch.cuda.get_device_capability(device) < AMPERE:
+        return None
+    if device.index not in (None, torch.cuda.current_device()):
         return None
     try:
         from dragoman.native.gpu_fused import ON_A_GPU, compiles
@@ -154,8 +160,12 @@ def replace(root: nn.Module, replacements: Replacements) -> None:
 def unfused(root: nn.Module) -> Iterator[None]:
     """Put the oracles back for a while, with the same dropout masks: every module calls its submodules."""
     fused = [(module, type(module)) for module in root.modules()]
-    on_a_gpu = gpu_replacements(device_of(root)) or {}
-    replace(root, ORACLES | {kind: oracle for oracle, kind in on_a_gpu.items() if oracle is not nn.Dropout})
+    if any(kind.__module__ == GPU_FUSED for _, kind in fused):
+        from dragoman.native.gpu_fused import ON_A_GPU
+
+        # Dropout stays as it is, with its masks.
+        replace(root, {kind: oracle for oracle, kind in ON_A_GPU.items() if oracle is not nn.Dropout})
+    replace(root, ORACLES)
     try:
         yield
     finally:

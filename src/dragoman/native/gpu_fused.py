@@ -10,22 +10,32 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.attention import KeysValues, MultiHeadAttention
+from dragoman.model.attention import KeysValues, MultiHeadAttention, attention, causal_mask
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.transformer import FeedForward, Residual, Transformer
 from dragoman.native import gpu_kernels as kernels
 from dragoman.native.gpu_kernels import ALIGNMENT, DTYPES, DropoutMask
+from dragoman.system.errors import is_out_of_memory
+
+TOLERANCE = 0.05  # of attention in bfloat16 to numbers of at most 1
 
 
 @cache
 def compiles(device: torch.device) -> bool:
-    """Whether Triton compiles for a GPU, which needs a C compiler and Python's headers."""
+    """Whether Triton compiles for a GPU, which needs a C compiler and Python's headers.
+
+    It compiles attention of one head and compares it with the oracle. Raises an error for lack of memory.
+    """
+    numbers = torch.linspace(-1, 1, 3 * 16 * 16, device=device, dtype=torch.bfloat16)
+    query, key, value = numbers.view(3, 1, 1, 16, 16)
     try:
-        mask = DropoutMask(torch.zeros((), dtype=torch.int64, device=device), 0, 1.0)
-        kernels.dropout(torch.zeros(1, device=device), mask)
-    except Exception:  # of Triton, of the C compiler or of the system
+        found = kernels.attention(query, key, value, None, causal=True)
+    except Exception as error:  # of Triton, of the C compiler or of the system
+        if is_out_of_memory(error):
+            raise
         return False
-    return True
+    expected, _ = attention(query.double(), key.double(), value.double(), causal_mask(16, 16, device))
+    return bool((found.double().flatten() - expected.flatten()).abs().max() < TOLERANCE)
 
 
 class GPUDropout(nn.Dropout):
@@ -33,7 +43,7 @@ class GPUDropout(nn.Dropout):
 
     def draw(self, device: torch.device) -> DropoutMask | None:
         """The next mask; None where nothing is dropped."""
-        return DropoutMask.draw(self.p, device) if self.training and self.p else None
+        return DropoutMask.draw(self.p, device) if self.training else None
 
     def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:  # noqa: A002  PyTorch's name
         if input.dtype not in DTYPES:
@@ -96,20 +106,24 @@ class GPUTransformer(Transformer):
     """Oracle: `Transformer`."""
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
-        if not self.training or features.ndim != 2:
+        if not self.training or features.dtype not in DTYPES:
             return super().logits(features)
-        return kernels.linear(features, self.output.weight, self.output_bias)
+        logits = kernels.linear(features.flatten(0, -2), self.output.weight, self.output_bias)
+        return logits.view(*features.shape[:-1], -1)
 
 
 class GPUCrossEntropy(LabelSmoothedCrossEntropy):
     """Oracle: `LabelSmoothedCrossEntropy`."""
+
+    padding: int | None = None
+    """A token whose predictions count for nothing; see training/graphs.py."""
 
     def forward(
         self, logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         if logits.dtype not in DTYPES:
             return super().forward(logits, gold)
-        return kernels.cross_entropy(logits, gold, self.smoothing)
+        return kernels.cross_entropy(logits, gold, self.smoothing, self.padding)
 
 
 ON_A_GPU: dict[type[nn.Module], type[nn.Module]] = {

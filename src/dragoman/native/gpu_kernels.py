@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from triton import next_power_of_2
 
-from dragoman.model.symbols import PAD
 from dragoman.native import triton_kernels
 
 DTYPES = (torch.float32, torch.bfloat16)
 LONGEST = 128  # queries and keys of a head that one program keeps in registers
 HEAD_WIDTHS = (16, 32, 64, 128)
-ALIGNMENT = 8  # numbers of bfloat16 between places where tensor cores read fast
+MOST_WIDTH = max(HEAD_WIDTHS)
+ALIGNMENT = 8  # numbers of bfloat16: tensor cores read fast where a row begins at a multiple of 16 bytes
 MOST_PARTS = 1024  # programs that add up gradients of the same weights: a few for each multiprocessor
 
 
@@ -28,8 +28,9 @@ MOST_PARTS = 1024  # programs that add up gradients of the same weights: a few f
 
 
 class DropoutMask(NamedTuple):
-    """As in native/dropout.py, but the key is on the GPU: the host does not wait, and a CUDA graph draws it
-    again.
+    """As in native/dropout.py.
+
+    The key is a tensor on the GPU: the host does not wait for it. A replay of a CUDA graph draws a new one.
     """
 
     key: Int64[Tensor, ""]
@@ -37,9 +38,11 @@ class DropoutMask(NamedTuple):
     scale: float
 
     @classmethod
-    def draw(cls, p: float, device: torch.device) -> "DropoutMask":
-        """A mask that drops with probability p, rounded to a multiple of 1 / 65536 below 1."""
+    def draw(cls, p: float, device: torch.device) -> "DropoutMask | None":
+        """A mask that drops with probability p, rounded to a multiple of 1 / 65536 below 1; None for 0."""
         dropped = min(round(p * 2**16), 2**16 - 1)
+        if dropped == 0:
+            return None
         key = torch.empty((), dtype=torch.int64, device=device).random_()
         return cls(key, dropped - 2**15, 2**16 / (2**16 - dropped))
 
@@ -75,32 +78,40 @@ class _Residual(torch.autograd.Function):
     ) -> Tensor:
         width = x.size(-1)
         rows = x.numel() // width
-        out, normal = torch.empty_like(x), torch.empty_like(x)
-        scales = x.new_empty(rows, dtype=torch.float32)
+        out, normalised = torch.empty_like(x), torch.empty_like(x)
+        inverse_std = x.new_empty(rows, dtype=torch.float32)
         if rows:
             triton_kernels.residual_forward[(rows,)](
-                x, y, out, normal, scales, gain, bias, epsilon, *(mask or (scales, 0, 1.0)), width,
-                MASKED=mask is not None, WIDTH=next_power_of_2(width), num_warps=_warps(width),
-            )  # fmt: skip
-        ctx.save_for_backward(normal, scales, gain)
+                *(x, y, out, normalised, inverse_std, gain, bias, epsilon),
+                *(mask or (inverse_std, 0, 1.0)),
+                width,
+                MASKED=mask is not None,
+                WIDTH=next_power_of_2(width),
+                num_warps=_warps(width),
+            )
+        ctx.save_for_backward(normalised, inverse_std, gain)
         ctx.mask = mask
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        normal, scales, gain = ctx.saved_tensors
-        gradient, width, rows = gradient.contiguous(), gradient.size(-1), len(scales)
-        x = torch.empty_like(gradient)
-        y = x if ctx.mask is None else torch.empty_like(gradient)
+        normalised, inverse_std, gain = ctx.saved_tensors
+        gradient, width, rows = gradient.contiguous(), gradient.size(-1), len(inverse_std)
+        x_gradient = torch.empty_like(gradient)
+        y_gradient = x_gradient if ctx.mask is None else torch.empty_like(gradient)
         parts = min(rows, MOST_PARTS)
-        sums = scales.new_empty(2, parts, width)
+        sums = inverse_std.new_empty(2, parts, width)
         if rows:
             triton_kernels.residual_backward[(parts,)](
-                gradient, normal, scales, gain, x, y, sums, *(ctx.mask or (scales, 0, 1.0)), rows, width,
-                MASKED=ctx.mask is not None, WIDTH=next_power_of_2(width), num_warps=_warps(width),
-            )  # fmt: skip
-        return x, y, *sums.sum(1), None, None
+                *(gradient, normalised, inverse_std, gain, x_gradient, y_gradient, sums),
+                *(ctx.mask or (inverse_std, 0, 1.0)),
+                *(rows, width),
+                MASKED=ctx.mask is not None,
+                WIDTH=next_power_of_2(width),
+                num_warps=_warps(width),
+            )
+        return x_gradient, y_gradient, *sums.sum(1), None, None
 
 
 def residual(
@@ -116,7 +127,7 @@ def residual(
 
 
 def column_sum(gradient: Tensor, hidden: Tensor | None = None) -> Tensor:
-    """The sum of the rows in float32; with `hidden`, after ReLU's backward pass in place."""
+    """The sum of the rows in float32. With `hidden`, ReLU's backward pass overwrites `gradient` first."""
     rows, width = gradient.shape
     part = max(256, triton.cdiv(rows, MOST_PARTS))
     sums = gradient.new_empty(triton.cdiv(rows, part), width, dtype=torch.float32)
@@ -149,12 +160,15 @@ class _FeedForward(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, hidden, inner, outer = ctx.saved_tensors
         gradient = gradient.contiguous()
-        hidden_gradient, outer_gradient = gradient @ outer, _weight_gradient(gradient, hidden)
+        _, inner_trains, _, outer_trains, _ = ctx.needs_input_grad
+        hidden_gradient = gradient @ outer
+        outer_gradient = _weight_gradient(gradient, hidden) if outer_trains else None
         bias_gradient = column_sum(hidden_gradient, hidden)
-        x_gradient, inner_gradient = hidden_gradient @ inner, _weight_gradient(hidden_gradient, x)
+        x_gradient = hidden_gradient @ inner
+        inner_gradient = _weight_gradient(hidden_gradient, x) if inner_trains else None
         return x_gradient, inner_gradient, bias_gradient, outer_gradient, column_sum(gradient)
 
 
@@ -220,7 +234,7 @@ class _Attention(torch.autograd.Function):
 
 
 def _gradients_like(*parts: Tensor) -> list[Tensor]:
-    """Empty gradients with the strides of the parts; those of parts of one tensor are parts of one tensor."""
+    """Empty gradients with the strides of the parts. Those of parts that share a storage share one too."""
     wholes = {
         part.untyped_storage().data_ptr(): part.new_empty(part.untyped_storage().nbytes() // part.itemsize)
         for part in parts
@@ -263,9 +277,14 @@ def supports_attention(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
     Kernels for float32, without tensor cores, would take minutes to compile.
     """
-    widths = query.size(3) in HEAD_WIDTHS and value.size(3) in HEAD_WIDTHS
-    lengths = 0 < query.size(2) <= LONGEST and 0 < key.size(2) <= LONGEST
-    return query.dtype == torch.bfloat16 and widths and lengths
+    widths = query.size(3), value.size(3)
+    longest = LONGEST if max(widths) < MOST_WIDTH else LONGEST // 2  # as shared memory allows
+    lengths = query.size(2), key.size(2)
+    return (
+        query.dtype == torch.bfloat16
+        and all(width in HEAD_WIDTHS for width in widths)
+        and all(0 < length <= longest for length in lengths)
+    )
 
 
 def attention(
@@ -279,9 +298,13 @@ def attention(
 
     `causal` lets each of the last T positions attend to itself and to what is before it.
     """
-    rows = [heads if heads.stride(-1) == 1 else heads.contiguous() for heads in (query, key, value)]
+    parts = [query, key, value]
+    # Gradients have the strides of the parts, so no two numbers may share a place.
+    if len({part.data_ptr() for part in parts}) < len(parts):
+        parts = [part.clone() for part in parts]
+    parts = [part if part.stride(-1) == 1 and 0 not in part.stride() else part.contiguous() for part in parts]
     return _Attention.apply(
-        *rows, mask if mask is None or mask.stride(-1) == 1 else mask.contiguous(), causal
+        *parts, mask if mask is None or mask.stride(-1) == 1 else mask.contiguous(), causal
     )
 
 
@@ -293,7 +316,6 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         weight = weight.to(x.dtype)
         ctx.save_for_backward(x, weight)
-        ctx.has_bias = bias is not None
         vocabulary = len(weight)
         out = x.new_empty(len(x), vocabulary + -vocabulary % ALIGNMENT)[:, :vocabulary]
         torch.mm(x, weight.t(), out=out)
@@ -303,8 +325,9 @@ class _Linear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        bias_gradient = gradient.sum(0, dtype=torch.float32) if ctx.has_bias else None
-        return gradient @ weight, _weight_gradient(gradient, x), bias_gradient
+        weight_gradient = _weight_gradient(gradient, x) if ctx.needs_input_grad[1] else None
+        bias_gradient = gradient.sum(0, dtype=torch.float32) if ctx.needs_input_grad[2] else None
+        return gradient @ weight, weight_gradient, bias_gradient
 
 
 def linear(
@@ -319,42 +342,47 @@ def linear(
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, logits: Tensor, gold: Tensor, smoothing: float, padding: int
+    ) -> tuple[Tensor, Tensor]:
         rows, vocabulary = len(gold), logits.size(1)
-        log_sums, loss, nll = torch.zeros(3, rows, device=logits.device)
+        log_sums, (loss, nll) = torch.zeros(4, rows, device=logits.device).split(2)
         if rows:
             triton_kernels.cross_entropy_forward[(rows,)](
-                logits, logits.stride(0), gold, log_sums, loss, nll, smoothing, vocabulary, PAD,
-                BLOCK=min(1024, next_power_of_2(vocabulary)), num_warps=4,
-            )  # fmt: skip
+                *(logits, logits.stride(0), gold, log_sums, loss, nll, smoothing, vocabulary, padding),
+                BLOCK=min(1024, next_power_of_2(vocabulary)),
+                num_warps=4,
+            )
         ctx.save_for_backward(logits.detach(), gold, log_sums)
-        ctx.smoothing = smoothing
+        ctx.smoothing, ctx.padding = smoothing, padding
         total = nll.sum(dtype=torch.float64)
         ctx.mark_non_differentiable(total)
         return loss.sum(dtype=torch.float64), total
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         logits, gold, log_sums = ctx.saved_tensors
         rows, vocabulary = logits.shape
         block = min(4096, next_power_of_2(vocabulary))
         if rows:
             triton_kernels.cross_entropy_backward[(rows, triton.cdiv(vocabulary, block))](
-                logits, logits.stride(0), gold, log_sums, loss_gradient, ctx.smoothing, len(gold), vocabulary,
-                PAD, BLOCK=block, num_warps=8,
-            )  # fmt: skip
-        return logits, None, None
+                *(logits, logits.stride(0), gold, log_sums, loss_gradient, ctx.smoothing),
+                *(len(gold), vocabulary, ctx.padding),
+                BLOCK=block,
+                num_warps=8,
+            )
+        return logits, None, None, None
 
 
 def cross_entropy(
-    logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"], smoothing: float
+    logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"], smoothing: float, padding: int | None = None
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Smoothed loss and negative log-likelihood (section 5.4), in nats, summed over the first N rows.
 
-    Rows whose gold token is PAD count for nothing. The backward pass puts the gradient in the place of the
-    logits.
+    Rows whose gold token is `padding` count for nothing. The backward pass puts the gradient in the place of
+    the logits.
     """
     if logits.stride(1) != 1:
         logits = logits.contiguous()
-    return _CrossEntropy.apply(logits, gold.contiguous(), smoothing)
+    return _CrossEntropy.apply(logits, gold.contiguous(), smoothing, -1 if padding is None else padding)

@@ -7,7 +7,7 @@ kernel, and powers of two where they are sizes of blocks. Sums are float32.
 import triton
 import triton.language as tl
 
-# ---- dropout, and LayerNorm(x + Dropout(y)), a program a row
+# ---- dropout, and LayerNorm(x + Dropout(y)), one program per row
 
 
 @triton.jit
@@ -17,72 +17,72 @@ def shift_right(bits, places: tl.constexpr):
 
 
 @triton.jit
-def dropout_factor(key, place, threshold, scale):
+def dropout_factor(key, offset, threshold, scale):
     """`scale` where the random bits of an element (native/dropout.py) are not below the threshold, else 0."""
-    bits = tl.load(key) + (place // 4) * -7046029254386353131
+    bits = tl.load(key) + (offset // 4) * -7046029254386353131
     bits = (bits ^ shift_right(bits, 30)) * -4658895280553007687
     bits = (bits ^ shift_right(bits, 27)) * -7723592293110705685
     bits = bits ^ shift_right(bits, 31)
-    own = ((bits >> (16 * (place % 4))) & 0xFFFF).to(tl.int32)
-    own = tl.where(own < 32768, own, own - 65536)
-    return tl.where(own >= threshold, scale, 0.0)
+    bits16 = ((bits >> (16 * (offset % 4))) & 0xFFFF).to(tl.int32)
+    bits16 = tl.where(bits16 < 32768, bits16, bits16 - 65536)
+    return tl.where(bits16 >= threshold, scale, 0.0)
 
 
 @triton.jit(do_not_specialize=["threshold"])
 def dropout(x, out, key, threshold, scale, count, BLOCK: tl.constexpr):
     """BLOCK of `count` numbers times their factors."""
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    kept = tl.load(x + place, inside).to(tl.float32) * dropout_factor(key, place, threshold, scale)
-    tl.store(out + place, kept, inside)
+    offset = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    in_bounds = offset < count
+    kept = tl.load(x + offset, in_bounds).to(tl.float32) * dropout_factor(key, offset, threshold, scale)
+    tl.store(out + offset, kept, in_bounds)
 
 
 @triton.jit(do_not_specialize=["threshold"])
 def residual_forward(
-    x, y, out, normal, scales, gain, bias, epsilon, key, threshold, scale, width,
+    x, y, out, normalised_rows, inverse_std, gain, bias, epsilon, key, threshold, scale, width,
     MASKED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """`normal` is the row before gain and bias; `scales` are 1 / √(variance + epsilon)."""
+    """Also stores the rows before gain and bias, and 1 / √(variance + epsilon) of each row."""
     row, column = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
-    inside, place = column < width, row * width + column
-    total = tl.load(y + place, inside, 0.0).to(tl.float32)
+    in_bounds, offset = column < width, row * width + column
+    total = tl.load(y + offset, in_bounds, 0.0).to(tl.float32)
     if MASKED:
-        total *= dropout_factor(key, place, threshold, scale)
-    total += tl.load(x + place, inside, 0.0).to(tl.float32)
-    centred = tl.where(inside, total - tl.sum(total) / width, 0.0)
-    scale_of_row = tl.rsqrt(tl.sum(centred * centred) / width + epsilon)
-    normalised = centred * scale_of_row
-    tl.store(normal + place, normalised, inside)
-    tl.store(scales + row, scale_of_row)
-    weighted = normalised * tl.load(gain + column, inside, 0.0) + tl.load(bias + column, inside, 0.0)
-    tl.store(out + place, weighted, inside)
+        total *= dropout_factor(key, offset, threshold, scale)
+    total += tl.load(x + offset, in_bounds, 0.0).to(tl.float32)
+    centred = tl.where(in_bounds, total - tl.sum(total) / width, 0.0)
+    inverse = tl.rsqrt(tl.sum(centred * centred) / width + epsilon)
+    normalised = centred * inverse
+    tl.store(normalised_rows + offset, normalised, in_bounds)
+    tl.store(inverse_std + row, inverse)
+    weighted = normalised * tl.load(gain + column, in_bounds, 0.0) + tl.load(bias + column, in_bounds, 0.0)
+    tl.store(out + offset, weighted, in_bounds)
 
 
 @triton.jit(do_not_specialize=["threshold", "rows"])
 def residual_backward(
-    gradient, normal, scales, gain, x, y, sums, key, threshold, scale, rows, width,
-    MASKED: tl.constexpr, WIDTH: tl.constexpr,
+    gradient, normalised_rows, inverse_std, gain, x_gradient, y_gradient, sums,
+    key, threshold, scale, rows, width, MASKED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """The gradients of x and y, and of gain and bias summed over the rows of each program."""
     program, programs, column = tl.program_id(0), tl.num_programs(0), tl.arange(0, WIDTH)
-    inside = column < width
-    weight = tl.load(gain + column, inside, 0.0)
+    in_bounds = column < width
+    weight = tl.load(gain + column, in_bounds, 0.0)
     gain_sum, bias_sum = tl.zeros([WIDTH], tl.float32), tl.zeros([WIDTH], tl.float32)
     for row in range(program, rows, programs):
-        place = tl.full((), row, tl.int64) * width + column
-        given = tl.load(gradient + place, inside, 0.0).to(tl.float32)
-        normalised = tl.load(normal + place, inside, 0.0).to(tl.float32)
+        offset = tl.full((), row, tl.int64) * width + column
+        given = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
+        normalised = tl.load(normalised_rows + offset, in_bounds, 0.0).to(tl.float32)
         gain_sum += given * normalised
         bias_sum += given
         weighted = given * weight
         along = tl.sum(weighted * normalised) / width
-        total = (weighted - tl.sum(weighted) / width - normalised * along) * tl.load(scales + row)
-        tl.store(x + place, total, inside)
+        total = (weighted - tl.sum(weighted) / width - normalised * along) * tl.load(inverse_std + row)
+        tl.store(x_gradient + offset, total, in_bounds)
         if MASKED:
-            total *= dropout_factor(key, place, threshold, scale)
-            tl.store(y + place, total, inside)
-    tl.store(sums + program * width + column, gain_sum, inside)
-    tl.store(sums + (programs + program) * width + column, bias_sum, inside)
+            total *= dropout_factor(key, offset, threshold, scale)
+            tl.store(y_gradient + offset, total, in_bounds)
+    tl.store(sums + program * width + column, gain_sum, in_bounds)
+    tl.store(sums + (programs + program) * width + column, bias_sum, in_bounds)
 
 
 # ---- max(0, x W_1 + b_1) W_2 + b_2
@@ -92,36 +92,36 @@ def residual_backward(
 def column_sums(
     hidden, gradient, sums, rows, width, part, RELU: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """The sum of `part` rows of the gradient; RELU first puts zeros where `hidden` is not positive."""
+    """The sum of `part` rows of the gradient. RELU first overwrites it with zeros where `hidden` ≤ 0."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     first, total = tl.program_id(1) * part, tl.zeros([COLUMNS], tl.float32)
     last = tl.minimum(first + part, rows)
     for start in range(first, last, ROWS):
         row = start + tl.arange(0, ROWS)
-        place = row[:, None].to(tl.int64) * width + column
-        inside = (row < last)[:, None] & (column < width)
-        kept = tl.load(gradient + place, inside, 0.0).to(tl.float32)
+        offset = row[:, None].to(tl.int64) * width + column
+        in_bounds = (row < last)[:, None] & (column < width)
+        kept = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
         if RELU:
-            kept = tl.where(tl.load(hidden + place, inside, 0.0) > 0, kept, 0.0)
-            tl.store(gradient + place, kept, inside)
+            kept = tl.where(tl.load(hidden + offset, in_bounds, 0.0) > 0, kept, 0.0)
+            tl.store(gradient + offset, kept, in_bounds)
         total += tl.sum(kept, 0)
     tl.store(sums + tl.program_id(1) * width + column, total, column < width)
 
 
-# ---- softmax(Q Kᵀ / √d_k) V, a program a head
+# ---- softmax(Q Kᵀ / √d_k) V, one program per head
 # T queries and N keys, rounded up to powers of two, stay in registers: nothing as large as the weights is
-# written. b, h and p are the strides of sentences, heads and positions.
+# written. _b, _h and _t are the strides of sentences, heads and positions.
 
 
 @triton.jit
-def rows_of_head(matrix, head, sentence, position, b, h, p, WIDTH: tl.constexpr):
+def rows_of_head(matrix, head, sentence, position, stride_b, stride_h, stride_t, WIDTH: tl.constexpr):
     """Pointers to the rows of a head at some positions."""
-    return matrix + sentence * b + head * h + position[:, None] * p + tl.arange(0, WIDTH)
+    return matrix + sentence * stride_b + head * stride_h + position[:, None] * stride_t + tl.arange(0, WIDTH)
 
 
 @triton.jit
 def attention_weights(
-    q, k, scale, mask, sentence, mask_b, mask_p, queries, keys,
+    q, k, scale, mask, sentence, mask_b, mask_t, queries, keys,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr, T: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """softmax(Q Kᵀ · scale) [T N]; zeros for a query without an allowed key."""
@@ -130,7 +130,7 @@ def attention_weights(
     if CAUSAL:
         allowed &= key <= query + keys - queries
     if MASKED:
-        allowed &= tl.load(mask + sentence * mask_b + query * mask_p + key, allowed, 0) != 0
+        allowed &= tl.load(mask + sentence * mask_b + query * mask_t + key, allowed, 0) != 0
     scores = tl.where(allowed, tl.dot(q, tl.trans(k)) * scale, float("-inf"))
     highest = tl.max(scores, 1)
     exponentials = tl.exp(scores - tl.where(highest == float("-inf"), 0.0, highest)[:, None])
@@ -138,10 +138,10 @@ def attention_weights(
     return exponentials / tl.where(total == 0.0, 1.0, total)[:, None]
 
 
-@triton.jit(do_not_specialize=["mask_b", "mask_p", "queries", "keys"])
+@triton.jit(do_not_specialize=["mask_b", "mask_t", "queries", "keys"])
 def attention_forward(
     query, key, value, mask, out,
-    query_b, query_h, query_p, key_b, key_h, key_p, value_b, value_h, value_p, mask_b, mask_p,
+    query_b, query_h, query_t, key_b, key_h, key_t, value_b, value_h, value_t, mask_b, mask_t,
     heads, queries, keys, scale,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr,
     K: tl.constexpr, KV: tl.constexpr, T: tl.constexpr, N: tl.constexpr,
@@ -150,21 +150,21 @@ def attention_forward(
     sentence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     t, n = tl.arange(0, T), tl.arange(0, N)
     is_query, is_key = (t < queries)[:, None], (n < keys)[:, None]
-    q = tl.load(rows_of_head(query, head, sentence, t, query_b, query_h, query_p, K), is_query, 0.0)
-    k = tl.load(rows_of_head(key, head, sentence, n, key_b, key_h, key_p, K), is_key, 0.0)
-    v = tl.load(rows_of_head(value, head, sentence, n, value_b, value_h, value_p, KV), is_key, 0.0)
+    q = tl.load(rows_of_head(query, head, sentence, t, query_b, query_h, query_t, K), is_query, 0.0)
+    k = tl.load(rows_of_head(key, head, sentence, n, key_b, key_h, key_t, K), is_key, 0.0)
+    v = tl.load(rows_of_head(value, head, sentence, n, value_b, value_h, value_t, KV), is_key, 0.0)
     weights = attention_weights(
-        q, k, scale, mask, sentence, mask_b, mask_p, queries, keys, CAUSAL, MASKED, T, N
+        q, k, scale, mask, sentence, mask_b, mask_t, queries, keys, CAUSAL, MASKED, T, N
     )
     found = tl.dot(weights.to(v.dtype), v)
     width = heads * KV
     tl.store(rows_of_head(out, head, sentence, t, queries * width, KV, width, KV), found, is_query)
 
 
-@triton.jit(do_not_specialize=["mask_b", "mask_p", "queries", "keys"])
+@triton.jit(do_not_specialize=["mask_b", "mask_t", "queries", "keys"])
 def attention_backward(
     query, key, value, mask, gradient, query_gradient, key_gradient, value_gradient,
-    query_b, query_h, query_p, key_b, key_h, key_p, value_b, value_h, value_p, mask_b, mask_p,
+    query_b, query_h, query_t, key_b, key_h, key_t, value_b, value_h, value_t, mask_b, mask_t,
     heads, queries, keys, scale,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr,
     K: tl.constexpr, KV: tl.constexpr, T: tl.constexpr, N: tl.constexpr,
@@ -173,12 +173,12 @@ def attention_backward(
     sentence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     t, n = tl.arange(0, T), tl.arange(0, N)
     is_query, is_key, width = (t < queries)[:, None], (n < keys)[:, None], heads * KV
-    q = tl.load(rows_of_head(query, head, sentence, t, query_b, query_h, query_p, K), is_query, 0.0)
-    k = tl.load(rows_of_head(key, head, sentence, n, key_b, key_h, key_p, K), is_key, 0.0)
-    v = tl.load(rows_of_head(value, head, sentence, n, value_b, value_h, value_p, KV), is_key, 0.0)
+    q = tl.load(rows_of_head(query, head, sentence, t, query_b, query_h, query_t, K), is_query, 0.0)
+    k = tl.load(rows_of_head(key, head, sentence, n, key_b, key_h, key_t, K), is_key, 0.0)
+    v = tl.load(rows_of_head(value, head, sentence, n, value_b, value_h, value_t, KV), is_key, 0.0)
     given = tl.load(rows_of_head(gradient, head, sentence, t, queries * width, KV, width, KV), is_query, 0.0)
     weights = attention_weights(
-        q, k, scale, mask, sentence, mask_b, mask_p, queries, keys, CAUSAL, MASKED, T, N
+        q, k, scale, mask, sentence, mask_b, mask_t, queries, keys, CAUSAL, MASKED, T, N
     )
     of_value = tl.dot(tl.trans(weights.to(v.dtype)), given)
     of_weights = tl.dot(given, tl.trans(v))
@@ -186,53 +186,62 @@ def attention_backward(
     of_scores = of_scores.to(q.dtype)
     of_query, of_key = tl.dot(of_scores, k), tl.dot(tl.trans(of_scores), q)
     tl.store(
-        rows_of_head(query_gradient, head, sentence, t, query_b, query_h, query_p, K), of_query, is_query
+        rows_of_head(query_gradient, head, sentence, t, query_b, query_h, query_t, K), of_query, is_query
     )
-    tl.store(rows_of_head(key_gradient, head, sentence, n, key_b, key_h, key_p, K), of_key, is_key)
-    tl.store(rows_of_head(value_gradient, head, sentence, n, value_b, value_h, value_p, KV), of_value, is_key)
+    tl.store(rows_of_head(key_gradient, head, sentence, n, key_b, key_h, key_t, K), of_key, is_key)
+    tl.store(rows_of_head(value_gradient, head, sentence, n, value_b, value_h, value_t, KV), of_value, is_key)
 
 
 # ---- label-smoothed cross-entropy
-# Rows of logits are `apart` numbers apart.
 
 
 @triton.jit
 def cross_entropy_forward(
-    logits, apart, gold, log_sums, loss, nll, smoothing, vocabulary, padding, BLOCK: tl.constexpr
+    logits, row_stride, gold, log_sums, loss, nll, smoothing, vocabulary, padding, BLOCK: tl.constexpr
 ):
-    """A row in one pass: each of BLOCK columns keeps its highest logit, and e^(logit - highest) summed."""
+    """A row in one pass: each of BLOCK columns keeps its highest logit, and e^(logit - highest) summed.
+
+    log_sums [2, rows] are the highest logit of a row and ln Σ e^(logit - highest). Sums are of differences:
+    what all logits have in common does not matter.
+    """
     row, column = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
-    start = logits + row * apart
-    highest = tl.full([BLOCK], -3e38, tl.float32)
+    start = logits + row * row_stride
+    first_logit = tl.load(start).to(tl.float32)
+    column_max = tl.full([BLOCK], -3e38, tl.float32)
     exponentials, total = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     for first in range(0, vocabulary, BLOCK):
-        inside = first + column < vocabulary
-        some = tl.load(start + first + column, inside, -3e38).to(tl.float32)
-        higher, factor = some > highest, tl.exp(-tl.abs(some - highest))
+        in_bounds = first + column < vocabulary
+        block = tl.load(start + first + column, in_bounds, -3e38).to(tl.float32)
+        higher, factor = block > column_max, tl.exp(-tl.abs(block - column_max))
         added = tl.where(higher, exponentials * factor + 1.0, exponentials + factor)
-        exponentials = tl.where(inside, added, exponentials)
-        highest = tl.where(higher, some, highest)
-        total += tl.where(inside, some, 0.0)
-    most = tl.max(highest)
-    log_sum = most + tl.log(tl.sum(exponentials * tl.exp(highest - most)))
+        exponentials = tl.where(in_bounds, added, exponentials)
+        column_max = tl.where(higher, block, column_max)
+        total += tl.where(in_bounds, block - first_logit, 0.0)
+    row_max = tl.max(column_max)
+    log_sum = tl.log(tl.sum(exponentials * tl.exp(column_max - row_max)))
     token = tl.load(gold + row)
-    gold_nll = log_sum - tl.load(start + token).to(tl.float32)
-    smoothed = (1 - smoothing) * gold_nll + smoothing * (log_sum - tl.sum(total) / vocabulary)
-    tl.store(log_sums + row, log_sum)
-    tl.store(nll + row, tl.where(token == padding, 0.0, gold_nll))
-    tl.store(loss + row, tl.where(token == padding, 0.0, smoothed))
+    gold_nll = log_sum + (row_max - tl.load(start + token).to(tl.float32))
+    mean_nll = log_sum + (row_max - first_logit) - tl.sum(total) / vocabulary
+    counts = token != padding
+    tl.store(log_sums + row, row_max)
+    tl.store(log_sums + tl.num_programs(0) + row, log_sum)
+    tl.store(nll + row, tl.where(counts, gold_nll, 0.0))
+    tl.store(loss + row, tl.where(counts, (1 - smoothing) * gold_nll + smoothing * mean_nll, 0.0))
 
 
 @triton.jit(do_not_specialize=["rows"])
 def cross_entropy_backward(
-    logits, apart, gold, log_sums, factor, smoothing, rows, vocabulary, padding, BLOCK: tl.constexpr
-):
-    """Puts the gradient times `factor` in the place of BLOCK logits of a row; zeros for padding."""
+    logits, row_stride, gold, log_sums, loss_gradient, smoothing, rows, vocabulary, padding,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Replaces BLOCK logits of a row by their gradient. Rows from `rows` on are padding and get zeros."""
     row, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    place, inside, is_row = logits + row * apart + column, column < vocabulary, row < rows
-    token = tl.load(gold + row, is_row, padding).to(tl.int32)
-    times = tl.where(token == padding, 0.0, tl.load(factor).to(tl.float32))
-    some = tl.load(place, inside, 0.0).to(tl.float32)
-    gradient = tl.exp(some - tl.load(log_sums + row, is_row, 0.0)) - smoothing / vocabulary
-    gradient = tl.where(column == token, gradient - (1 - smoothing), gradient) * times
-    tl.store(place, tl.where(token == padding, 0.0, gradient), inside)
+    offset, in_bounds, is_row = logits + row * row_stride + column, column < vocabulary, row < rows
+    token = tl.load(gold + row, is_row, -1).to(tl.int32)
+    counts = is_row & (token != padding)
+    row_max, log_sum = tl.load(log_sums + row, is_row, 0.0), tl.load(log_sums + rows + row, is_row, 0.0)
+    block = tl.load(offset, in_bounds, 0.0).to(tl.float32)
+    gradient = tl.exp(block - row_max - log_sum) - smoothing / vocabulary
+    gradient = tl.where(column == token, gradient - (1 - smoothing), gradient)
+    gradient *= tl.load(loss_gradient).to(tl.float32)
+    tl.store(offset, tl.where(counts, gradient, 0.0), in_bounds)

@@ -188,9 +188,9 @@ def has_bfloat16(gpu: bool) -> bool:
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
     """The speed of training, validations included, measured on a model that is thrown away.
 
-    A first update is not counted. If the others take less than `LEAST_SECONDS`, they are repeated: their
-    first computation compiles kernels for each shape. One process is measured, and several are taken to be as
-    many times as fast.
+    A first update is not counted. On a GPU, or if the others take less than `LEAST_SECONDS`, they are
+    repeated: their first computation compiles kernels for each shape. One process is measured, and several
+    are taken to be as many times as fast.
     """
     objective, optimizer = Objective.of(model, recipe.training), make_optimizer(model)
     plan = batches.plan(0)
@@ -208,7 +208,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
 
     timed = range(1, TIMED_UPDATES + 1)
     seconds_for(range(1))
-    if (seconds := seconds_for(timed)) < LEAST_SECONDS:
+    if (seconds := seconds_for(timed)) < LEAST_SECONDS or world.device.type != "cpu":
         seconds = seconds_for(timed)
     return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches) * VALIDATION_OVERHEAD)
 

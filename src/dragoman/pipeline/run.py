@@ -22,7 +22,7 @@ from dragoman.pipeline.recipe import Recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import copy_folder, write_lines
-from dragoman.system.machine import configure_allocator, has_gpu, trim_memory
+from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Batches
@@ -136,8 +136,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         from dragoman.training.tensorboard import refuse_missing_tensorboard
 
         refuse_missing_tensorboard()
-    if world.device.type == "cpu":
-        start_compiling(recipe, say)  # in the background, while the text is prepared
+    start_compiling(recipe, say, world.device)  # in the background, while the text is prepared
     texts = recipe.data
     if texts.dataset is not None:
         from dragoman.text.datasets import resolve_dataset
@@ -162,19 +161,20 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     write_toml(autoconfigure(recipe, PreparedData.load(out / "data"), say, world), out / "recipe.toml")
 
 
-def start_compiling(recipe: Recipe, say: Say) -> None:
-    """Compile the programs that training, validation and translation use; say if training has none."""
+def start_compiling(recipe: Recipe, say: Say, device: torch.device) -> None:
+    """Compile the C++ that a CPU uses, and say if training has no kernels."""
     from dragoman.native import build
     from dragoman.native.fused import gpu_replacements
     from dragoman.native.training_kernels import start_compiling_kernels
 
-    if has_gpu():
-        if recipe.training.fuses and gpu_replacements(World().device) is None:
+    if device.type != "cpu":
+        if recipe.training.fuses and gpu_replacements(device) is None:
             say(
                 "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and "
                 "an NVIDIA GPU of compute capability 8.0 or higher."
             )
-    elif recipe.training.fuses and not start_compiling_kernels():
+        return
+    if recipe.training.fuses and not start_compiling_kernels():
         say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler.")
     build.start_compiling(build.DECODER)
 

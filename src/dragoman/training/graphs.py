@@ -9,8 +9,10 @@ from contextlib import suppress
 import torch
 from torch import Tensor, nn
 
+from dragoman.model.symbols import PAD
 from dragoman.system.errors import is_out_of_memory
 from dragoman.text.batches import Batch
+from dragoman.training.objective import Objective
 
 CACHED_GRAPHS = 1024
 ALIGNMENT = 64  # numbers between the beginnings of gradients
@@ -30,10 +32,7 @@ class BatchGraph:
     """`add_gradient` for batches of one shape."""
 
     def __init__(self, objective: nn.Module, batch: Batch, pool: object) -> None:
-        """Capture the graph for batches of the shape of this one, which is on the GPU.
-
-        Every target position is a prediction: `GPUCrossEntropy` leaves padding out.
-        """
+        """Capture the graph for batches of the shape of this one, which is on the GPU."""
         device, positions = batch.source.device, batch.target_out.numel()
         self.batch = Batch(
             batch.source.clone(),
@@ -70,8 +69,13 @@ class BatchGraph:
 class TrainingGraphs:
     """`add_gradient` without a graph for the first batch of a shape, and with a graph for later ones."""
 
-    def __init__(self, objective: nn.Module) -> None:
-        """For an objective on a GPU, whose modules `fuse` has replaced."""
+    def __init__(self, objective: Objective) -> None:
+        """For an objective on a GPU. Raises `ValueError` if `fuse` has not found kernels for it."""
+        from dragoman.native.gpu_fused import GPUCrossEntropy
+
+        if not isinstance(objective.cross_entropy, GPUCrossEntropy):
+            raise ValueError("Graphs need the kernels for a GPU, which leave padding out of the loss.")
+        objective.cross_entropy.padding = PAD  # every target position of a graph is a prediction
         self.objective = objective
         self.weights = [weight for weight in objective.parameters() if weight.requires_grad]
         sizes = [weight.numel() + -weight.numel() % ALIGNMENT for weight in self.weights]
@@ -101,7 +105,8 @@ class TrainingGraphs:
         if shape in self._seen and shape not in self._graphs and self._has_memory:
             self._capture(shape, batch)
         if shape in self._graphs:
-            return self._graphs[shape].add_gradient(batch, factor)
+            graph = self._graphs[shape] = self._graphs.pop(shape)  # the last one used is the last one to go
+            return graph.add_gradient(batch, factor)
         self._seen.add(shape)
         on_gpu = torch.full((), factor, dtype=torch.float64, device=self.device)
         return add_gradient(self.objective, batch.to(self.device), on_gpu)
