@@ -18,7 +18,10 @@ def shift_right(bits, places: tl.constexpr):
 
 @triton.jit
 def dropout_factor(key, offset, threshold, scale):
-    """`scale` where the random bits of an element (native/dropout.py) are not below the threshold, else 0."""
+    """`scale` where the random bits of an element (native/dropout.py) are not below the threshold, else 0.
+
+    The factors are those of SplitMix64 (system/random.py).
+    """
     bits = tl.load(key) + (offset // 4) * -7046029254386353131
     bits = (bits ^ shift_right(bits, 30)) * -4658895280553007687
     bits = (bits ^ shift_right(bits, 27)) * -7723592293110705685
