@@ -60,6 +60,16 @@ def test_it_is_compiled_once_and_kept(tmp_path):
     assert made.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_processes_that_start_together_compile_once(tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nsleep 0.5\nexec g++ "$@"\n')
+    compiler.chmod(0o755)
+    started = [begun(tmp_path, CXX=str(compiler)) for _ in range(4)]
+    assert [told(process) for process in started] == [("5", "")] * 4
+    assert sum(" -o " in call for call in (tmp_path / "calls").read_text().splitlines()) == 1
+    assert len(list((tmp_path / "cache" / "dragoman" / "native").iterdir())) == 1
+
+
 def test_what_a_killed_compiler_has_left_is_cleared_away(tmp_path):
     kept = tmp_path / "cache" / "dragoman" / "native"
     kept.mkdir(parents=True, mode=0o700)

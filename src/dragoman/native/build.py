@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 
+from dragoman.native.make import is_intact
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import cache_folder
 
@@ -168,12 +169,6 @@ def library_path(program: Program, compiler: list[str]) -> Path:
     flags = map(str.encode, command[len(compiler) :])
     key = hashlib.sha256(b"".join([macros, *flags, *map(Path.read_bytes, sources)])).hexdigest()[:24]
     return cache_folder() / "native" / f"{key}.so"
-
-
-def is_intact(library: Path) -> bool:
-    """Whether a library exists and ends with make.py's hash of it; loading a truncated one is fatal."""
-    content = library.read_bytes() if library.exists() else b""
-    return hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
 def compile_library(library: Path, program: Program, compiler: list[str]) -> Path:
