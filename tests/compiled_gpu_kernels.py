@@ -1,6 +1,7 @@
 """Compiles the Triton kernels for GPUs of a compute capability, here, where there may be none.
 
-`python -m tests.compiled_gpu_kernels 90` prints the name of each kernel and the shared memory that it needs.
+`python -m tests.compiled_gpu_kernels 90 [KERNEL…]` prints the name of each kernel and the shared memory that
+it needs.
 """
 
 import sys
@@ -64,8 +65,8 @@ def shared_memory(name: str, capability: int, length: int, width: int) -> int:
 
 
 def main() -> None:
-    """Compile all for the capability that the first argument is."""
-    for name in SIGNATURES:
+    """Compile for the capability that the first argument is: the kernels that the others name, or all."""
+    for name in sys.argv[2:] or SIGNATURES:
         attends = "attention" in name
         for length, width in ((128, 64), (64, 128)) if attends else ((128, 64),):
             print(name, length, width, shared_memory(name, int(sys.argv[1]), length, width))
