@@ -66,6 +66,9 @@ def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
     status, _, err = benchmark(tmp_path, *command, "--source", readme)
     assert status == 2
     assert "--source and --target belong together" in err
+    if not torch.cuda.is_available():
+        status, _, err = benchmark(tmp_path, *command, "--way", "graphs")
+        assert (status, "--way graphs needs a GPU." in err) == (2, True)
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ from dragoman.model.transformer import FeedForward, build_model
 from dragoman.native import fused
 from dragoman.native.dropout import random_bits
 from dragoman.text.batches import Batch, pad
+from dragoman.training.graphs import TrainingGraphs
 from dragoman.training.objective import Objective
 from tests.conftest import MOST_SECONDS
 from tests.test_kernels import gradients
@@ -326,11 +327,43 @@ def test_a_model_with_the_kernels_has_the_loss_and_gradients_of_its_oracle(kind,
         assert all(part.isfinite().all() for part in with_kernels)
 
 
+def small_model():
+    settings = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
+    return build_model(settings, 50, 50).to(DEVICE)
+
+
+def test_a_batch_without_predictions_has_no_loss_and_no_gradient():
+    objective = Objective(small_model(), 0.1, bfloat16=False).train()
+    fused.replace(objective, gpu_fused.ON_A_GPU)
+    empty = Batch.of(pad([[5, 6, 2]]), torch.full((1, 3), PAD), [])
+    loss, _ = objective(empty.to(torch.device(DEVICE)))
+    loss.backward()
+    assert loss.item() == 0.0
+    assert all(torch.all(weight.grad == 0) for weight in objective.parameters() if weight.grad is not None)
+
+
+def test_gpus_for_which_triton_does_not_compile_have_no_kernels(monkeypatch):
+    def fails(message):
+        def attention(*_, **__):
+            raise RuntimeError(message)
+
+        return attention
+
+    monkeypatch.setattr(kernels, "attention", fails("no compiler"))
+    assert not gpu_fused.compiles.__wrapped__(torch.device(DEVICE))
+    monkeypatch.setattr(kernels, "attention", fails("out of memory"))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        gpu_fused.compiles.__wrapped__(torch.device(DEVICE))
+    assert fused.gpu_replacements(torch.device("cpu")) is None
+
+
+def test_graphs_of_training_need_the_kernels():
+    with pytest.raises(ValueError, match="Graphs need the kernels for a GPU"):
+        TrainingGraphs(Objective(small_model(), 0.1, bfloat16=False))
+
+
 def test_evaluation_is_by_the_oracle():
-    model = build_model(
-        ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1), 50, 50
-    )
-    objective = Objective(model.to(DEVICE), 0.1, bfloat16=False).eval()
+    objective = Objective(small_model(), 0.1, bfloat16=False).eval()
     batch = Batch.of(pad([[5, 6, 7, 2]]), pad([[9, 10, 2]]), [0]).to(torch.device(DEVICE))
     with torch.no_grad():
         expected = objective(batch)

@@ -24,6 +24,12 @@ class DropoutMask(NamedTuple):
     scale: float
 
 
+def threshold_and_scale(p: float) -> tuple[int, float] | None:
+    """Of a mask that drops with probability p, rounded to a multiple of 1 / 65536 below 1; None for 0."""
+    dropped = min(round(p * 2**16), 2**16 - 1)
+    return None if dropped == 0 else (dropped - 2**15, 2**16 / (2**16 - dropped))
+
+
 class CounterDropout(nn.Dropout):
     """`torch.nn.Dropout` from 16 random bits an element.
 
@@ -35,11 +41,9 @@ class CounterDropout(nn.Dropout):
 
     def draw(self) -> DropoutMask | None:
         """The next mask; None where nothing is dropped."""
-        dropped = min(round(self.p * 2**16), 2**16 - 1)
-        if not self.training or dropped == 0:
+        if not self.training or (rounded := threshold_and_scale(self.p)) is None:
             return None
-        key = int(torch.empty((), dtype=torch.int64).random_())
-        return DropoutMask(key, dropped - 2**15, 2**16 / (2**16 - dropped))
+        return DropoutMask(int(torch.empty((), dtype=torch.int64).random_()), *rounded)
 
     def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:  # noqa: A002  PyTorch's name
         mask = self.draw()

@@ -109,7 +109,7 @@ class GPUTransformer(Transformer):
         if not self.training or features.dtype not in DTYPES:
             return super().logits(features)
         logits = kernels.linear(features.flatten(0, -2), self.output.weight, self.output_bias)
-        return logits.view(*features.shape[:-1], -1)
+        return logits.view(*features.shape[:-1], len(self.output.weight))
 
 
 class GPUCrossEntropy(LabelSmoothedCrossEntropy):

@@ -15,6 +15,8 @@ from torch.autograd.function import once_differentiable
 from triton import next_power_of_2
 
 from dragoman.native import triton_kernels
+from dragoman.native.dropout import threshold_and_scale
+from dragoman.native.training_kernels import product_dtype
 
 DTYPES = (torch.float32, torch.bfloat16)
 LONGEST = 128  # queries and keys of a head that one program keeps in registers
@@ -39,12 +41,10 @@ class DropoutMask(NamedTuple):
 
     @classmethod
     def draw(cls, p: float, device: torch.device) -> "DropoutMask | None":
-        """A mask that drops with probability p, rounded to a multiple of 1 / 65536 below 1; None for 0."""
-        dropped = min(round(p * 2**16), 2**16 - 1)
-        if dropped == 0:
+        """A mask that drops with probability p, as `threshold_and_scale` rounds it; None for 0."""
+        if (rounded := threshold_and_scale(p)) is None:
             return None
-        key = torch.empty((), dtype=torch.int64, device=device).random_()
-        return cls(key, dropped - 2**15, 2**16 / (2**16 - dropped))
+        return cls(torch.empty((), dtype=torch.int64, device=device).random_(), *rounded)
 
 
 class _Dropout(torch.autograd.Function):
@@ -170,11 +170,6 @@ class _FeedForward(torch.autograd.Function):
         x_gradient = hidden_gradient @ inner
         inner_gradient = _weight_gradient(hidden_gradient, x) if inner_trains else None
         return x_gradient, inner_gradient, bias_gradient, outer_gradient, column_sum(gradient)
-
-
-def product_dtype(x: Tensor) -> torch.dtype:
-    """The dtype that linear maps of `x` compute in."""
-    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
 
 
 def feed_forward(x: Float[Tensor, "B T D"], inner: nn.Linear, outer: nn.Linear) -> Float[Tensor, "B T D"]:

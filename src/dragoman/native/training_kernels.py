@@ -248,7 +248,8 @@ class _FeedForward(torch.autograd.Function):
 
 def product_dtype(x: Tensor) -> torch.dtype:
     """The dtype that linear maps of `x` compute in."""
-    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def supports_linear(x: Tensor) -> bool:
