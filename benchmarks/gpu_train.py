@@ -4,8 +4,8 @@
         --source one.en two.en --target one.de two.de
 
 measures every preset on random tokens and on every corpus, in several ways: with PyTorch's kernels, with
-torch.compile, with the kernels of native/, and with these in CUDA graphs (training/graphs.py, which
-`dragoman train` does not use yet). Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000 (the paper's),
+torch.compile, with the kernels of native/, and with these in CUDA graphs (training/graphs.py), as `dragoman
+train` does. Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000 (the paper's),
 bfloat16. Prints, a line of JSON each, target tokens a second, the share of the device's peak where that is
 known, memory, the milliseconds that the host needs to start an update, and how often an operation made the
 host wait for a GPU (the loop is to have none), and writes it beside this file; --profile writes there too
@@ -35,7 +35,6 @@ from dragoman.system.messages import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.compile import compile_layers
-from dragoman.training.graphs import TrainingGraphs
 from dragoman.training.loop import prefetch
 from dragoman.training.objective import (
     Objective,
@@ -43,6 +42,7 @@ from dragoman.training.objective import (
     make_optimizer,
     seed_update,
     step_optimizer,
+    with_graphs,
 )
 from dragoman.training.world import World
 
@@ -134,18 +134,14 @@ def measure(
         compile_layers(model)
     native = way in {"native", "graphs"}
     objective, optimizer = Objective(model, 0.1, bfloat16=True, native=native).train(), make_optimizer(model)
-    graphs = TrainingGraphs(objective) if way == "graphs" else None
+    trained = with_graphs(objective) if way == "graphs" else objective
     flops = tokens = 0.0
 
     def step(number: int) -> None:
         nonlocal flops, tokens
         update = next(updates)
         seed_update(1, number, 0)
-        if graphs is None:
-            accumulate_gradients(objective, update, world)
-        else:
-            for batch in update.batches:
-                graphs.add_gradient(batch, 1 / update.tokens)
+        accumulate_gradients(trained, update, world)
         step_optimizer(optimizer, model, 1e-4, 0.0)
         optimizer.zero_grad()
         tokens += update.tokens
@@ -173,6 +169,8 @@ def measure(
     }
     if gpu:
         found["waits"] = len(waits)
+        free, total = torch.cuda.mem_get_info()
+        found["used_gib"] = (total - free) / 2**30  # with the graphs
     if gpu and (peak := PEAKS.get(torch.cuda.get_device_name())):
         found["share_of_peak"] = flops / seconds / peak
     if not arguments.profile:

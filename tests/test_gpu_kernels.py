@@ -22,7 +22,6 @@ from dragoman.model.transformer import FeedForward, build_model
 from dragoman.native import fused
 from dragoman.native.dropout import random_bits
 from dragoman.text.batches import Batch, pad
-from dragoman.training.graphs import TrainingGraphs
 from dragoman.training.objective import Objective
 from tests.conftest import MOST_SECONDS
 from tests.test_kernels import gradients
@@ -355,11 +354,6 @@ def test_gpus_for_which_triton_does_not_compile_have_no_kernels(monkeypatch):
     with pytest.raises(RuntimeError, match="out of memory"):
         gpu_fused.compiles.__wrapped__(torch.device(DEVICE))
     assert fused.gpu_replacements(torch.device("cpu")) is None
-
-
-def test_graphs_of_training_need_the_kernels():
-    with pytest.raises(ValueError, match="Graphs need the kernels for a GPU"):
-        TrainingGraphs(Objective(small_model(), 0.1, bfloat16=False))
 
 
 def test_evaluation_is_by_the_oracle():

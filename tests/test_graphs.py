@@ -7,18 +7,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import PAD
-from dragoman.model.transformer import build_model
 from dragoman.native import cuda_graphs as graphs
 from dragoman.native.cuda_graphs import FixedShapeSearch, GraphSearch
 from dragoman.search.beam import beam_search, max_target_lengths
 from dragoman.search.hypothesis import NON_FINITE, Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.text.batches import Batch, pad
-from dragoman.training.graphs import TrainingGraphs, add_gradient
-from dragoman.training.objective import Objective, seed_update
+from dragoman.text.batches import pad
 from dragoman.translation.torch_backend import TorchBackend
 from dragoman.translation.translator import Translator
 from tests.conftest import VARIANTS, random_model
@@ -152,29 +147,3 @@ def test_variants_are_searched_without_graphs(kind, sources):
 def test_graphs_are_for_a_single_model_on_a_gpu(folder, models, device):  # noqa: F811
     backend = Translator.load(*[folder] * models, device=device, native=False).torch_backend
     assert (backend._graphs is not None) == (device == "cuda" and models == 1)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_training_graphs_have_the_gradients_and_losses_of_an_objective():
-    model = build_model(ModelSettings(d_model=64, d_ff=128, heads=2, dropout=0.3), 50, 50).cuda()
-    objective, device = Objective(model, 0.1, bfloat16=True, native=True).train(), torch.device("cuda")
-    graphs, weights = TrainingGraphs(objective), list(model.parameters())
-    batches = [
-        Batch.of(torch.randint(4, 50, (rows, 7)), torch.randint(4, 50, (rows, length)), list(range(rows)))
-        for rows, length in ((8, 5), (16, 9), (8, 5), (16, 9), (8, 5), (16, 9), (8, 5))
-    ]
-    batches[4].target_out[3, 2:] = PAD
-    batches[4] = Batch.of(batches[4].source, batches[4].target_out, batches[4].pairs)
-    for number, batch in enumerate(batches):
-        seed_update(1, number, 0)
-        expected = add_gradient(objective, batch.to(device), torch.tensor(0.5, device=device))
-        wanted = [weight.grad.clone() for weight in weights]
-        model.zero_grad()
-        torch.empty(2**20, dtype=torch.int64, device=device).random_()  # overwrites memory that is free
-        seed_update(1, number, 0)
-        found = graphs.add_gradient(batch, 0.5)
-        torch.testing.assert_close(found, expected)
-        for weight, gradient in zip(weights, wanted, strict=True):
-            torch.testing.assert_close(weight.grad, gradient, rtol=1e-3, atol=1e-4)
-        model.zero_grad()
-    assert len(graphs._graphs) == 2

@@ -156,6 +156,11 @@ def replace(root: nn.Module, replacements: Replacements) -> None:
         module.__class__ = replacements.get(type(module), type(module))
 
 
+def has_gpu_kernels(model: nn.Module) -> bool:
+    """Whether `fuse` has given a Transformer the kernels for a GPU."""
+    return type(model).__module__ == GPU_FUSED
+
+
 @contextmanager
 def unfused(root: nn.Module) -> Iterator[None]:
     """Put the oracles back for a while, with the same dropout masks: every module calls its submodules."""

@@ -12,7 +12,14 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches, Update
-from dragoman.training.objective import Objective, accumulate_gradients, learning_rate, make_optimizer
+from dragoman.training.graphs import GraphedObjective
+from dragoman.training.objective import (
+    Objective,
+    accumulate_gradients,
+    learning_rate,
+    make_optimizer,
+    with_graphs,
+)
 from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
@@ -189,10 +196,10 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     """The speed of training, validations included, measured on a model that is thrown away.
 
     A first update is not counted. On a GPU, or if the others take less than `LEAST_SECONDS`, they are
-    repeated: their first computation compiles kernels for each shape. One process is measured, and several
-    are taken to be as many times as fast.
+    repeated: their first computation compiles kernels for each shape, and on a GPU the second one captures
+    graphs. One process is measured, and several are taken to be as many times as fast.
     """
-    objective, optimizer = Objective.of(model, recipe.training), make_optimizer(model)
+    objective, optimizer = with_graphs(Objective.of(model, recipe.training)), make_optimizer(model)
     plan = batches.plan(0)
     chosen = [plan[number * (len(plan) - 1) // TIMED_UPDATES] for number in range(TIMED_UPDATES + 1)]
     updates = [[batches.load(part) for part in batches.split_pairs(pairs)] for pairs in chosen]
@@ -209,6 +216,8 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     timed = range(1, TIMED_UPDATES + 1)
     seconds_for(range(1))
     if (seconds := seconds_for(timed)) < LEAST_SECONDS or world.device.type != "cpu":
+        seconds = seconds_for(timed)
+    if isinstance(objective, GraphedObjective):
         seconds = seconds_for(timed)
     return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches) * VALIDATION_OVERHEAD)
 

@@ -1,9 +1,10 @@
 """The forward and the backward pass of a batch as a CUDA graph, one for each shape of a batch.
 
 Python takes longer to start the kernels of a small model than a GPU to compute them; a graph starts all at
-once. `dragoman train` does not use this yet: benchmarks/gpu_train.py --way graphs measures it.
+once. Oracle: `add_gradient`. A graph computes the same bits, so a resumed run equals an uninterrupted one.
 """
 
+import warnings
 from contextlib import suppress
 
 import torch
@@ -12,9 +13,8 @@ from torch import Tensor, nn
 from dragoman.model.symbols import PAD
 from dragoman.system.errors import is_out_of_memory
 from dragoman.text.batches import Batch
-from dragoman.training.objective import Objective
 
-CACHED_GRAPHS = 1024
+MOST_GRAPHS = 512  # each takes some megabytes of the GPU's memory
 ALIGNMENT = 64  # numbers between the beginnings of gradients
 
 
@@ -28,28 +28,33 @@ def add_gradient(objective: nn.Module, batch: Batch, factor: Tensor) -> Tensor:
     return torch.stack([loss.detach(), nll])
 
 
+def with_all_positions(batch: Batch, device: torch.device) -> Batch:
+    """The batch on a device, with predictions for padding too: their number depends on the shape alone."""
+    source, target_in, target_out = (
+        ids.to(device, non_blocking=True) for ids in (batch.source, batch.target_in, batch.target_out)
+    )
+    positions = target_out.numel()
+    return Batch(
+        source, target_in, target_out, torch.arange(positions, device=device), positions, batch.pairs
+    )
+
+
 class BatchGraph:
     """`add_gradient` for batches of one shape."""
 
     def __init__(self, objective: nn.Module, batch: Batch, pool: object) -> None:
         """Capture the graph for batches of the shape of this one, which is on the GPU."""
-        device, positions = batch.source.device, batch.target_out.numel()
-        self.batch = Batch(
-            batch.source.clone(),
-            batch.target_in.clone(),
-            batch.target_out.clone(),
-            torch.arange(positions, device=device),
-            positions,
-            [],
-        )
-        self.factor = torch.zeros((), dtype=torch.float64, device=device)
+        device = batch.source.device
+        self.batch, self.factor = batch, torch.zeros((), dtype=torch.float64, device=device)
+        # The graph reads these: a table of positions may be replaced by a longer one.
+        self.buffers = list(objective.buffers())
         self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
         torch.cuda.synchronize(device)
         with torch.cuda.stream(stream):
             # Other threads may use the GPU.
             self.graph.capture_begin(pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
             try:
-                self.sums = add_gradient(objective, self.batch, self.factor)
+                self.sums = add_gradient(objective, batch, self.factor)
             except BaseException:
                 with suppress(RuntimeError):
                     self.graph.capture_end()
@@ -66,30 +71,30 @@ class BatchGraph:
         return self.sums
 
 
-class TrainingGraphs:
-    """`add_gradient` without a graph for the first batch of a shape, and with a graph for later ones."""
+class GraphedObjective(nn.Module):
+    """An objective whose gradients are computed with a graph from the second batch of a shape on."""
 
-    def __init__(self, objective: Objective) -> None:
-        """For an objective on a GPU. Raises `ValueError` if `fuse` has not found kernels for it."""
+    def __init__(self, objective: nn.Module) -> None:
+        """For an objective with the kernels of native/gpu_fused.py."""
         from dragoman.native.gpu_fused import GPUCrossEntropy
 
-        if not isinstance(objective.cross_entropy, GPUCrossEntropy):
-            raise ValueError("Graphs need the kernels for a GPU, which leave padding out of the loss.")
-        objective.cross_entropy.padding = PAD  # every target position of a graph is a prediction
+        super().__init__()
+        assert isinstance(objective.cross_entropy, GPUCrossEntropy)
+        objective.cross_entropy.padding = PAD
         self.objective = objective
-        self.weights = [weight for weight in objective.parameters() if weight.requires_grad]
-        sizes = [weight.numel() + -weight.numel() % ALIGNMENT for weight in self.weights]
-        self.device = self.weights[0].device
+        self._weights = [weight for weight in objective.parameters() if weight.requires_grad]
+        sizes = [weight.numel() + -weight.numel() % ALIGNMENT for weight in self._weights]
+        self.device = self._weights[0].device
         # Graphs add to gradients that never move.
-        self.gradients = torch.zeros(sum(sizes), device=self.device)
-        self._parts = [
+        self._all_gradients = torch.zeros(sum(sizes), device=self.device)
+        self._gradients = [
             part[: weight.numel()].view_as(weight)
-            for weight, part in zip(self.weights, self.gradients.split(sizes), strict=True)
+            for weight, part in zip(self._weights, self._all_gradients.split(sizes), strict=True)
         ]
         self._pool = torch.cuda.graph_pool_handle()
         self._graphs: dict[object, BatchGraph] = {}
         self._seen: set[object] = set()
-        self._has_memory = True
+        self._may_capture = True
 
     def add_gradient(self, batch: Batch, factor: float) -> Tensor:
         """Add the gradient of the batch's loss times a factor to the weights' gradients.
@@ -97,28 +102,37 @@ class TrainingGraphs:
         Gradients that `zero_grad` has removed count as zeros. Returns [loss, nll], summed over the batch's
         tokens, which the next batch may overwrite.
         """
-        if self.weights[0].grad is None:
-            self.gradients.zero_()
-            for weight, part in zip(self.weights, self._parts, strict=True):
-                weight.grad = part
+        if self._weights[0].grad is None:
+            self._all_gradients.zero_()
+            for weight, gradient in zip(self._weights, self._gradients, strict=True):
+                weight.grad = gradient
         shape = batch.source.shape, batch.target_in.shape
-        if shape in self._seen and shape not in self._graphs and self._has_memory:
+        if shape in self._seen and shape not in self._graphs and self._may_capture:
             self._capture(shape, batch)
         if shape in self._graphs:
-            graph = self._graphs[shape] = self._graphs.pop(shape)  # the last one used is the last one to go
-            return graph.add_gradient(batch, factor)
+            return self._graphs[shape].add_gradient(batch, factor)
         self._seen.add(shape)
         on_gpu = torch.full((), factor, dtype=torch.float64, device=self.device)
-        return add_gradient(self.objective, batch.to(self.device), on_gpu)
+        try:
+            return add_gradient(self.objective, with_all_positions(batch, self.device), on_gpu)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                self._stop_capturing()
+            raise
 
     def _capture(self, shape: object, batch: Batch) -> None:
-        """Capture a graph for a shape; without enough memory, no graph from now on."""
-        if len(self._graphs) == CACHED_GRAPHS:
-            self._graphs.pop(next(iter(self._graphs)))
+        """Capture a graph for a shape. If that fails, there are no graphs from now on."""
         try:
-            self._graphs[shape] = BatchGraph(self.objective, batch.to(self.device), self._pool)
+            self._graphs[shape] = BatchGraph(
+                self.objective, with_all_positions(batch, self.device), self._pool
+            )
+            self._may_capture = len(self._graphs) < MOST_GRAPHS
         except RuntimeError as error:
+            self._stop_capturing()
             if not is_out_of_memory(error):
-                raise
-            self._graphs.clear()
-            self._has_memory = False
+                warnings.warn(f"Training has no CUDA graphs, and is slower: {error}", stacklevel=4)
+
+    def _stop_capturing(self) -> None:
+        """Free the graphs, and capture no others."""
+        self._graphs.clear()
+        self._may_capture = False

@@ -17,7 +17,13 @@ from dragoman.training.context import DivergenceError, Samples, Scores, Training
 from dragoman.training.gradient_norms import gradient_norms_by_layer
 from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
 from dragoman.training.log import UpdateMetrics, progress_bar
-from dragoman.training.objective import accumulate_gradients, learning_rate, seed_update, step_optimizer
+from dragoman.training.objective import (
+    accumulate_gradients,
+    learning_rate,
+    seed_update,
+    step_optimizer,
+    with_graphs,
+)
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import unsharded
 
@@ -33,7 +39,7 @@ def train(context: TrainingContext) -> TrainingState:
     shards = settings.shard and world.size > 1
     full_model = full_copies(context) if shards or settings.compile else lambda: model
     with compiled(model) if settings.compile else nullcontext():
-        objective = world.data_parallel(objective, model, shards)
+        objective = with_graphs(world.data_parallel(objective, model, shards))
         if settings.on_divergence == "rollback":
             from dragoman.training.rollback import train_with_rollback
 

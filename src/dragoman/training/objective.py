@@ -11,6 +11,7 @@ from dragoman.model.loss import LabelSmoothedCrossEntropy, perplexity
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.machine import trim_memory
 from dragoman.text.batches import Batch, Update
+from dragoman.training.graphs import GraphedObjective
 from dragoman.training.memory import memory_message, smaller_batches
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.world import World, unsharded
@@ -43,6 +44,14 @@ class Objective(nn.Module):
             features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
             rows = features.flatten(0, 1).index_select(0, batch.prediction_indices)
             return self.cross_entropy(self.model.logits(rows), batch.gold)
+
+
+def with_graphs(objective: nn.Module) -> nn.Module:
+    """The objective with CUDA graphs, if it is one of a single process with the kernels for a GPU."""
+    from dragoman.native.fused import has_gpu_kernels
+
+    plain = type(objective) is Objective and has_gpu_kernels(objective.model)
+    return GraphedObjective(objective) if plain else objective
 
 
 def seed_update(seed: int, step: int, rank: int) -> None:
@@ -80,6 +89,9 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
     """One attempt of `accumulate_gradients`; a function, so that the graph of one that fails is freed."""
     sums = torch.zeros(2, dtype=torch.float64, device=world.device)
     for number, batch in enumerate(batches, 1):
+        if isinstance(objective, GraphedObjective):
+            sums += objective.add_gradient(batch, world.size / tokens)
+            continue
         last = number == len(batches)
         with world.gradient_sync(objective, last):
             loss, nll = objective(batch.to(world.device))
