@@ -180,7 +180,7 @@ def measure(
             step(number)
         synchronise(world.device)
     sorting = "self_device_time_total" if gpu else "self_cpu_time_total"
-    return found, profile.key_averages().table(sort_by=sorting, row_limit=25, max_name_column_width=60)
+    return found, profile.key_averages().table(sort_by=sorting, row_limit=60, max_name_column_width=60)
 
 
 def measure_all(

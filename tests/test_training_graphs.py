@@ -6,6 +6,7 @@ import torch
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import build_model
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
 from dragoman.training import graphs
 from dragoman.training.graphs import GraphedObjective, add_gradient
@@ -133,15 +134,29 @@ def test_there_are_no_more_graphs_than_allowed(monkeypatch):
 
 
 @needs_gpu
-def test_a_pass_that_cannot_be_captured_is_computed_without_a_graph():
+def test_a_pass_that_cannot_be_captured_ends_with_a_sentence():
     plain = objective_of(SMALL)
     plain.register_forward_hook(lambda _, __, output: output[0].item() and None)  # waits for the GPU
     objective, batch = GraphedObjective(plain), batch_of(8, 7, 12)
+    gradients(objective, batch, 1)
+    with pytest.raises(DragomanError, match=r"could not be captured as a CUDA graph .* --no-native"):
+        gradients(objective, batch, 1)
+
+
+@needs_gpu
+def test_without_memory_for_graphs_there_are_none():
+    torch.cuda.empty_cache()
+    objective = GraphedObjective(objective_of(SMALL, 1001))
+    batch = batch_of(1000, 25, 25, 1001)
     wanted = gradients(objective, batch, 1)[1]
-    with pytest.warns(UserWarning, match="Training has no CUDA graphs, and is slower: "):
-        found = gradients(objective, batch, 1)[1]
-    assert all(map(torch.equal, found, wanted))
-    assert all(map(torch.equal, gradients(objective, batch, 1)[1], wanted))
+    of_all = torch.cuda.get_device_properties().total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2**20) / of_all)
+    try:
+        for _ in range(3):
+            assert all(map(torch.equal, gradients(objective, batch, 1)[1], wanted))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert not objective._graphs
 
 
 @needs_gpu

@@ -66,9 +66,12 @@ def dropout(x: Float[Tensor, "*N D"], mask: DropoutMask) -> Float[Tensor, "*N D"
     return _Dropout.apply(x.contiguous(), mask)
 
 
+ROWS = 4  # of a block of residual connections
+
+
 def _warps(width: int) -> int:
-    """Warps for a row of this width."""
-    return min(max(next_power_of_2(width) // 256, 1), 8)
+    """Warps for a block of rows of this width."""
+    return min(max(ROWS * next_power_of_2(width) // 512, 1), 8)
 
 
 class _Residual(torch.autograd.Function):
@@ -81,11 +84,12 @@ class _Residual(torch.autograd.Function):
         out, normalised = torch.empty_like(x), torch.empty_like(x)
         inverse_std = x.new_empty(rows, dtype=torch.float32)
         if rows:
-            triton_kernels.residual_forward[(rows,)](
+            triton_kernels.residual_forward[(triton.cdiv(rows, ROWS),)](
                 *(x, y, out, normalised, inverse_std, gain, bias, epsilon),
                 *(mask or (inverse_std, 0, 1.0)),
-                width,
+                *(rows, width),
                 MASKED=mask is not None,
+                ROWS=ROWS,
                 WIDTH=next_power_of_2(width),
                 num_warps=_warps(width),
             )
@@ -100,7 +104,7 @@ class _Residual(torch.autograd.Function):
         gradient, width, rows = gradient.contiguous(), gradient.size(-1), len(inverse_std)
         x_gradient = torch.empty_like(gradient)
         y_gradient = x_gradient if ctx.mask is None else torch.empty_like(gradient)
-        parts = min(rows, MOST_PARTS)
+        parts = min(triton.cdiv(rows, ROWS), MOST_PARTS)
         sums = inverse_std.new_empty(2, parts, width)
         if rows:
             triton_kernels.residual_backward[(parts,)](
@@ -108,6 +112,7 @@ class _Residual(torch.autograd.Function):
                 *(ctx.mask or (inverse_std, 0, 1.0)),
                 *(rows, width),
                 MASKED=ctx.mask is not None,
+                ROWS=ROWS,
                 WIDTH=next_power_of_2(width),
                 num_warps=_warps(width),
             )

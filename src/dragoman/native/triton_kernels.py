@@ -7,7 +7,7 @@ kernel, and powers of two where they are sizes of blocks. Sums are float32.
 import triton
 import triton.language as tl
 
-# ---- dropout, and LayerNorm(x + Dropout(y)), one program per row
+# ---- dropout, and LayerNorm(x + Dropout(y))
 
 
 @triton.jit
@@ -40,52 +40,56 @@ def dropout(x, out, key, threshold, scale, count, BLOCK: tl.constexpr):
     tl.store(out + offset, kept, in_bounds)
 
 
-@triton.jit(do_not_specialize=["threshold"])
+@triton.jit(do_not_specialize=["threshold", "rows"])
 def residual_forward(
-    x, y, out, normalised_rows, inverse_std, gain, bias, epsilon, key, threshold, scale, width,
-    MASKED: tl.constexpr, WIDTH: tl.constexpr,
+    x, y, out, normalised_rows, inverse_std, gain, bias, epsilon, key, threshold, scale, rows, width,
+    MASKED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Also stores the rows before gain and bias, and 1 / √(variance + epsilon) of each row."""
-    row, column = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
-    in_bounds, offset = column < width, row * width + column
+    row, column = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDTH)
+    in_bounds, offset = (row < rows)[:, None] & (column < width), row[:, None] * width + column
     total = tl.load(y + offset, in_bounds, 0.0).to(tl.float32)
     if MASKED:
         total *= dropout_factor(key, offset, threshold, scale)
     total += tl.load(x + offset, in_bounds, 0.0).to(tl.float32)
-    centred = tl.where(in_bounds, total - tl.sum(total) / width, 0.0)
-    inverse = tl.rsqrt(tl.sum(centred * centred) / width + epsilon)
-    normalised = centred * inverse
+    centred = tl.where(in_bounds, total - (tl.sum(total, 1) / width)[:, None], 0.0)
+    inverse = tl.rsqrt(tl.sum(centred * centred, 1) / width + epsilon)
+    normalised = centred * inverse[:, None]
     tl.store(normalised_rows + offset, normalised, in_bounds)
-    tl.store(inverse_std + row, inverse)
-    weighted = normalised * tl.load(gain + column, in_bounds, 0.0) + tl.load(bias + column, in_bounds, 0.0)
-    tl.store(out + offset, weighted, in_bounds)
+    tl.store(inverse_std + row, inverse, row < rows)
+    weight, added = tl.load(gain + column, column < width, 0.0), tl.load(bias + column, column < width, 0.0)
+    tl.store(out + offset, normalised * weight + added, in_bounds)
 
 
 @triton.jit(do_not_specialize=["threshold", "rows"])
 def residual_backward(
     gradient, normalised_rows, inverse_std, gain, x_gradient, y_gradient, sums,
-    key, threshold, scale, rows, width, MASKED: tl.constexpr, WIDTH: tl.constexpr,
+    key, threshold, scale, rows, width, MASKED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """The gradients of x and y, and of gain and bias summed over the rows of each program."""
     program, programs, column = tl.program_id(0), tl.num_programs(0), tl.arange(0, WIDTH)
-    in_bounds = column < width
-    weight = tl.load(gain + column, in_bounds, 0.0)
-    gain_sum, bias_sum = tl.zeros([WIDTH], tl.float32), tl.zeros([WIDTH], tl.float32)
-    for row in range(program, rows, programs):
-        offset = tl.full((), row, tl.int64) * width + column
+    weight = tl.load(gain + column, column < width, 0.0)
+    gain_sums, bias_sums = tl.zeros([ROWS, WIDTH], tl.float32), tl.zeros([ROWS, WIDTH], tl.float32)
+    for first in range(program * ROWS, rows, programs * ROWS):
+        row = first + tl.arange(0, ROWS)
+        in_bounds, offset = (
+            (row < rows)[:, None] & (column < width),
+            row[:, None].to(tl.int64) * width + column,
+        )
         given = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
         normalised = tl.load(normalised_rows + offset, in_bounds, 0.0).to(tl.float32)
-        gain_sum += given * normalised
-        bias_sum += given
+        inverse = tl.load(inverse_std + row, row < rows, 0.0)
+        gain_sums += given * normalised
+        bias_sums += given
         weighted = given * weight
-        along = tl.sum(weighted * normalised) / width
-        total = (weighted - tl.sum(weighted) / width - normalised * along) * tl.load(inverse_std + row)
+        along, mean = tl.sum(weighted * normalised, 1) / width, tl.sum(weighted, 1) / width
+        total = (weighted - mean[:, None] - normalised * along[:, None]) * inverse[:, None]
         tl.store(x_gradient + offset, total, in_bounds)
         if MASKED:
             total *= dropout_factor(key, offset, threshold, scale)
             tl.store(y_gradient + offset, total, in_bounds)
-    tl.store(sums + program * width + column, gain_sum, in_bounds)
-    tl.store(sums + (programs + program) * width + column, bias_sum, in_bounds)
+    tl.store(sums + program * width + column, tl.sum(gain_sums, 0), column < width)
+    tl.store(sums + (programs + program) * width + column, tl.sum(bias_sums, 0), column < width)
 
 
 # ---- max(0, x W_1 + b_1) W_2 + b_2

@@ -4,14 +4,13 @@ Python takes longer to start the kernels of a small model than a GPU to compute 
 once. Oracle: `add_gradient`. A graph computes the same bits, so a resumed run equals an uninterrupted one.
 """
 
-import warnings
 from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.model.symbols import PAD
-from dragoman.system.errors import is_out_of_memory
+from dragoman.system.errors import DragomanError, is_out_of_memory, reason
 from dragoman.text.batches import Batch
 
 MOST_GRAPHS = 512  # each takes some megabytes of the GPU's memory
@@ -42,13 +41,16 @@ def with_all_positions(batch: Batch, device: torch.device) -> Batch:
 class BatchGraph:
     """`add_gradient` for batches of one shape."""
 
-    def __init__(self, objective: nn.Module, batch: Batch, pool: object) -> None:
-        """Capture the graph for batches of the shape of this one, which is on the GPU."""
+    def __init__(self, objective: nn.Module, batch: Batch, pool: object, stream: torch.cuda.Stream) -> None:
+        """Capture the graph for batches of the shape of this one, which is on the GPU.
+
+        Graphs that are captured in one stream share the memory of a pool.
+        """
         device = batch.source.device
         self.batch, self.factor = batch, torch.zeros((), dtype=torch.float64, device=device)
         # The graph reads these: a table of positions may be replaced by a longer one.
         self.buffers = list(objective.buffers())
-        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
+        self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
         with torch.cuda.stream(stream):
             # Other threads may use the GPU.
@@ -91,7 +93,7 @@ class GraphedObjective(nn.Module):
             part[: weight.numel()].view_as(weight)
             for weight, part in zip(self._weights, self._all_gradients.split(sizes), strict=True)
         ]
-        self._pool = torch.cuda.graph_pool_handle()
+        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)
         self._graphs: dict[object, BatchGraph] = {}
         self._seen: set[object] = set()
         self._may_capture = True
@@ -121,16 +123,18 @@ class GraphedObjective(nn.Module):
             raise
 
     def _capture(self, shape: object, batch: Batch) -> None:
-        """Capture a graph for a shape. If that fails, there are no graphs from now on."""
+        """Capture a graph for a shape. If memory runs out, there are no graphs from now on."""
+        batch = with_all_positions(batch, self.device)
         try:
-            self._graphs[shape] = BatchGraph(
-                self.objective, with_all_positions(batch, self.device), self._pool
-            )
+            self._graphs[shape] = BatchGraph(self.objective, batch, self._pool, self._stream)
             self._may_capture = len(self._graphs) < MOST_GRAPHS
         except RuntimeError as error:
             self._stop_capturing()
-            if not is_out_of_memory(error):
-                warnings.warn(f"Training has no CUDA graphs, and is slower: {error}", stacklevel=4)
+            if is_out_of_memory(error):
+                return
+            raise DragomanError(
+                f"A batch could not be captured as a CUDA graph ({reason(error)}). Train with --no-native."
+            ) from error
 
     def _stop_capturing(self) -> None:
         """Free the graphs, and capture no others."""
