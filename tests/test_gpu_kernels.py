@@ -326,7 +326,8 @@ def test_a_model_with_the_kernels_has_the_loss_and_gradients_of_its_oracle(kind,
         return
     for one, other, exactly in zip(with_kernels, expected, exact, strict=True):
         error, usual = ((part.double() - exactly.double()).norm() for part in (one, other))
-        assert error <= 2 * usual + 0.01 * exactly.norm()
+        # Activations between sub-layers are bfloat16 too.
+        assert error <= 2 * usual + (0.1 if GPU else 1e-4) * exactly.norm()
 
 
 def small_model():

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.attention import KeysValues, MultiHeadAttention, attention, causal_mask
+from dragoman.model.attention import KeysValues, MultiHeadAttention, Projections, attention, causal_mask
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.transformer import FeedForward, Residual, Transformer
 from dragoman.native import gpu_kernels as kernels
@@ -73,6 +73,28 @@ class GPUFeedForward(FeedForward):
         return kernels.feed_forward(x, self.inner, self.outer)
 
 
+class GPULinear(nn.Linear):
+    """Oracle: `torch.nn.Linear`; gradients of weights are float32 from the start."""
+
+    def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:  # noqa: A002  PyTorch's name
+        if not self.training or input.dtype not in DTYPES:
+            return super().forward(input)
+        return kernels.linear(input, self.weight, self.bias)
+
+
+class GPUProjections(Projections):
+    """Oracle: `Projections`."""
+
+    def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:  # noqa: A002  PyTorch's name
+        return self.project_rows(input, 0, None)
+
+    def project_rows(self, x: Float[Tensor, "*N D"], start: int, stop: int | None) -> Float[Tensor, "*N E"]:
+        if not self.training or x.dtype not in DTYPES:
+            return super().project_rows(x, start, stop)
+        bias = None if self.bias is None else self.bias[start:stop]
+        return kernels.linear(x, self.weight[start:stop], bias)
+
+
 class GPUAttention(MultiHeadAttention):
     """Oracle: `MultiHeadAttention`."""
 
@@ -108,8 +130,7 @@ class GPUTransformer(Transformer):
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         if not self.training or features.dtype not in DTYPES:
             return super().logits(features)
-        logits = kernels.linear(features.flatten(0, -2), self.output.weight, self.output_bias)
-        return logits.view(*features.shape[:-1], len(self.output.weight))
+        return kernels.linear(features, self.output.weight, self.output_bias)
 
 
 class GPUCrossEntropy(LabelSmoothedCrossEntropy):
@@ -129,6 +150,8 @@ class GPUCrossEntropy(LabelSmoothedCrossEntropy):
 ON_A_GPU: dict[type[nn.Module], type[nn.Module]] = {
     LabelSmoothedCrossEntropy: GPUCrossEntropy,
     nn.Dropout: GPUDropout,
+    nn.Linear: GPULinear,
+    Projections: GPUProjections,
     Residual: GPUResidual,
     FeedForward: GPUFeedForward,
     MultiHeadAttention: GPUAttention,

@@ -66,12 +66,11 @@ def dropout(x: Float[Tensor, "*N D"], mask: DropoutMask) -> Float[Tensor, "*N D"
     return _Dropout.apply(x.contiguous(), mask)
 
 
-ROWS = 4  # of a block of residual connections
-
-
-def _warps(width: int) -> int:
-    """Warps for a block of rows of this width."""
-    return min(max(ROWS * next_power_of_2(width) // 512, 1), 8)
+def _constants(width: int, mask: DropoutMask | None) -> dict[str, int]:
+    """The constants that both kernels of a residual connection need."""
+    rounded = next_power_of_2(width)
+    warps = min(max(rounded // 256, 1), 8)
+    return {"MASKED": mask is not None, "GROUPED": width % 4 == 0, "WIDTH": rounded, "num_warps": warps}
 
 
 class _Residual(torch.autograd.Function):
@@ -84,14 +83,11 @@ class _Residual(torch.autograd.Function):
         out, normalised = torch.empty_like(x), torch.empty_like(x)
         inverse_std = x.new_empty(rows, dtype=torch.float32)
         if rows:
-            triton_kernels.residual_forward[(triton.cdiv(rows, ROWS),)](
+            triton_kernels.residual_forward[(rows,)](
                 *(x, y, out, normalised, inverse_std, gain, bias, epsilon),
                 *(mask or (inverse_std, 0, 1.0)),
-                *(rows, width),
-                MASKED=mask is not None,
-                ROWS=ROWS,
-                WIDTH=next_power_of_2(width),
-                num_warps=_warps(width),
+                width,
+                **_constants(width, mask),
             )
         ctx.save_for_backward(normalised, inverse_std, gain)
         ctx.mask = mask
@@ -104,19 +100,16 @@ class _Residual(torch.autograd.Function):
         gradient, width, rows = gradient.contiguous(), gradient.size(-1), len(inverse_std)
         x_gradient = torch.empty_like(gradient)
         y_gradient = x_gradient if ctx.mask is None else torch.empty_like(gradient)
-        parts = min(triton.cdiv(rows, ROWS), MOST_PARTS)
-        sums = inverse_std.new_empty(2, parts, width)
+        parts = min(rows, MOST_PARTS)
+        sums = inverse_std.new_empty(parts, 2 * width)
         if rows:
             triton_kernels.residual_backward[(parts,)](
                 *(gradient, normalised, inverse_std, gain, x_gradient, y_gradient, sums),
                 *(ctx.mask or (inverse_std, 0, 1.0)),
                 *(rows, width),
-                MASKED=ctx.mask is not None,
-                ROWS=ROWS,
-                WIDTH=next_power_of_2(width),
-                num_warps=_warps(width),
+                **_constants(width, ctx.mask),
             )
-        return x_gradient, y_gradient, *sums.sum(1), None, None
+        return x_gradient, y_gradient, *column_sum(sums).split(width), None, None
 
 
 def residual(
@@ -134,14 +127,18 @@ def residual(
 def column_sum(gradient: Tensor, hidden: Tensor | None = None) -> Tensor:
     """The sum of the rows in float32. With `hidden`, ReLU's backward pass overwrites `gradient` first."""
     rows, width = gradient.shape
-    part = max(256, triton.cdiv(rows, MOST_PARTS))
+    if rows == 0:
+        return gradient.new_zeros(width, dtype=torch.float32)
+    part = max(128, triton.cdiv(rows, MOST_PARTS)) if rows > MOST_PARTS else rows
     sums = gradient.new_empty(triton.cdiv(rows, part), width, dtype=torch.float32)
-    if rows:
-        relu = hidden is not None
-        triton_kernels.column_sums[(triton.cdiv(width, 128), len(sums))](
-            hidden if relu else gradient, gradient, sums, rows, width, part, RELU=relu, ROWS=32, COLUMNS=128
-        )
-    return sums.sum(0)
+    columns = 64 if len(sums) > 1 else 16
+    triton_kernels.column_sums[(triton.cdiv(width, columns), len(sums))](
+        *(gradient if hidden is None else hidden, gradient, sums, rows, width, part),
+        RELU=hidden is not None,
+        ROWS=64,
+        COLUMNS=columns,
+    )
+    return sums[0] if len(sums) == 1 else column_sum(sums)
 
 
 def _weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
@@ -202,7 +199,7 @@ def _arguments(
         "KV": value.size(3),
         "T": rounded_queries,
         "N": rounded_keys,
-        "num_warps": max(rounded_queries, rounded_keys) // 16,
+        "num_warps": max(rounded_queries, rounded_keys, 32) // 32,
     }
 
 
@@ -308,7 +305,7 @@ def attention(
     )
 
 
-# ---- logits, and label-smoothed cross-entropy
+# ---- x Wᵀ + b, and label-smoothed cross-entropy
 
 
 class _Linear(torch.autograd.Function):
@@ -316,8 +313,8 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         weight = weight.to(x.dtype)
         ctx.save_for_backward(x, weight)
-        vocabulary = len(weight)
-        out = x.new_empty(len(x), vocabulary + -vocabulary % ALIGNMENT)[:, :vocabulary]
+        width = len(weight)
+        out = x.new_empty(len(x), width + -width % ALIGNMENT)[:, :width]
         torch.mm(x, weight.t(), out=out)
         return out if bias is None else out.add_(bias)
 
@@ -331,13 +328,14 @@ class _Linear(torch.autograd.Function):
 
 
 def linear(
-    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None
-) -> Float[Tensor, "N V"]:
-    """Logits x Wᵀ + b (section 3.4), in the precision of linear maps.
+    x: Float[Tensor, "*N D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None
+) -> Float[Tensor, "*N E"]:
+    """The linear map x Wᵀ + b, in the precision of linear maps.
 
-    Rows of logits begin at multiples of 16 bytes: tensor cores are slow for others (experiments/LOG.md).
+    Rows of the result begin at multiples of 16 bytes: tensor cores are slow for others (experiments/LOG.md).
     """
-    return _Linear.apply(x.to(product_dtype(x)), weight, bias)
+    rows = x.reshape(-1, x.size(-1)).to(product_dtype(x))
+    return _Linear.apply(rows, weight, bias).view(*x.shape[:-1], len(weight))
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -350,8 +348,8 @@ class _CrossEntropy(torch.autograd.Function):
         if rows:
             triton_kernels.cross_entropy_forward[(rows,)](
                 *(logits, logits.stride(0), gold, log_sums, loss, nll, smoothing, vocabulary, padding),
-                BLOCK=min(1024, next_power_of_2(vocabulary)),
-                num_warps=4,
+                BLOCK=512,
+                num_warps=2,
             )
         ctx.save_for_backward(logits.detach(), gold, log_sums)
         ctx.smoothing, ctx.padding = smoothing, padding
@@ -364,13 +362,12 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         logits, gold, log_sums = ctx.saved_tensors
         rows, vocabulary = logits.shape
-        block = min(4096, next_power_of_2(vocabulary))
         if rows:
-            triton_kernels.cross_entropy_backward[(rows, triton.cdiv(vocabulary, block))](
+            triton_kernels.cross_entropy_backward[(rows * triton.cdiv(vocabulary, 1024),)](
                 *(logits, logits.stride(0), gold, log_sums, loss_gradient, ctx.smoothing),
                 *(len(gold), vocabulary, ctx.padding),
-                BLOCK=block,
-                num_warps=8,
+                BLOCK=1024,
+                num_warps=4,
             )
         return logits, None, None, None
 

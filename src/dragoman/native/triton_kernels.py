@@ -17,79 +17,92 @@ def shift_right(bits, places: tl.constexpr):
 
 
 @triton.jit
-def dropout_factor(key, offset, threshold, scale):
-    """`scale` where the random bits of an element (native/dropout.py) are not below the threshold, else 0.
-
-    The factors are those of SplitMix64 (system/random.py).
-    """
-    bits = tl.load(key) + (offset // 4) * -7046029254386353131
+def random_bits(key, counter):
+    """SplitMix64, whose factors are those of system/random.py: 64 random bits for each counter."""
+    bits = tl.load(key) + counter * -7046029254386353131
     bits = (bits ^ shift_right(bits, 30)) * -4658895280553007687
     bits = (bits ^ shift_right(bits, 27)) * -7723592293110705685
-    bits = bits ^ shift_right(bits, 31)
-    bits16 = ((bits >> (16 * (offset % 4))) & 0xFFFF).to(tl.int32)
+    return bits ^ shift_right(bits, 31)
+
+
+@triton.jit
+def dropout_factor(bits, place, threshold, scale):
+    """`scale` where the 16 bits at a place (native/dropout.py) are not below the threshold, else 0."""
+    bits16 = ((bits >> (16 * place)) & 0xFFFF).to(tl.int32)
     bits16 = tl.where(bits16 < 32768, bits16, bits16 - 65536)
     return tl.where(bits16 >= threshold, scale, 0.0)
+
+
+@triton.jit
+def dropout_factors(key, first, threshold, scale, COUNT: tl.constexpr, GROUPED: tl.constexpr):
+    """The factors of COUNT elements from `first` on. GROUPED, which needs multiples of 4, is faster."""
+    if GROUPED:
+        bits = random_bits(key, first // 4 + tl.arange(0, COUNT // 4))
+        factors = dropout_factor(bits[:, None], tl.arange(0, 4)[None, :], threshold, scale)
+        return tl.reshape(factors, [COUNT])
+    offset = first + tl.arange(0, COUNT)
+    return dropout_factor(random_bits(key, offset // 4), offset % 4, threshold, scale)
 
 
 @triton.jit(do_not_specialize=["threshold"])
 def dropout(x, out, key, threshold, scale, count, BLOCK: tl.constexpr):
     """BLOCK of `count` numbers times their factors."""
-    offset = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    offset = first + tl.arange(0, BLOCK)
     in_bounds = offset < count
-    kept = tl.load(x + offset, in_bounds).to(tl.float32) * dropout_factor(key, offset, threshold, scale)
-    tl.store(out + offset, kept, in_bounds)
+    factors = dropout_factors(key, first, threshold, scale, BLOCK, True)
+    tl.store(out + offset, tl.load(x + offset, in_bounds).to(tl.float32) * factors, in_bounds)
 
 
-@triton.jit(do_not_specialize=["threshold", "rows"])
+@triton.jit(do_not_specialize=["threshold"])
 def residual_forward(
-    x, y, out, normalised_rows, inverse_std, gain, bias, epsilon, key, threshold, scale, rows, width,
-    MASKED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    x, y, out, normalised_rows, inverse_std, gain, bias, epsilon, key, threshold, scale, width,
+    MASKED: tl.constexpr, GROUPED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Also stores the rows before gain and bias, and 1 / √(variance + epsilon) of each row."""
-    row, column = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDTH)
-    in_bounds, offset = (row < rows)[:, None] & (column < width), row[:, None] * width + column
+    row, column = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
+    in_bounds, offset = column < width, row * width + column
     total = tl.load(y + offset, in_bounds, 0.0).to(tl.float32)
     if MASKED:
-        total *= dropout_factor(key, offset, threshold, scale)
+        total *= dropout_factors(key, row * width, threshold, scale, WIDTH, GROUPED)
     total += tl.load(x + offset, in_bounds, 0.0).to(tl.float32)
-    centred = tl.where(in_bounds, total - (tl.sum(total, 1) / width)[:, None], 0.0)
-    inverse = tl.rsqrt(tl.sum(centred * centred, 1) / width + epsilon)
-    normalised = centred * inverse[:, None]
+    centred = tl.where(in_bounds, total - tl.sum(total) / width, 0.0)
+    inverse = tl.rsqrt(tl.sum(centred * centred) / width + epsilon)
+    normalised = centred * inverse
     tl.store(normalised_rows + offset, normalised, in_bounds)
-    tl.store(inverse_std + row, inverse, row < rows)
-    weight, added = tl.load(gain + column, column < width, 0.0), tl.load(bias + column, column < width, 0.0)
-    tl.store(out + offset, normalised * weight + added, in_bounds)
+    tl.store(inverse_std + row, inverse)
+    weighted = normalised * tl.load(gain + column, in_bounds, 0.0) + tl.load(bias + column, in_bounds, 0.0)
+    tl.store(out + offset, weighted, in_bounds)
 
 
 @triton.jit(do_not_specialize=["threshold", "rows"])
 def residual_backward(
     gradient, normalised_rows, inverse_std, gain, x_gradient, y_gradient, sums,
-    key, threshold, scale, rows, width, MASKED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    key, threshold, scale, rows, width,
+    MASKED: tl.constexpr, GROUPED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """The gradients of x and y, and of gain and bias summed over the rows of each program."""
     program, programs, column = tl.program_id(0), tl.num_programs(0), tl.arange(0, WIDTH)
-    weight = tl.load(gain + column, column < width, 0.0)
-    gain_sums, bias_sums = tl.zeros([ROWS, WIDTH], tl.float32), tl.zeros([ROWS, WIDTH], tl.float32)
-    for first in range(program * ROWS, rows, programs * ROWS):
-        row = first + tl.arange(0, ROWS)
-        in_bounds, offset = (
-            (row < rows)[:, None] & (column < width),
-            row[:, None].to(tl.int64) * width + column,
-        )
+    in_bounds = column < width
+    weight = tl.load(gain + column, in_bounds, 0.0)
+    gain_sum, bias_sum = tl.zeros([WIDTH], tl.float32), tl.zeros([WIDTH], tl.float32)
+    for row in range(program, rows, programs):
+        first = tl.full((), row, tl.int64) * width
+        offset = first + column
         given = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
         normalised = tl.load(normalised_rows + offset, in_bounds, 0.0).to(tl.float32)
-        inverse = tl.load(inverse_std + row, row < rows, 0.0)
-        gain_sums += given * normalised
-        bias_sums += given
+        gain_sum += given * normalised
+        bias_sum += given
         weighted = given * weight
-        along, mean = tl.sum(weighted * normalised, 1) / width, tl.sum(weighted, 1) / width
-        total = (weighted - mean[:, None] - normalised * along[:, None]) * inverse[:, None]
+        along = tl.sum(weighted * normalised) / width
+        total = (weighted - tl.sum(weighted) / width - normalised * along) * tl.load(inverse_std + row)
         tl.store(x_gradient + offset, total, in_bounds)
         if MASKED:
-            total *= dropout_factor(key, offset, threshold, scale)
+            total *= dropout_factors(key, first, threshold, scale, WIDTH, GROUPED)
             tl.store(y_gradient + offset, total, in_bounds)
-    tl.store(sums + program * width + column, tl.sum(gain_sums, 0), column < width)
-    tl.store(sums + (programs + program) * width + column, tl.sum(bias_sums, 0), column < width)
+    own = sums + program * 2 * width + column
+    tl.store(own, gain_sum, in_bounds)
+    tl.store(own + width, bias_sum, in_bounds)
 
 
 # ---- max(0, x W_1 + b_1) W_2 + b_2
@@ -206,26 +219,23 @@ def attention_backward(
 def cross_entropy_forward(
     logits, row_stride, gold, log_sums, loss, nll, smoothing, vocabulary, padding, BLOCK: tl.constexpr
 ):
-    """A row in one pass: each of BLOCK columns keeps its highest logit, and e^(logit - highest) summed.
+    """A row in one pass over blocks of columns, with the highest logit so far.
 
     log_sums [2, rows] are the highest logit of a row and ln Σ e^(logit - highest). Sums are of differences:
     what all logits have in common does not matter.
     """
     row, column = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     start = logits + row * row_stride
-    first_logit = tl.load(start).to(tl.float32)
-    column_max = tl.full([BLOCK], -3e38, tl.float32)
+    first_logit, row_max = tl.load(start).to(tl.float32), tl.full((), -3e38, tl.float32)
     exponentials, total = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     for first in range(0, vocabulary, BLOCK):
         in_bounds = first + column < vocabulary
-        block = tl.load(start + first + column, in_bounds, -3e38).to(tl.float32)
-        higher, factor = block > column_max, tl.exp(-tl.abs(block - column_max))
-        added = tl.where(higher, exponentials * factor + 1.0, exponentials + factor)
-        exponentials = tl.where(in_bounds, added, exponentials)
-        column_max = tl.where(higher, block, column_max)
+        block = tl.load(start + first + column, in_bounds, float("-inf")).to(tl.float32)
+        higher = tl.maximum(row_max, tl.max(block))
+        exponentials = exponentials * tl.exp(row_max - higher) + tl.exp(block - higher)
         total += tl.where(in_bounds, block - first_logit, 0.0)
-    row_max = tl.max(column_max)
-    log_sum = tl.log(tl.sum(exponentials * tl.exp(column_max - row_max)))
+        row_max = higher
+    log_sum = tl.log(tl.sum(exponentials))
     token = tl.load(gold + row)
     gold_nll = log_sum + (row_max - tl.load(start + token).to(tl.float32))
     mean_nll = log_sum + (row_max - first_logit) - tl.sum(total) / vocabulary
@@ -242,7 +252,9 @@ def cross_entropy_backward(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Replaces BLOCK logits of a row by their gradient. Rows from `rows` on are padding and get zeros."""
-    row, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    blocks = tl.cdiv(vocabulary, BLOCK)
+    row = (tl.program_id(0) // blocks).to(tl.int64)
+    column = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
     offset, in_bounds, is_row = logits + row * row_stride + column, column < vocabulary, row < rows
     token = tl.load(gold + row, is_row, -1).to(tl.int32)
     counts = is_row & (token != padding)

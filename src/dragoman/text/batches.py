@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from dragoman.model.symbols import END, PAD, START
@@ -56,7 +56,14 @@ class Batch:
     @property
     def gold(self) -> Int[Tensor, "N"]:
         """The tokens to predict, row after row."""
-        return self.target_out.flatten().index_select(0, self.prediction_indices[: self.tokens])
+        return self.predictions(self.target_out)[: self.tokens]
+
+    def predictions(self, positions: Shaped[Tensor, "B T *D"]) -> Shaped[Tensor, "M *D"]:
+        """What belongs to `prediction_indices`, of something for each position."""
+        flat = positions.flatten(0, 1)
+        if self.tokens == len(flat):  # without padding they are all indices in order
+            return flat
+        return flat.index_select(0, self.prediction_indices)
 
     def halves(self) -> list["Batch"]:
         """Two batches, of the pairs at even and at odd places: their gradients add up to this batch's."""

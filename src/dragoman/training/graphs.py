@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.symbols import PAD
-from dragoman.system.errors import DragomanError, is_out_of_memory, reason
+from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.batches import Batch
 
 MOST_GRAPHS = 512  # each takes some megabytes of the GPU's memory
@@ -50,7 +50,8 @@ class BatchGraph:
         self.batch, self.factor = batch, torch.zeros((), dtype=torch.float64, device=device)
         # The graph reads these: a table of positions may be replaced by a longer one.
         self.buffers = list(objective.buffers())
-        self.graph = torch.cuda.CUDAGraph()
+        self.graph, generator = torch.cuda.CUDAGraph(), torch.cuda.default_generators[device.index]
+        before = generator.clone_state()
         torch.cuda.synchronize(device)
         with torch.cuda.stream(stream):
             # Other threads may use the GPU.
@@ -60,6 +61,7 @@ class BatchGraph:
             except BaseException:
                 with suppress(RuntimeError):
                     self.graph.capture_end()
+                generator.graphsafe_set_state(before)  # it stays in the mode of a capture that has failed
                 raise
             self.graph.capture_end()
 
@@ -133,7 +135,8 @@ class GraphedObjective(nn.Module):
             if is_out_of_memory(error):
                 return
             raise DragomanError(
-                f"A batch could not be captured as a CUDA graph ({reason(error)}). Train with --no-native."
+                f"A batch could not be captured as a CUDA graph ({str(error).splitlines()[0]}). Train with "
+                "--no-native."
             ) from error
 
     def _stop_capturing(self) -> None:

@@ -42,8 +42,7 @@ class Objective(nn.Module):
         """The loss and the negative log-likelihood, summed over the batch's target tokens."""
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
-            rows = features.flatten(0, 1).index_select(0, batch.prediction_indices)
-            return self.cross_entropy(self.model.logits(rows), batch.gold)
+            return self.cross_entropy(self.model.logits(batch.predictions(features)), batch.gold)
 
 
 def with_graphs(objective: nn.Module) -> nn.Module:
