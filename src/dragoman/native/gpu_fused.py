@@ -3,6 +3,7 @@
 Each class extends its oracle; fused.py chooses them.
 """
 
+import math
 from functools import cache
 
 import torch
@@ -15,6 +16,7 @@ from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.transformer import FeedForward, Residual, Transformer
 from dragoman.native import gpu_kernels as kernels
 from dragoman.native.gpu_kernels import ALIGNMENT, DTYPES, DropoutMask
+from dragoman.native.training_kernels import product_dtype
 from dragoman.system.errors import is_out_of_memory
 
 TOLERANCE = 0.05  # of attention in bfloat16 to numbers of at most 1
@@ -126,6 +128,14 @@ class GPUAttention(MultiHeadAttention):
 
 class GPUTransformer(Transformer):
     """Oracle: `Transformer`."""
+
+    def embed(
+        self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]
+    ) -> Float[Tensor, "B T D"]:
+        if not self.training or self.settings.norm == "pre" or not self.settings.scale_embeddings:
+            return super().embed(ids, embedding, positions)
+        x = torch.add(positions, embedding(ids), alpha=math.sqrt(self.settings.d_model))
+        return self.dropout(x.to(product_dtype(x)))  # the next module would round it
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         if not self.training or features.dtype not in DTYPES:

@@ -19,11 +19,12 @@ from dragoman.native.dropout import threshold_and_scale
 from dragoman.native.training_kernels import product_dtype
 
 DTYPES = (torch.float32, torch.bfloat16)
+SUMMED_ROWS = 128  # that one program adds up
 LONGEST = 128  # queries and keys of a head that one program keeps in registers
 HEAD_WIDTHS = (16, 32, 64, 128)
 MOST_WIDTH = max(HEAD_WIDTHS)
 ALIGNMENT = 8  # numbers of bfloat16: tensor cores read fast where a row begins at a multiple of 16 bytes
-MOST_PARTS = 1024  # programs that add up gradients of the same weights: a few for each multiprocessor
+MOST_PARTS = 2112  # programs that add up gradients of the same weights: 16 for each of 132 multiprocessors
 
 
 # ---- dropout, and LayerNorm(x + Dropout(y))
@@ -69,7 +70,7 @@ def dropout(x: Float[Tensor, "*N D"], mask: DropoutMask) -> Float[Tensor, "*N D"
 def _constants(width: int, mask: DropoutMask | None) -> dict[str, int]:
     """The constants that both kernels of a residual connection need."""
     rounded = next_power_of_2(width)
-    warps = min(max(rounded // 256, 1), 8)
+    warps = min(max(rounded // 512, 1), 8)
     return {"MASKED": mask is not None, "GROUPED": width % 4 == 0, "WIDTH": rounded, "num_warps": warps}
 
 
@@ -129,13 +130,13 @@ def column_sum(gradient: Tensor, hidden: Tensor | None = None) -> Tensor:
     rows, width = gradient.shape
     if rows == 0:
         return gradient.new_zeros(width, dtype=torch.float32)
-    part = max(128, triton.cdiv(rows, MOST_PARTS)) if rows > MOST_PARTS else rows
+    part = SUMMED_ROWS if rows > 2 * SUMMED_ROWS else rows
     sums = gradient.new_empty(triton.cdiv(rows, part), width, dtype=torch.float32)
-    columns = 64 if len(sums) > 1 else 16
+    columns = 64 if len(sums) > 1 else 8  # more programs where each sums all rows
     triton_kernels.column_sums[(triton.cdiv(width, columns), len(sums))](
         *(gradient if hidden is None else hidden, gradient, sums, rows, width, part),
         RELU=hidden is not None,
-        ROWS=64,
+        ROWS=SUMMED_ROWS,
         COLUMNS=columns,
     )
     return sums[0] if len(sums) == 1 else column_sum(sums)

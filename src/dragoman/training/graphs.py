@@ -1,7 +1,7 @@
 """The forward and the backward pass of a batch as a CUDA graph, one for each shape of a batch.
 
 Python takes longer to start the kernels of a small model than a GPU to compute them; a graph starts all at
-once. Oracle: `add_gradient`. A graph computes the same bits, so a resumed run equals an uninterrupted one.
+once. A graph computes the bits of the pass without it, so a resumed run equals an uninterrupted one.
 """
 
 from contextlib import suppress
@@ -12,19 +12,36 @@ from torch import Tensor, nn
 from dragoman.model.symbols import PAD
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.batches import Batch
+from dragoman.training.memory import memory_message
 
 MOST_GRAPHS = 512  # each takes some megabytes of the GPU's memory
 ALIGNMENT = 64  # numbers between the beginnings of gradients
 
 
-def add_gradient(objective: nn.Module, batch: Batch, factor: Tensor) -> Tensor:
-    """Add the gradient of the batch's loss times a factor to the weights' gradients.
+class Gradients:
+    """Gradients of an objective's weights, which never move: graphs add to them."""
 
-    Returns [loss, nll], summed over the batch's tokens.
-    """
-    loss, nll = objective(batch)
-    (loss * factor).backward()
-    return torch.stack([loss.detach(), nll])
+    def __init__(self, objective: nn.Module) -> None:
+        self.weights = [weight for weight in objective.parameters() if weight.requires_grad]
+        sizes = [weight.numel() + -weight.numel() % ALIGNMENT for weight in self.weights]
+        self.all = torch.zeros(sum(sizes), device=self.weights[0].device)
+        self.parts = [
+            part[: weight.numel()].view_as(weight)
+            for weight, part in zip(self.weights, self.all.split(sizes), strict=True)
+        ]
+
+    def attach(self) -> None:
+        """Make them the weights' gradients, as zeros, if `zero_grad` has removed those."""
+        if self.weights[0].grad is None:
+            self.all.zero_()
+            for weight, part in zip(self.weights, self.parts, strict=True):
+                weight.grad = part
+
+    def add(self, objective: nn.Module, batch: Batch, factor: Tensor) -> Tensor:
+        """Add the gradient of a batch's loss times a factor. Returns [loss, nll], summed over its tokens."""
+        loss, nll = objective(batch)
+        torch._foreach_add_(self.parts, torch.autograd.grad(loss * factor, self.weights))
+        return torch.stack([loss.detach(), nll])
 
 
 def with_all_positions(batch: Batch, device: torch.device) -> Batch:
@@ -33,15 +50,21 @@ def with_all_positions(batch: Batch, device: torch.device) -> Batch:
         ids.to(device, non_blocking=True) for ids in (batch.source, batch.target_in, batch.target_out)
     )
     positions = target_out.numel()
-    return Batch(
-        source, target_in, target_out, torch.arange(positions, device=device), positions, batch.pairs
-    )
+    indices = torch.arange(positions, device=device)
+    return Batch(source, target_in, target_out, indices, positions, batch.pairs)
 
 
 class BatchGraph:
-    """`add_gradient` for batches of one shape."""
+    """`Gradients.add` for batches of one shape."""
 
-    def __init__(self, objective: nn.Module, batch: Batch, pool: object, stream: torch.cuda.Stream) -> None:
+    def __init__(
+        self,
+        gradients: Gradients,
+        objective: nn.Module,
+        batch: Batch,
+        pool: object,
+        stream: torch.cuda.Stream,
+    ) -> None:
         """Capture the graph for batches of the shape of this one, which is on the GPU.
 
         Graphs that are captured in one stream share the memory of a pool.
@@ -50,22 +73,20 @@ class BatchGraph:
         self.batch, self.factor = batch, torch.zeros((), dtype=torch.float64, device=device)
         # The graph reads these: a table of positions may be replaced by a longer one.
         self.buffers = list(objective.buffers())
-        self.graph, generator = torch.cuda.CUDAGraph(), torch.cuda.default_generators[device.index]
-        before = generator.clone_state()
+        self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
         with torch.cuda.stream(stream):
             # Other threads may use the GPU.
             self.graph.capture_begin(pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
             try:
-                self.sums = add_gradient(objective, batch, self.factor)
+                self.sums = gradients.add(objective, batch, self.factor)
             except BaseException:
                 with suppress(RuntimeError):
                     self.graph.capture_end()
-                generator.graphsafe_set_state(before)  # it stays in the mode of a capture that has failed
                 raise
             self.graph.capture_end()
 
-    def add_gradient(self, batch: Batch, factor: float) -> Tensor:
+    def replay(self, batch: Batch, factor: float) -> Tensor:
         """The same for a batch of this shape; the sums are overwritten by the next one."""
         self.batch.source.copy_(batch.source, non_blocking=True)
         self.batch.target_in.copy_(batch.target_in, non_blocking=True)
@@ -86,16 +107,10 @@ class GraphedObjective(nn.Module):
         assert isinstance(objective.cross_entropy, GPUCrossEntropy)
         objective.cross_entropy.padding = PAD
         self.objective = objective
-        self._weights = [weight for weight in objective.parameters() if weight.requires_grad]
-        sizes = [weight.numel() + -weight.numel() % ALIGNMENT for weight in self._weights]
-        self.device = self._weights[0].device
-        # Graphs add to gradients that never move.
-        self._all_gradients = torch.zeros(sum(sizes), device=self.device)
-        self._gradients = [
-            part[: weight.numel()].view_as(weight)
-            for weight, part in zip(self._weights, self._all_gradients.split(sizes), strict=True)
-        ]
-        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)
+        self._gradients = Gradients(objective)
+        self._device = self._gradients.all.device
+        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self._device)
+        self._pool_bytes = 0
         self._graphs: dict[object, BatchGraph] = {}
         self._seen: set[object] = set()
         self._may_capture = True
@@ -103,43 +118,46 @@ class GraphedObjective(nn.Module):
     def add_gradient(self, batch: Batch, factor: float) -> Tensor:
         """Add the gradient of the batch's loss times a factor to the weights' gradients.
 
-        Gradients that `zero_grad` has removed count as zeros. Returns [loss, nll], summed over the batch's
-        tokens, which the next batch may overwrite.
+        Returns [loss, nll], summed over the batch's tokens, which the next batch may overwrite. Raises
+        `DragomanError` if a batch cannot be captured.
         """
-        if self._weights[0].grad is None:
-            self._all_gradients.zero_()
-            for weight, gradient in zip(self._weights, self._gradients, strict=True):
-                weight.grad = gradient
+        self._gradients.attach()
         shape = batch.source.shape, batch.target_in.shape
         if shape in self._seen and shape not in self._graphs and self._may_capture:
             self._capture(shape, batch)
         if shape in self._graphs:
-            return self._graphs[shape].add_gradient(batch, factor)
+            return self._graphs[shape].replay(batch, factor)
         self._seen.add(shape)
-        on_gpu = torch.full((), factor, dtype=torch.float64, device=self.device)
+        on_gpu = torch.full((), factor, dtype=torch.float64, device=self._device)
         try:
-            return add_gradient(self.objective, with_all_positions(batch, self.device), on_gpu)
+            return self._gradients.add(self.objective, with_all_positions(batch, self._device), on_gpu)
         except RuntimeError as error:
-            if is_out_of_memory(error):
-                self._stop_capturing()
+            if is_out_of_memory(error):  # without graphs there is more
+                self._graphs.clear()
+                self._may_capture = False
             raise
 
     def _capture(self, shape: object, batch: Batch) -> None:
-        """Capture a graph for a shape. If memory runs out, there are no graphs from now on."""
-        batch = with_all_positions(batch, self.device)
+        """Capture a graph for a shape. Without memory for it, there are no more graphs from now on."""
+        self._may_capture = len(self._graphs) < MOST_GRAPHS and self._has_memory()
+        if not self._may_capture:
+            return
+        before = torch.cuda.memory_reserved(self._device)
         try:
-            self._graphs[shape] = BatchGraph(self.objective, batch, self._pool, self._stream)
-            self._may_capture = len(self._graphs) < MOST_GRAPHS
+            whole = with_all_positions(batch, self._device)
+            self._graphs[shape] = BatchGraph(self._gradients, self.objective, whole, self._pool, self._stream)
         except RuntimeError as error:
-            self._stop_capturing()
             if is_out_of_memory(error):
-                return
+                raise DragomanError(memory_message([batch])) from error
+            reason = str(error).splitlines()[0]
             raise DragomanError(
-                f"A batch could not be captured as a CUDA graph ({str(error).splitlines()[0]}). Train with "
-                "--no-native."
+                f"A batch could not be captured as a CUDA graph ({reason}). Train with --no-native."
             ) from error
+        self._pool_bytes += torch.cuda.memory_reserved(self._device) - before
 
-    def _stop_capturing(self) -> None:
-        """Free the graphs, and capture no others."""
-        self._graphs.clear()
-        self._may_capture = False
+    def _has_memory(self) -> bool:
+        """Whether there is as much memory for graphs as the passes without a graph have needed."""
+        needed = torch.cuda.max_memory_allocated(self._device) - self._pool_bytes
+        if torch.cuda.mem_get_info(self._device)[0] < needed:
+            torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info(self._device)[0] >= needed
