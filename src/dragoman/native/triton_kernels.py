@@ -4,6 +4,8 @@ A program computes one row, one block of rows or one head. Arguments in capitals
 kernel, and powers of two where they are sizes of blocks. Sums are float32.
 """
 
+import math
+
 import triton
 import triton.language as tl
 
@@ -200,19 +202,23 @@ def attention_backward(
     weights = attention_weights(
         q, k, scale, mask, sentence, mask_b, mask_t, queries, keys, CAUSAL, MASKED, T, N
     )
+    # Each gradient is stored before the next is computed: there are not enough registers for all.
     of_value = tl.dot(tl.trans(weights.to(v.dtype)), given)
+    tl.store(rows_of_head(value_gradient, head, sentence, n, value_b, value_h, value_t, KV), of_value, is_key)
     of_weights = tl.dot(given, tl.trans(v))
     of_scores = weights * (of_weights - tl.sum(weights * of_weights, 1)[:, None]) * scale
     of_scores = of_scores.to(q.dtype)
-    of_query, of_key = tl.dot(of_scores, k), tl.dot(tl.trans(of_scores), q)
+    of_query = tl.dot(of_scores, k)
     tl.store(
         rows_of_head(query_gradient, head, sentence, t, query_b, query_h, query_t, K), of_query, is_query
     )
+    of_key = tl.dot(tl.trans(of_scores), q)
     tl.store(rows_of_head(key_gradient, head, sentence, n, key_b, key_h, key_t, K), of_key, is_key)
-    tl.store(rows_of_head(value_gradient, head, sentence, n, value_b, value_h, value_t, KV), of_value, is_key)
 
 
 # ---- label-smoothed cross-entropy
+
+LOG2_E = tl.constexpr(math.log2(math.e))
 
 
 @triton.jit
@@ -259,8 +265,10 @@ def cross_entropy_backward(
     token = tl.load(gold + row, is_row, -1).to(tl.int32)
     counts = is_row & (token != padding)
     row_max, log_sum = tl.load(log_sums + row, is_row, 0.0), tl.load(log_sums + rows + row, is_row, 0.0)
+    factor = tl.where(counts, tl.load(loss_gradient).to(tl.float32), 0.0)
+    lowest = -smoothing / vocabulary * factor
     block = tl.load(offset, in_bounds, 0.0).to(tl.float32)
-    gradient = tl.exp(block - row_max - log_sum) - smoothing / vocabulary
-    gradient = tl.where(column == token, gradient - (1 - smoothing), gradient)
-    gradient *= tl.load(loss_gradient).to(tl.float32)
-    tl.store(offset, tl.where(counts, gradient, 0.0), in_bounds)
+    # Rows that do not count may have any logits.
+    shifted = tl.where(counts, block - row_max, 0.0)
+    added = tl.where(column == token, lowest - (1 - smoothing) * factor, lowest)
+    tl.store(offset, tl.exp2(shifted * LOG2_E - log_sum * LOG2_E) * factor + added, in_bounds)
