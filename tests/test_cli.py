@@ -980,9 +980,9 @@ def test_short_forms_are_the_long_ones(folder):
         "target": Path("b"),
         "out": Path("c"),
     }
-    assert given("train", "--no-native", "--compile", "--micro-batch-tokens", "auto") == {
+    assert given("train", "--no-native", "--shard", "--micro-batch-tokens", "auto") == {
         "native": False,
-        "compile": True,
+        "shard": True,
         "micro_batch_tokens": "auto",
     }
     assert given("translate", "run", "--force-words", "a b", "c")["force_words"] == ("a b", "c")

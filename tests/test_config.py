@@ -13,6 +13,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.keys import RenamedSetting, former_name
 from dragoman.system.toml import overlay, read_toml, to_table, write_toml
+from dragoman.training.settings import TrainingSettings
 
 
 def read(text, tmp_path):
@@ -82,6 +83,13 @@ def test_a_former_name_works_and_warns_once_with_both_names():
             "r.toml [inner]: pace is now called scale; the former name works until the next release.",
         )
     ]
+
+
+def test_a_recipe_may_have_a_setting_that_was_removed_with_its_default():
+    settings = TrainingSettings()
+    assert overlay(settings, {"compile": False}, "r.toml") == settings
+    with pytest.raises(DragomanError, match=r"r\.toml: there is no key 'compile'"):
+        overlay(settings, {"compile": True}, "r.toml")
 
 
 def test_the_name_of_today_does_not_warn():

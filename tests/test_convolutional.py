@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import fields, replace
-from shutil import which
 from typing import get_args, get_type_hints
 
 import pytest
@@ -258,32 +257,13 @@ def test_a_text_beyond_the_learned_positions_is_refused(sources, targets):
     assert model.longest_source == model.longest_target == 6
 
 
-@pytest.mark.long
-@pytest.mark.skipif(which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-@no_shape_checks()
-@pytest.mark.filterwarnings("ignore")  # of the compiler
-def test_compiled_layers_compute_what_others_do(sources, targets):
-    losses, gradients = [], []
-    for compiled in (False, True):
-        model = built(replace(CONV, encoder_layers=1, decoder_layers=1))
-        for layer, _ in model.layers() if compiled else ():
-            layer.compile(fullgraph=True, dynamic=True)
-        for length in (sources.size(1), 4):  # a shape that was not compiled
-            features, _ = model.decode(targets, model.encode(sources[:, :length]))
-            losses.append(model.logits(features).logsumexp(-1).sum())
-            losses[-1].backward()
-        gradients.append([weight.grad for weight in model.parameters()])
-    torch.testing.assert_close(losses[:2], losses[2:])
-    torch.testing.assert_close(*gradients)
-
-
 def test_layers_are_called_once_and_are_all_but_embeddings_and_the_maps_around_them(sources, targets):
     model, called = built(CONV), []
     layers = [layer for layer, _ in model.layers()]
     for layer in layers:
         layer.register_forward_hook(lambda module, *_: called.append(module))
     model.decode(targets, model.encode(sources))
-    assert called == layers, "what is called is what `--compile` replaces"
+    assert called == layers, "what is called is what torch.compile replaces and FSDP shards"
     own = {id(weight) for layer in layers for weight in layer.parameters()}
     others = {name.split(".")[0] for name, weight in model.named_parameters() if id(weight) not in own}
     maps = {f"{side}_{end}" for side in ("encoder", "decoder") for end in ("input", "output")}

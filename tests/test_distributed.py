@@ -31,7 +31,7 @@ from dragoman.training.world import World, process_group
 from dragoman.translation import files
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
-from tests.processes import dragoman, fork, run_command, start, worst
+from tests.processes import dragoman, fork, start, worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -548,56 +548,6 @@ def test_a_signal_to_one_process_stops_all_of_them(text, monkeypatch):
     assert worst(processes) == 128 + signal.SIGTERM
     assert "nothing is lost. Resume with: dragoman resume" in messages.read_text()
     assert len(checkpoints(out)) == 1
-
-
-# Only the first step of torch.compile: PyTorch runs the graphs of layers. The long test below compiles
-# these and those of their gradients, to C++: half a minute.
-GRAPHS = """
-import sys
-import torch
-from dragoman.cli.main import main
-
-def run_graph(graph, inputs):
-    print("A graph of", len(graph.graph.nodes), "nodes", file=sys.stderr)
-    return graph
-
-in_cpp = torch.compile
-torch.compile = lambda *given, **options: in_cpp(*given, backend=run_graph, **options)
-main()
-"""
-
-
-@pytest.mark.long
-def test_graphs_of_layers_train_as_layers_do(text, one):
-    asked = [sys.executable, "-c", GRAPHS, *arguments(text, text / "graphs", "--compile")]
-    messages = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=MOST_SECONDS).stderr
-    sizes = list(map(int, re.findall(r"A graph of (\d+) nodes", messages)))
-    assert sum(size > 20 for size in sizes) >= 2  # the encoder's layer and the decoder's
-    assert_near(one, text / "graphs")
-
-
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-def test_compiled_layers_train_as_uncompiled_ones_do(text, one):
-    asked = in_a_process(arguments(text, text / "compiled", "--compile"))
-    subprocess.run(asked, check=True, capture_output=True, timeout=MOST_SECONDS)
-    assert_near(one, text / "compiled")
-
-
-def test_compile_without_a_compiler_is_refused(text):
-    told = text / "refused.messages"
-
-    def train_without_a_compiler():
-        os.environ["CXX"] = "/no/compiler"
-        from torch._inductor import config
-
-        config.cpp.cxx = (None, "/no/compiler")  # it may have been read before
-        run_command(arguments(text, text / "refused", "--compile"), told)
-
-    assert worst([fork(train_without_a_compiler)]) == 2
-    assert "torch.compile failed (" in told.read_text()
-    assert "Train with --no-compile." in told.read_text()
-    assert "Traceback" not in told.read_text()
 
 
 def test_one_process_is_a_world():

@@ -12,7 +12,6 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches, Update
-from dragoman.training.graphs import GraphedObjective
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
@@ -195,9 +194,9 @@ def has_bfloat16(gpu: bool) -> bool:
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
     """The speed of training, validations included, measured on a model that is thrown away.
 
-    A first update is not counted. On a GPU, or if the others take less than `LEAST_SECONDS`, they are
-    repeated: their first computation compiles kernels for each shape, and on a GPU the second one captures
-    graphs. One process is measured, and several are taken to be as many times as fast.
+    A first update is not counted. The others are repeated if they take less than `LEAST_SECONDS`: their first
+    computation compiles kernels for each shape. On a GPU they are repeated twice, because the second one
+    captures graphs. One process is measured, and several are taken to be as many times as fast.
     """
     objective, optimizer = with_graphs(Objective.of(model, recipe.training)), make_optimizer(model)
     plan = batches.plan(0)
@@ -215,9 +214,8 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
 
     timed = range(1, TIMED_UPDATES + 1)
     seconds_for(range(1))
-    if (seconds := seconds_for(timed)) < LEAST_SECONDS or world.device.type != "cpu":
-        seconds = seconds_for(timed)
-    if isinstance(objective, GraphedObjective):
+    seconds = seconds_for(timed)
+    for _ in range(2 if world.device.type == "cuda" else seconds < LEAST_SECONDS):
         seconds = seconds_for(timed)
     return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches) * VALIDATION_OVERHEAD)
 

@@ -59,8 +59,6 @@ def refuse_contradictions(recipe: Recipe) -> None:
         raise DragomanError(
             "guided_alignment has no links of the text to replay; leave guided_alignment or replay out."
         )
-    if recipe.training.compile:
-        raise DragomanError("guided_alignment does not work with --compile; leave one of them out.")
 
 
 def guided(context: TrainingContext, recipe: Recipe) -> TrainingContext:

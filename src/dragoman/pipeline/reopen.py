@@ -40,7 +40,6 @@ CHANGEABLE = (
     "training.tensorboard",
     "training.shard",
     "training.native",
-    "training.compile",
     "training.threads",
 )
 """Settings that may differ when a run is resumed; those of the search may too."""

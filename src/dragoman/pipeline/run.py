@@ -168,13 +168,13 @@ def start_compiling(recipe: Recipe, say: Say, device: torch.device) -> None:
     from dragoman.native.training_kernels import start_compiling_kernels
 
     if device.type != "cpu":
-        if recipe.training.fuses and gpu_replacements(device) is None:
+        if recipe.training.native and gpu_replacements(device) is None:
             say(
                 "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and "
                 "an NVIDIA GPU of compute capability 8.0 or higher."
             )
         return
-    if recipe.training.fuses and not start_compiling_kernels():
+    if recipe.training.native and not start_compiling_kernels():
         say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler.")
     build.start_compiling(build.DECODER)
 

@@ -10,6 +10,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
 
 FORMER = "former name"
+REMOVED = {"compile": False}
+"""Settings that were removed, with their default, which recipes of earlier releases may still have."""
 
 
 class RenamedSetting(UserWarning):

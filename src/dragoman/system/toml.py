@@ -19,7 +19,7 @@ import tomli_w
 
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.files import atomic_write
-from dragoman.system.keys import known_key
+from dragoman.system.keys import REMOVED, known_key
 from dragoman.system.wording import in_words, shown
 
 T = TypeVar("T")
@@ -57,6 +57,8 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     hints = type_hints(settings.__class__)
     values: dict[str, Any] = {}
     for given, value in table.items():
+        if REMOVED.get(given) == value:
+            continue
         key = given if given in hints else known_key(given, settings, table, origin)
         place = f"{origin}: {key}"
         now = getattr(settings, key)

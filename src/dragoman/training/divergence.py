@@ -39,7 +39,7 @@ def skip_or_raise(
 def locate(context: TrainingContext, model: Model, step: int, update: Update) -> str:
     """The text lines of a non-finite update, of the process where it occurred, and the first such layer.
 
-    `model` is unsharded and not compiled. All processes call this.
+    `model` is unsharded. All processes call this.
     """
     world, corpus = context.world, context.batches.corpus
     numbers = sorted(corpus.line_number(pair) for batch in update.batches for pair in batch.pairs)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 
 import torch
@@ -12,7 +12,6 @@ from torch import nn
 from dragoman.model.interface import Model
 from dragoman.text.batches import Update
 from dragoman.training.checkpoint import TrainingState, resume, save_checkpoint
-from dragoman.training.compile import compiled, full_copies
 from dragoman.training.context import DivergenceError, Samples, Scores, TrainingContext
 from dragoman.training.gradient_norms import gradient_norms_by_layer
 from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
@@ -25,6 +24,7 @@ from dragoman.training.objective import (
     with_graphs,
 )
 from dragoman.training.settings import Schedule, TrainingSettings
+from dragoman.training.sharding import full_copies
 from dragoman.training.world import unsharded
 
 
@@ -32,21 +32,20 @@ def train(context: TrainingContext) -> TrainingState:
     """Train until the updates are done or validation stops improving. Returns the state reached.
 
     Raises `DivergenceError` for a NaN or an infinity, unless the settings say to skip such updates or to roll
-    back; `TrainingInterruptedError` after a signal; `DragomanError` if torch.compile fails.
+    back; `TrainingInterruptedError` after a signal.
     """
     model, settings, world = context.model, context.settings, context.world
     objective = context.make_objective(model, settings).train()
     shards = settings.shard and world.size > 1
-    full_model = full_copies(context) if shards or settings.compile else lambda: model
-    with compiled(model) if settings.compile else nullcontext():
-        objective = with_graphs(world.data_parallel(objective, model, shards))
-        if settings.on_divergence == "rollback":
-            from dragoman.training.rollback import train_with_rollback
+    full_model = full_copies(context) if shards else lambda: model
+    objective = with_graphs(world.data_parallel(objective, model, shards))
+    if settings.on_divergence == "rollback":
+        from dragoman.training.rollback import train_with_rollback
 
-            return train_with_rollback(context, objective, full_model)
-        optimizer = context.make_optimizer(model)
-        state = resume(model, optimizer, context.folder, context.say, world)
-        return train_from(state, context, objective, optimizer, full_model)
+        return train_with_rollback(context, objective, full_model)
+    optimizer = context.make_optimizer(model)
+    state = resume(model, optimizer, context.folder, context.say, world)
+    return train_from(state, context, objective, optimizer, full_model)
 
 
 def train_from(
@@ -58,7 +57,7 @@ def train_from(
 ) -> TrainingState:
     """Train from `state` until the run is finished, a signal arrives or the run diverges.
 
-    `full_model` returns the model with all its weights in this process, not compiled. All processes call it.
+    `full_model` returns the model with all its weights in this process. All processes call it.
     """
     model, settings, schedule, world = context.model, context.settings, context.schedule, context.world
     metrics = UpdateMetrics(context, full_model, state.step, state.seconds)

@@ -36,7 +36,7 @@ class Objective(nn.Module):
     @classmethod
     def of(cls, model: Model, settings: TrainingSettings) -> "Objective":
         """The objective that the settings ask for."""
-        return cls(model, settings.label_smoothing, settings.precision == "bfloat16", settings.fuses)
+        return cls(model, settings.label_smoothing, settings.precision == "bfloat16", settings.native)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss and the negative log-likelihood, summed over the batch's target tokens."""

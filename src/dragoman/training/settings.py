@@ -61,8 +61,6 @@ class TrainingSettings:
     native: bool = True
     """Use C++ on a CPU, and Triton on a GPU, for the operations between matrix products. Without a compiler,
     PyTorch computes them."""
-    compile: bool = False
-    """Compile each layer with torch.compile, on a GPU."""
     threads: int | None = None
     """CPU threads; None leaves the choice to PyTorch."""
 
@@ -76,11 +74,6 @@ class TrainingSettings:
             below={"label_smoothing": 1, "seed": 2**63},
             at_most={"threads": 4096},
         )
-
-    @property
-    def fuses(self) -> bool:
-        """Whether kernels compute what is between matrix products; with `compile`, PyTorch fuses it."""
-        return self.native and not self.compile
 
 
 @dataclass(frozen=True)
