@@ -46,21 +46,36 @@ SIGNATURES = {
 }
 
 
-def constants(length: int, width: int) -> dict[str, object]:
-    """For a batch of this length, and heads of this width."""
-    sizes = {"T": length, "N": length, "K": width, "KV": width, "WIDTH": 512, "BLOCK": 1024}
-    return sizes | {"ROWS": 32, "COLUMNS": 128, "CAUSAL": True, "MASKED": True, "RELU": True}
+RESIDUAL = {"MASKED": True, "GROUPED": True, "WIDTH": 512, "num_warps": 1}
+CONSTANTS = {
+    "dropout": {"BLOCK": 1024},
+    "residual_forward": RESIDUAL,
+    "residual_backward": RESIDUAL,
+    "column_sums": {"RELU": True, "ROWS": 128, "COLUMNS": 64},
+    "cross_entropy_forward": {"BLOCK": 512, "num_warps": 2},
+    "cross_entropy_backward": {"BLOCK": 1024},
+}
+"""As in native/gpu_kernels.py, for a model as wide as `base`."""
+
+
+def constants(name: str, length: int, width: int) -> dict[str, int]:
+    """Of a kernel, for a batch of this length and heads of this width."""
+    if name in CONSTANTS:
+        return {"num_warps": 4} | CONSTANTS[name]
+    sizes = {"T": length, "N": length, "K": width, "KV": width}
+    return sizes | {"CAUSAL": True, "MASKED": True, "num_warps": length // 32}
 
 
 def shared_memory(name: str, capability: int, length: int, width: int) -> int:
     """Compile a kernel; the bytes of shared memory that it needs."""
     kernel, types = getattr(kernels, name), SIGNATURES[name]
-    chosen = {key: value for key, value in constants(length, width).items() if key in kernel.arg_names}
+    chosen = constants(name, length, width)
+    warps = chosen.pop("num_warps")
     signature = {argument: types.get(argument, "constexpr") for argument in kernel.arg_names}
     source = ASTSource(
         kernel, signature, {(kernel.arg_names.index(key),): value for key, value in chosen.items()}
     )
-    target, warps = GPUTarget("cuda", capability, 32), length // 16 if "attention" in name else 8
+    target = GPUTarget("cuda", capability, 32)
     return triton.compile(source, target=target, options={"num_warps": warps}).metadata.shared
 
 

@@ -159,7 +159,7 @@ def attention_name(frames: list[FrameType]) -> str:
 
 
 def trace_road(folder: Path) -> Trace:
-    """Prepare a tiny corpus, train for 4 updates, translate and score, all by PyTorch."""
+    """Prepare a tiny corpus, train for 2 updates, translate and score, all by PyTorch."""
     sys.path.insert(0, str(ROOT / "src"))
     import torch._dynamo  # noqa: F401  many functions, which are not counted: imported before they are traced
 
@@ -181,7 +181,7 @@ def trace_road(folder: Path) -> Trace:
         "preset": "tiny",
         "model": {"d_model": 32, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1},
         "data": {name: str(path) for name, path in files.items()},
-        "training": {"updates": 4, "native": False},
+        "training": {"updates": 2, "validate_every": 2, "checkpoint_every": 1, "native": False},
         "tokenizer": {"vocabulary": 320},
     }
     autoconfigure.TIMED_UPDATES = 1  # two updates call the same functions as seventeen

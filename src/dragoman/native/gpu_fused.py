@@ -76,7 +76,7 @@ class GPUFeedForward(FeedForward):
 
 
 class GPULinear(nn.Linear):
-    """Oracle: `torch.nn.Linear`; gradients of weights are float32 from the start."""
+    """Oracle: `torch.nn.Linear`; the gradient of the weight is not rounded to bfloat16 first."""
 
     def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:  # noqa: A002  PyTorch's name
         if not self.training or input.dtype not in DTYPES:
@@ -84,11 +84,8 @@ class GPULinear(nn.Linear):
         return kernels.linear(input, self.weight, self.bias)
 
 
-class GPUProjections(Projections):
+class GPUProjections(GPULinear, Projections):
     """Oracle: `Projections`."""
-
-    def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:  # noqa: A002  PyTorch's name
-        return self.project_rows(input, 0, None)
 
     def project_rows(self, x: Float[Tensor, "*N D"], start: int, stop: int | None) -> Float[Tensor, "*N E"]:
         if not self.training or x.dtype not in DTYPES:

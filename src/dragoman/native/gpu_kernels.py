@@ -19,7 +19,7 @@ from dragoman.native.dropout import threshold_and_scale
 from dragoman.native.training_kernels import product_dtype
 
 DTYPES = (torch.float32, torch.bfloat16)
-SUMMED_ROWS = 128  # that one program adds up
+SUMMED_ROWS = 128  # that one program adds up; up to twice as many in the last step
 LONGEST = 128  # queries and keys of a head that one program keeps in registers
 HEAD_WIDTHS = (16, 32, 64, 128)
 MOST_WIDTH = max(HEAD_WIDTHS)

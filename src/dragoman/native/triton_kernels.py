@@ -1,7 +1,7 @@
 """Triton kernels for training on a GPU; gpu_kernels.py calls them.
 
-A program computes one row, one block of rows or one head. Arguments in capitals are constants of a compiled
-kernel, and powers of two where they are sizes of blocks. Sums are float32.
+A program computes one row, a part of it, several rows or one head. Arguments in capitals are constants of a
+compiled kernel, and powers of two where they are sizes of blocks. Sums are float32.
 """
 
 import math
@@ -225,7 +225,7 @@ LOG2_E = tl.constexpr(math.log2(math.e))
 def cross_entropy_forward(
     logits, row_stride, gold, log_sums, loss, nll, smoothing, vocabulary, padding, BLOCK: tl.constexpr
 ):
-    """A row in one pass over blocks of columns, with the highest logit so far.
+    """One pass over the blocks of a row, keeping the highest logit so far.
 
     log_sums [2, rows] are the highest logit of a row and ln Σ e^(logit - highest). Sums are of differences:
     what all logits have in common does not matter.
@@ -264,7 +264,7 @@ def cross_entropy_backward(
     offset, in_bounds, is_row = logits + row * row_stride + column, column < vocabulary, row < rows
     token = tl.load(gold + row, is_row, -1).to(tl.int32)
     counts = is_row & (token != padding)
-    row_max, log_sum = tl.load(log_sums + row, is_row, 0.0), tl.load(log_sums + rows + row, is_row, 0.0)
+    row_max, log_sum = tl.load(log_sums + row, counts, 0.0), tl.load(log_sums + rows + row, counts, 0.0)
     factor = tl.where(counts, tl.load(loss_gradient).to(tl.float32), 0.0)
     lowest = -smoothing / vocabulary * factor
     block = tl.load(offset, in_bounds, 0.0).to(tl.float32)

@@ -198,7 +198,8 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     computation compiles kernels for each shape. On a GPU they are repeated twice, because the second one
     captures graphs. One process is measured, and several are taken to be as many times as fast.
     """
-    objective, optimizer = with_graphs(Objective.of(model, recipe.training)), make_optimizer(model)
+    objective, optimizer = Objective.of(model, recipe.training), make_optimizer(model)
+    trained = objective if world.size > 1 or recipe.data.guided_alignment else with_graphs(objective)
     plan = batches.plan(0)
     chosen = [plan[number * (len(plan) - 1) // TIMED_UPDATES] for number in range(TIMED_UPDATES + 1)]
     updates = [[batches.load(part) for part in batches.split_pairs(pairs)] for pairs in chosen]
@@ -207,7 +208,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     def seconds_for(numbers: range) -> float:
         started = time.monotonic()
         for number in numbers:
-            sums = accumulate_gradients(objective, Update(0, 0, updates[number], tokens[number]), world.local)
+            sums = accumulate_gradients(trained, Update(0, 0, updates[number], tokens[number]), world.local)
             optimizer.step()
             _ = sums.tolist()  # waits for a GPU
         return time.monotonic() - started

@@ -59,7 +59,7 @@ class Batch:
         return self.predictions(self.target_out)[: self.tokens]
 
     def predictions(self, positions: Shaped[Tensor, "B T *D"]) -> Shaped[Tensor, "M *D"]:
-        """What belongs to `prediction_indices`, of something for each position."""
+        """The rows of `positions`, which has one for each target position, at `prediction_indices`."""
         flat = positions.flatten(0, 1)
         if self.tokens == len(flat):  # without padding they are all indices in order
             return flat

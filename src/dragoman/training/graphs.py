@@ -1,7 +1,7 @@
 """The forward and the backward pass of a batch as a CUDA graph, one for each shape of a batch.
 
-Python takes longer to start the kernels of a small model than a GPU to compute them; a graph starts all at
-once. A graph computes the bits of the pass without it, so a resumed run equals an uninterrupted one.
+Python takes longer to start the kernels of a small model than a GPU to compute them; a graph starts them all
+at once. It computes the bits of the pass without a graph, so a resumed run equals an uninterrupted one.
 """
 
 from contextlib import suppress
@@ -45,13 +45,15 @@ class Gradients:
 
 
 def with_all_positions(batch: Batch, device: torch.device) -> Batch:
-    """The batch on a device, with predictions for padding too: their number depends on the shape alone."""
+    """The batch on a device, with predictions for padding too: their number depends on the shape alone.
+
+    `prediction_indices` stay empty, because all positions are predicted in order.
+    """
     source, target_in, target_out = (
         ids.to(device, non_blocking=True) for ids in (batch.source, batch.target_in, batch.target_out)
     )
-    positions = target_out.numel()
-    indices = torch.arange(positions, device=device)
-    return Batch(source, target_in, target_out, indices, positions, batch.pairs)
+    indices = target_out.new_empty(0)
+    return Batch(source, target_in, target_out, indices, target_out.numel(), batch.pairs)
 
 
 class BatchGraph:
@@ -104,13 +106,14 @@ class GraphedObjective(nn.Module):
         from dragoman.native.gpu_fused import GPUCrossEntropy
 
         super().__init__()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()  # for `_has_memory`
         assert isinstance(objective.cross_entropy, GPUCrossEntropy)
         objective.cross_entropy.padding = PAD
         self.objective = objective
         self._gradients = Gradients(objective)
         self._device = self._gradients.all.device
         self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self._device)
-        self._pool_bytes = 0
         self._graphs: dict[object, BatchGraph] = {}
         self._seen: set[object] = set()
         self._may_capture = True
@@ -142,7 +145,6 @@ class GraphedObjective(nn.Module):
         self._may_capture = len(self._graphs) < MOST_GRAPHS and self._has_memory()
         if not self._may_capture:
             return
-        before = torch.cuda.memory_reserved(self._device)
         try:
             whole = with_all_positions(batch, self._device)
             self._graphs[shape] = BatchGraph(self._gradients, self.objective, whole, self._pool, self._stream)
@@ -153,11 +155,7 @@ class GraphedObjective(nn.Module):
             raise DragomanError(
                 f"A batch could not be captured as a CUDA graph ({reason}). Train with --no-native."
             ) from error
-        self._pool_bytes += torch.cuda.memory_reserved(self._device) - before
 
     def _has_memory(self) -> bool:
-        """Whether there is as much memory for graphs as the passes without a graph have needed."""
-        needed = torch.cuda.max_memory_allocated(self._device) - self._pool_bytes
-        if torch.cuda.mem_get_info(self._device)[0] < needed:
-            torch.cuda.empty_cache()
-        return torch.cuda.mem_get_info(self._device)[0] >= needed
+        """Whether as much memory is free as this process has needed at most: a capture needs less."""
+        return torch.cuda.mem_get_info(self._device)[0] >= torch.cuda.max_memory_allocated(self._device)
