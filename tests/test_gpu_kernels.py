@@ -276,6 +276,18 @@ def test_padding_has_no_loss():
     )
 
 
+def test_logits_of_padding_change_no_gradient():
+    logits, gold = torch.randn(3, 40, device=DEVICE), torch.tensor([5, PAD, 6], device=DEVICE)
+    found = []
+    for others in (0.0, torch.nan):
+        logits[1] = others
+        leaf = logits.clone().requires_grad_()
+        loss, _ = kernels.cross_entropy(leaf.clone(), gold, 0.1, PAD)
+        found.append((loss, *torch.autograd.grad(loss, leaf)))
+    all_close(found[1], found[0], torch.float32)
+    assert torch.all(found[1][1][1] == 0)
+
+
 def test_nothing_has_no_loss_and_no_gradient():
     logits, norm = randn(0, 30), nn.LayerNorm(16).to(DEVICE)
     loss, nll = kernels.cross_entropy(logits.clone(), torch.empty(0, dtype=torch.int64, device=DEVICE), 0.1)
