@@ -63,7 +63,7 @@ def constants(name: str, length: int, width: int) -> dict[str, int]:
     if name in CONSTANTS:
         return {"num_warps": 4} | CONSTANTS[name]
     sizes = {"T": length, "N": length, "K": width, "KV": width}
-    return sizes | {"CAUSAL": True, "MASKED": True, "num_warps": length // 32}
+    return sizes | {"CAUSAL": True, "MASKED": True, "num_warps": length // 16}
 
 
 def shared_memory(name: str, capability: int, length: int, width: int) -> int:

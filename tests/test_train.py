@@ -844,12 +844,3 @@ def test_the_loop_clips_gradients(tmp_path):
         _, weights = equal_updates(tmp_path, name, clip_norm=clip_norm)
         moved = max((weights[key] - initial[key]).abs().max().item() for key in weights)
         assert (moved > 1e-3) == changes
-
-
-def test_an_architecture_without_layers_is_not_compiled(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run", compile=True)
-    recipe = replace(
-        recipe, model=ModelSettings(architecture="lstm", d_model=8, encoder_layers=1, decoder_layers=1)
-    )
-    with pytest.raises(DragomanError, match="is for the Transformer and ConvS2S; this architecture has"):
-        run(recipe, silent)

@@ -193,6 +193,7 @@ def _arguments(
     strides = [*query.stride()[:3], *key.stride()[:3], *value.stride()[:3]]
     strides += (0, 0) if mask is None else mask.expand(sentences, 1, queries, -1).stride()[0:3:2]
     rounded_queries, rounded_keys = (max(16, next_power_of_2(count)) for count in (queries, keys))
+    longest = max(rounded_queries, rounded_keys)
     return [*strides, heads, queries, keys, width**-0.5], {
         "CAUSAL": causal,
         "MASKED": mask is not None,
@@ -200,7 +201,7 @@ def _arguments(
         "KV": value.size(3),
         "T": rounded_queries,
         "N": rounded_keys,
-        "num_warps": max(rounded_queries, rounded_keys, 32) // 32,
+        "num_warps": longest // 16 if longest > 32 else 1,
     }
 
 
