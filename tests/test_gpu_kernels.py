@@ -315,7 +315,7 @@ def test_a_model_with_the_kernels_has_the_loss_and_gradients_of_its_oracle(kind,
         monkeypatch.setattr(
             kernels, "supports_attention", lambda *heads: supports(*(part.bfloat16() for part in heads))
         )
-    sizes = {"d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.2}
+    sizes = {"d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.2}
     model = build_model(ModelSettings(**sizes | MODELS[kind]), 50, 50).to(DEVICE)
     batch = Batch.of(pad([[5, 6, 7, 2], [8, 2]]), pad([[9, 10, 2], [11, 12, 13, 14, 2]]), [0, 1])
     objective, weights = Objective(model, 0.1, bfloat16=GPU).train(), list(model.parameters())
@@ -339,7 +339,7 @@ def test_a_model_with_the_kernels_has_the_loss_and_gradients_of_its_oracle(kind,
     for one, other, exactly in zip(with_kernels, expected, exact, strict=True):
         error, usual = ((part.double() - exactly.double()).norm() for part in (one, other))
         # Activations between sub-layers are bfloat16 too.
-        assert error <= 2 * usual + (0.1 if GPU else 1e-4) * exactly.norm()
+        assert error <= 2 * usual + (0.1 if GPU else 1e-3) * exactly.norm()
 
 
 def small_model():
