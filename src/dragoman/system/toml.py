@@ -57,7 +57,7 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     hints = type_hints(settings.__class__)
     values: dict[str, Any] = {}
     for given, value in table.items():
-        if REMOVED.get(given) == value:
+        if given in REMOVED and value == REMOVED[given]:
             continue
         key = given if given in hints else known_key(given, settings, table, origin)
         place = f"{origin}: {key}"
