@@ -57,7 +57,7 @@ def gradients(objective, batch, seed):
 def overwrite_free_memory():
     torch.full((2**24,), torch.nan, device="cuda")
     for size in (64, 512, 4096, 2**16):
-        del [torch.full((size,), torch.nan, device="cuda") for _ in range(200)][:]
+        _ = [torch.full((size,), torch.nan, device="cuda") for _ in range(200)]
 
 
 @needs_gpu

@@ -216,7 +216,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     timed = range(1, TIMED_UPDATES + 1)
     seconds_for(range(1))
     seconds = seconds_for(timed)
-    for _ in range(2 if world.device.type == "cuda" else seconds < LEAST_SECONDS):
+    for _ in range(2 if world.device.type == "cuda" else int(seconds < LEAST_SECONDS)):
         seconds = seconds_for(timed)
     return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches) * VALIDATION_OVERHEAD)
 

@@ -14,7 +14,7 @@ from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.batches import Batch
 from dragoman.training.memory import memory_message
 
-MOST_GRAPHS = 512  # each takes some megabytes of the GPU's memory
+MOST_GRAPHS = 512  # each takes memory of the GPU, and as long as a pass to capture
 ALIGNMENT = 64  # numbers between the beginnings of gradients
 
 
