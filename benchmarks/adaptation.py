@@ -94,7 +94,9 @@ def measure(seed: int, given: argparse.Namespace) -> Scores:
     }
     for name, way in ways.items():
         adaptation = {"initial_model": str(initial), "replay_valid": old_valid, **way}
-        settings = {"adaptation": adaptation, "training": {"updates": given.adaptation_updates, "seed": seed}}
+        updates = given.adaptation_updates
+        training = {"updates": updates, "validate_every": max(1, updates // 5), "seed": seed}
+        settings = {"adaptation": adaptation, "training": training}
         runs[name] = train(folder / name.replace(",", "").replace(" ", "-"), new, new_valid, settings)
     return {name: {test: score(out, data, test) for test in (OLD, NEW)} for name, out in runs.items()}
 
