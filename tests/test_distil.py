@@ -227,6 +227,15 @@ def test_a_students_pairs_leave_out_what_the_teacher_is_validated_on(teacher):
     )
 
 
+def test_a_student_learns_a_vocabulary_of_the_given_size(teacher, text, tmp_path, monkeypatch, capsys):
+    asked = teacher, "--data", text[0], "--vocabulary", 12, "--out", tmp_path / "student", *TRAINING
+    status, said = call(monkeypatch, capsys, *asked)
+    assert status == 0, said
+    assert "is finished." in call(monkeypatch, capsys, *asked)[1]
+    own, before = (StoredModel.load(path).tokenizers.source for path in (tmp_path / "student", teacher))
+    assert len(own) == 12 < len(before)
+
+
 # ---- what is refused
 
 
@@ -268,7 +277,7 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
             "There is only --valid-source; give --valid-source and --valid-t",
         ),
         ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
-        ("TEACHER --data TEXT --vocabulary 90", "dragoman distil has no option --vocabulary."),
+        ("TEACHER --data TEXT --vocabulary 4", "--vocabulary is 4; it must be at least 5."),
         ("TEACHER --data FOLDER/a.tmx", "a.tmx has both sides of a corpus, and text of one language is read"),
         ("TEACHER --data TEXT --references FOLDER/a.tsv", "a.tsv has both sides of a corpus, and text of"),
         ("TEACHER --data BINARY", "binary, line 1, byte 1: not UTF-8"),

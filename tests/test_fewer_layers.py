@@ -190,7 +190,9 @@ def test_a_shallow_student_is_its_teacher_with_one_decoder_layer(
     assert "is finished." in said
     result = json.loads((tmp_path / "student" / "result.json").read_text())
     assert result
-    status, said = call(monkeypatch, capsys, *command[:-6], "--out", tmp_path / "wide", "--d-model", 8)
-    assert status == 2
-    assert f"d_model is 8, and the initial model in {deep} has 16, which is kept; leave d_model out." in said
-    assert not (tmp_path / "wide").exists()
+    for option, value, kept in (("d_model", 8, 16), ("vocabulary", 9, len(teacher.tokenizers.target))):
+        change = f"--{option.replace('_', '-')}={value}"
+        status, said = call(monkeypatch, capsys, *command[:-6], "--out", tmp_path / "wide", change)
+        assert status == 2
+        assert f"{option} is {value}, and the initial model in {deep} has {kept}, which is kept" in said
+        assert not (tmp_path / "wide").exists()

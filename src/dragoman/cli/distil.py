@@ -1,7 +1,7 @@
 """`dragoman distil`: a small student from a trained teacher."""
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from dragoman.cli.console import say
@@ -51,6 +51,8 @@ class Distil:
     """Test sentences, translated and scored when training has ended; the default is the teacher's."""
     test_target: Path | None = None
     """Their translations."""
+    vocabulary: int | None = None
+    """Number of tokens of a vocabulary that the student learns for itself; None keeps the teacher's."""
     search: SearchSettings = field(default_factory=SearchSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
@@ -78,6 +80,8 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     if asked.out is None:
         say(f"The student's folder is {out}; --out names another one.")
     recipe = student_recipe(asked.run, asked.text, out, asked.preset)
+    if asked.vocabulary is not None:
+        recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, of_model=None))
     others = {each.name for each in fields(SearchSettings)} | {"preset"}
     own = {name: value for name, value in given.items() if name not in others}
     check_file_pairs(settings_from(DataSettings, own))
