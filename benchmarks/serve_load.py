@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-MOST_CONNECTIONS = 900  # at once; select takes 1,024 files
+MAX_CONNECTIONS = 900  # at once; select takes 1,024 files
 DRAIN_SECONDS = 10.0  # that the last requests may take; what has no answer by then has none
 
 
@@ -78,7 +78,7 @@ class Load:
         if self.free:
             self.free.pop().start(body, due)
             return
-        if self.connections >= MOST_CONNECTIONS:
+        if self.connections >= MAX_CONNECTIONS:
             self.failed += 1
             return
         self.connections += 1

@@ -97,7 +97,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-MOST_SECONDS = 600  # then a process hangs: no machine is so slow
+MAX_SECONDS = 600  # then a process hangs: no machine is so slow
 
 TINY = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2)
 MODELS = {

@@ -41,7 +41,7 @@ heads = 2
 encoder_layers = 1
 decoder_layers = 1
 """
-MOST_SECONDS = 600
+MAX_SECONDS = 600
 SCRIPT = f"""#!{sys.executable} -IS
 import json, os, socket, sys
 
@@ -149,7 +149,7 @@ def serve(words: list[str]) -> int:
     if not keyed:
         stop()
     log = Path("keyed.log" if keyed else "server.log")
-    options = ["--host", "127.0.0.1", "--port", "0", "--deadline", str(MOST_SECONDS)]
+    options = ["--host", "127.0.0.1", "--port", "0", "--deadline", str(MAX_SECONDS)]
     with log.open("w") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "dragoman", *shortened(words), *options],
@@ -163,7 +163,7 @@ def serve(words: list[str]) -> int:
             print(log.read_text(), file=sys.stderr)
             return 1
         time.sleep(0.05)
-    with urlopen(f"{found[1]}/ready", timeout=MOST_SECONDS):  # signals end it as they should from here on
+    with urlopen(f"{found[1]}/ready", timeout=MAX_SECONDS):  # signals end it as they should from here on
         print(found[0].replace(found[1], "http://127.0.0.1:8000"))
     if keyed:
         process.terminate()
@@ -274,7 +274,7 @@ def run(message: bytes, files: list[int]) -> None:
         os.close(file)
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, closefd=False)
-    signal.alarm(MOST_SECONDS)
+    signal.alarm(MAX_SECONDS)
     status = 1
     try:
         status = call(Path(script).name, words)

@@ -14,7 +14,7 @@ import torch
 import torch._dynamo  # noqa: F401  PyTorch's optimizers want it: a second or two in every process that has not got it
 
 from dragoman.cli import main as cli
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 
 FILE_OPERATIONS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
 """Names of Python's audit events."""
@@ -56,7 +56,7 @@ def die_when(is_moment: Callable[[str], bool]) -> None:
 
 def run_command(arguments: list[str], told: Path) -> None:
     """What the command line does. What it says is added to a file."""
-    signal.alarm(MOST_SECONDS)
+    signal.alarm(MAX_SECONDS)
     sys.argv = ["dragoman", *arguments]
     sys.stderr = told.open("a", buffering=1)
     os.dup2(sys.stderr.fileno(), 2)

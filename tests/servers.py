@@ -12,14 +12,14 @@ from pathlib import Path
 
 import httpx
 
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 
 
 class Server:
     """A running `dragoman serve`, its address and its log."""
 
     def __init__(self, *arguments: object, program: tuple[str, ...] = ("-m", "dragoman")) -> None:
-        settings = ["--port", "0", "--deadline", str(MOST_SECONDS)]  # on a busy machine all takes long
+        settings = ["--port", "0", "--deadline", str(MAX_SECONDS)]  # on a busy machine all takes long
         command = [sys.executable, *program, "serve", *settings, *map(str, arguments)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
         self.log: list[str] = []
@@ -41,13 +41,13 @@ class Server:
     def client(self, **options: object) -> httpx.Client:
         """A client of this server."""
         # Without TLS no certificates of authorities are read, which takes longer than most tests.
-        return httpx.Client(base_url=self.address, timeout=MOST_SECONDS, verify=False, **options)
+        return httpx.Client(base_url=self.address, timeout=MAX_SECONDS, verify=False, **options)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, and return the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(MOST_SECONDS)
+        status = self.process.wait(MAX_SECONDS)
         self._reader.join()
         self.process.stderr.close()
         return status

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 
 EMULATOR = "qemu-aarch64 -L /usr/aarch64-linux-gnu"
 GCC, CLANG = "aarch64-linux-gnu-g++", "clang++ --target=aarch64-linux-gnu"
@@ -41,5 +41,5 @@ def test_on_aarch64_the_same_tests_pass(case):
     own = os.environ | {"EMULATED": compiler, "EMULATOR": EMULATOR, "OMP_NUM_THREADS": "1"}
     skipped = [part for test in NOT_EMULATED for part in ("--deselect", test)]
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", tests, *skipped]
-    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=MAX_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,7 +24,7 @@ from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSetting
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MAX_SECONDS, write_copies
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, TARGET, ours
 
@@ -251,7 +251,7 @@ def call_python(command, home=None, text=""):
         input=text,
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         env={**os.environ, **own},
         check=False,
     )

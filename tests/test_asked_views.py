@@ -20,7 +20,7 @@ from tests.test_report import (  # noqa: F401
 )
 
 TEXT = "amber birch"
-MOST_MILLISECONDS = 60_000
+MAX_MILLISECONDS = 60_000
 NAMES = ["Encoder self-attention", "Decoder self-attention", "Encoder-decoder attention"]
 
 
@@ -43,7 +43,7 @@ def live(browser, server, request):  # noqa: F811
     """The page of the server, which inspects TEXT, and the bodies of its requests. It has no network."""
     theme, width = request.param
     context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 900})
-    context.set_default_timeout(MOST_MILLISECONDS)
+    context.set_default_timeout(MAX_MILLISECONDS)
     context.route("**/*", lambda route: route.abort())
     context.route(f"{server.address}/**", lambda route: route.continue_())
     page, faults, asked = context.new_page(), [], []

@@ -5,7 +5,7 @@ import torch
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention, attention, causal_mask
 from dragoman.model.replaced_attend import replaced_attend
-from dragoman.native.short_attention import MOST_SCORES, ShortAttention, short_attention
+from dragoman.native.short_attention import MAX_SCORES, ShortAttention, short_attention
 
 LONG = 300
 """More tokens than `ShortAttention` computes by itself."""
@@ -131,7 +131,7 @@ def test_causal_attention_is_equation_1_with_the_causal_mask(kind, tokens):
 
 def test_texts_of_more_than_256_tokens_are_not_short():
     query, key, value = random_qkv(LONG, LONG)
-    assert LONG**2 > MOST_SCORES
+    assert LONG**2 > MAX_SCORES
     assert not ShortAttention.is_short(query, KeysValues(key, value))
     assert ShortAttention.is_short(query[:, :, :200], KeysValues(key[:, :, :200], value[:, :, :200]))
 

@@ -19,7 +19,7 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 from dragoman.translation.native_backend import NativeBackend
 from dragoman.translation.torch_backend import TorchBackend
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.test_translator import LINES, folder  # noqa: F401
 
 ASKED = {
@@ -108,7 +108,7 @@ def test_a_compiler_that_cannot_be_named_leaves_pytorch(folder, variable, tmp_pa
         env=os.environ | {variable: '"', "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     assert done.stdout.strip() == repr(
@@ -129,7 +129,7 @@ def test_a_process_that_was_forked_from_one_with_a_model_is_told_to_load_it(fold
         "translator.translate(['two dogs'])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=MAX_SECONDS, check=False
     )
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
@@ -150,6 +150,15 @@ def test_devices_and_numbers_of_threads_that_no_machine_has_are_refused(folder, 
         Translator.load(folder, **asked)
 
 
+def test_int8_is_translated_on_the_cpu_of_a_machine_with_a_gpu(folder, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("dragoman.translation.translator.has_gpu", lambda: True)
+    found = Translator.load(folder, precision="int8", native=False)
+    assert found.torch_backend.device.type == "cpu"
+    if not has_gpu():
+        with pytest.raises(DragomanError, match="^cuda was asked for, and PyTorch can use 0 GPUs"):
+            Translator.load(folder)
+
+
 @pytest.mark.skipif(has_gpu(), reason="with a GPU PyTorch translates")
 @pytest.mark.parametrize(
     ("more", "imported"),
@@ -165,7 +174,7 @@ def test_the_command_line_imports_pytorch_only_if_it_is_needed(folder, more, imp
     code = f"from dragoman import Translator; Translator.load({str(folder)!r}).native_backend; {line}"
     command = [sys.executable, "-c", f"{code}; sys.stderr.write(str('torch' in sys.modules))"]
     done = subprocess.run(
-        command, input="two dogs\n", capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+        command, input="two dogs\n", capture_output=True, text=True, timeout=MAX_SECONDS, check=True
     )
     assert done.stderr.endswith(str(imported))
     assert len(done.stdout.splitlines()) == 1

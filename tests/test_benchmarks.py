@@ -21,7 +21,7 @@ from dragoman.search.shortlist import Shortlist
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import fork, worst
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -240,7 +240,7 @@ def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
         [*command, *more, "--results", str(tmp_path)],
         env=environment,
         capture_output=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     (path,) = tmp_path.glob("decode-tiny-*.json")

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from dragoman.native.build import DECODER, TRAINING_KERNELS, WIDE
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 
 TRY = (
     "import warnings; warnings.simplefilter('always'); from pathlib import Path\n"
@@ -37,7 +37,7 @@ def begun(folder, **environment):
 
 def told(process):
     """What it found, and what it said."""
-    out, error = process.communicate(timeout=MOST_SECONDS)
+    out, error = process.communicate(timeout=MAX_SECONDS)
     return out.strip(), error
 
 
@@ -123,7 +123,7 @@ def test_without_a_home_nothing_is_kept(tmp_path):
         env=own,
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     assert done.stdout.strip() == "None"
@@ -150,7 +150,7 @@ def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):
         env=own,
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     assert done.stdout == "0\n"
@@ -228,7 +228,7 @@ def test_the_sources_compile_without_a_warning(program, compiler, every):
             [compiler, *flags, program.source],
             capture_output=True,
             text=True,
-            timeout=MOST_SECONDS,
+            timeout=MAX_SECONDS,
             check=False,
         )
         assert (checked.returncode, checked.stderr) == (0, "")
@@ -240,7 +240,7 @@ def test_what_clang_compiles_passes_the_tests_of_the_kernels_and_the_decoder(tmp
     tests = [f"tests/test_{name}.py" for name in ("kernels", "native", "engine")]
     own = os.environ | {"CXX": "clang++", "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=MAX_SECONDS, check=False)
     assert done.returncode == 0, done.stdout
     libraries = [*(tmp_path / "dragoman" / "native").glob("*.so")]
     assert len(libraries) >= 2

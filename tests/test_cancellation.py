@@ -10,10 +10,10 @@ import pytest
 from dragoman import SearchSettings
 from dragoman.search.alternatives import alternatives
 from dragoman.search.hypothesis import Constraints
-from dragoman.system.futures import interruption, submit_interruptible
+from dragoman.system.futures import interruption, submit_interruptible, then
 from dragoman.text.batches import pad
 from dragoman.translation.torch_backend import TorchBackend
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.test_native import model_of
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
@@ -37,7 +37,7 @@ def check_cancelled(search):
             time.sleep(0.001)
         assert not future.cancel()  # it has begun
         with pytest.raises(CancelledError):
-            future.result(MOST_SECONDS)
+            future.result(MAX_SECONDS)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -77,4 +77,20 @@ def test_a_search_that_waits_is_cancelled_and_the_next_one_is_not():
         third = submit_interruptible(executor, lambda: backend.search(SOURCES, settings, rules))
         assert second.cancel()
         first.cancel()
-        assert third.result(MOST_SECONDS) == backend.search(SOURCES, settings, rules)
+        assert third.result(MAX_SECONDS) == backend.search(SOURCES, settings, rules)
+
+
+def test_the_second_of_two_futures_ends_with_the_first_one():
+    release = Event()
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(release.wait)
+        first = submit_interruptible(executor, lambda: 1)
+        second = then(first, lambda number: number + 1, executor)
+        first.cancel()
+        release.set()
+        with pytest.raises(CancelledError):
+            second.result(MAX_SECONDS)
+        last = submit_interruptible(executor, lambda: 1)
+        last.result(MAX_SECONDS)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        then(last, lambda number: number + 1, executor).result(MAX_SECONDS)

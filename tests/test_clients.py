@@ -27,7 +27,7 @@ from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.server import listening
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
 
 pytestmark = [
@@ -55,7 +55,7 @@ def expected(translator):
 def service_of(translator, *pairs, **settings):
     """A service with the translator as the model of each pair of languages."""
     models = [ServedModel("-".join(pair), *pair, translator) for pair in pairs]
-    limits = {"port": 0, "deadline": MOST_SECONDS} | settings
+    limits = {"port": 0, "deadline": MAX_SECONDS} | settings
     return Service(Models(tuple(models)), ServerSettings(**limits), Metrics())
 
 
@@ -71,7 +71,7 @@ def served(service):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(MOST_SECONDS)
+            thread.join(MAX_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def keyed(trained, tmp_path_factory):
 
 @pytest.fixture
 def client(address):
-    with httpx.Client(base_url=address, timeout=MOST_SECONDS) as connected:
+    with httpx.Client(base_url=address, timeout=MAX_SECONDS) as connected:
         yield connected
 
 
@@ -146,7 +146,7 @@ def test_deep_translator_for_libretranslate(address, keyed, expected):
 
 
 def test_libretranslate_aio(address, keyed, expected, tmp_path):
-    with libretranslate_aio.LibreTranslate(address, timeout=MOST_SECONDS) as client:
+    with libretranslate_aio.LibreTranslate(address, timeout=MAX_SECONDS) as client:
         one = client.translate(TEXT, "en", "de")
         assert (one.translated_text, one.detected_language, one.alternatives) == (expected, None, None)
         many = client.translate([ENGLISH, ENGLISH], "auto", "de", alternatives=2)
@@ -253,7 +253,7 @@ def test_deepl_tries_again_after_429(translator):
     service = service_of(translator, ("en", "de"), requests_per_minute=60)
     with served(service) as url:
         client = deepl.DeepLClient("any", server_url=url)
-        with httpx.Client(base_url=url, timeout=MOST_SECONDS) as other:
+        with httpx.Client(base_url=url, timeout=MAX_SECONDS) as other:
             while other.get("/v2/usage").status_code != 429:
                 pass
         assert client.get_usage().character.count == 0
@@ -324,10 +324,10 @@ def test_weblate_with_libretranslate(client, keyed, expected):
     request = {"api_key": "", "q": [TEXT], "source": "en", "target": "pt_BR"}
     assert client.post("/translate", json=request).json()["translatedText"] == [expected]
     url, key = keyed
-    codes = {each["code"] for each in httpx.get(url + "/languages", timeout=MOST_SECONDS).json()}
+    codes = {each["code"] for each in httpx.get(url + "/languages", timeout=MAX_SECONDS).json()}
     assert {"en", "fr"} <= codes
     request = {"api_key": key, "q": TEXT, "source": "en", "target": "fr"}
-    answer = httpx.post(url + "/translate", json=request, timeout=MOST_SECONDS)
+    answer = httpx.post(url + "/translate", json=request, timeout=MAX_SECONDS)
     assert answer.json()["translatedText"] == expected
 
 
@@ -417,10 +417,10 @@ def test_limits_answer_in_the_form_of_each_api(translator, settings, text, statu
     """Statuses of DeepL: https://developers.deepl.com/docs/best-practices/error-handling"""
     with served(service_of(translator, ("en", "de"), **settings)) as url:
         request = {"source": "en", "target": "de", "q": text}
-        answer = httpx.post(url + "/translate", json=request, timeout=MOST_SECONDS)
+        answer = httpx.post(url + "/translate", json=request, timeout=MAX_SECONDS)
         assert (answer.status_code, list(answer.json())) == (status, ["error"])
         request = {"target_lang": "DE", "text": [text]}
-        answer = httpx.post(url + "/v2/translate", json=request, timeout=MOST_SECONDS)
+        answer = httpx.post(url + "/v2/translate", json=request, timeout=MAX_SECONDS)
         assert (answer.status_code, list(answer.json())) == (status, ["message"])
 
 
@@ -429,7 +429,7 @@ def test_a_server_that_stops_answers_in_the_form_of_each_api(translator):
     service.is_stopping = True
     with served(service) as url:
         for path, name in (("/translate", "error"), ("/v2/translate", "message")):
-            answer = httpx.post(url + path, timeout=MOST_SECONDS)
+            answer = httpx.post(url + path, timeout=MAX_SECONDS)
             assert (answer.status_code, list(answer.json())) == (503, [name])
             assert answer.headers["retry-after"] == "1"
 
@@ -472,7 +472,7 @@ def test_every_form_of_a_request(client, keyed, expected, form):
     url, key = keyed
     for given, status in ((key, 200), ("wrong", 403), ("", 403)):
         sent = formed(form, {**request, "api_key": given})
-        answer = httpx.post(url + "/translate", timeout=MOST_SECONDS, **sent)
+        answer = httpx.post(url + "/translate", timeout=MAX_SECONDS, **sent)
         assert answer.status_code == status, answer.text
         assert ("error" in answer.json()) == (status == 403)
 
@@ -494,7 +494,7 @@ def test_the_language_of_the_text_chooses_among_models(client):
 def test_models_of_unknown_languages_serve_clients_that_look_for_theirs(keyed):
     url, key = keyed
     with httpx.Client(
-        base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=MOST_SECONDS
+        base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=MAX_SECONDS
     ) as client:
         languages = {each["code"]: each["targets"] for each in client.get("/languages").json()}
         assert len(languages) > 150
@@ -531,7 +531,7 @@ def test_clients_of_npm(address, expected):
         check=False,
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
     )
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)

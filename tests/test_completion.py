@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.cli import completion
 from dragoman.cli import main as cli
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.test_cli import call
 
 SHELLS = ("bash", "zsh", "fish")
@@ -23,7 +23,7 @@ def printed_by(shell, text):
         pytest.skip(f"{shell} is missing: apt-get install {shell}")
     own = ["-f"] if shell == "zsh" else []  # no settings of the user
     done = subprocess.run(
-        [shell, *own, "-c", text], capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+        [shell, *own, "-c", text], capture_output=True, text=True, timeout=MAX_SECONDS, check=True
     )
     return done.stdout.splitlines()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.test_docs import parse
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +22,7 @@ def accepted(program, *arguments):
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     command = [program, *map(str, arguments)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MOST_SECONDS)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAX_SECONDS)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 import dragoman
 from dragoman.interop.vocabulary import split_lines
 from dragoman.model.weights import load_tensors
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError, is_out_of_memory, reason
 from dragoman.system.files import array_types, atomic_write, read_arrays, read_json, write_folder
 from dragoman.system.toml import read_toml
 from dragoman.text.corpus import Corpus
@@ -102,7 +102,41 @@ def test_an_error_names_the_file_that_was_to_be_written_and_not_the_temporary_on
     assert error.value.filename == str(path)
 
 
+def test_the_longest_name_that_the_system_allows_is_written(tmp_path):
+    path = tmp_path / ("n" * 250 + ".json")
+    with atomic_write(path) as new:
+        new.write_text("x")
+    assert path.read_text() == "x"
+
+
+@pytest.mark.parametrize("target", ["nowhere", "kept"])
+def test_a_link_in_the_place_of_a_folder_is_replaced(tmp_path, target):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "model").symlink_to(target)
+    write_folder(tmp_path / "model", lambda folder: (folder / "file").touch())
+    assert not (tmp_path / "model").is_symlink()
+    assert (tmp_path / "model" / "file").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"kept", "model"}
+
+
 # ---- errors of the system as sentences
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    with pytest.raises(DragomanError, match="^/proc/nowhere could not be written: "):
+        write_folder(Path("/proc/nowhere"), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.", True),
+        ("could not create a primitive", True),
+        ("could not create a primitive descriptor for a matmul primitive", False),
+    ],
+)
+def test_a_lack_of_memory_is_told_from_an_operation_that_is_not_supported(message, expected):
+    assert is_out_of_memory(RuntimeError(message)) is expected
 
 
 def test_a_full_disk_is_told_with_the_folder_and_what_to_do(tmp_path):

@@ -30,7 +30,7 @@ from dragoman.training.objective import Objective, accumulate_gradients
 from dragoman.training.world import World, process_group
 from dragoman.translation import files
 from dragoman.translation.translator import Translator
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import dragoman, fork, start, worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -356,7 +356,7 @@ def kill_the_second(launcher: int) -> None:
 
 
 def await_checkpoint(out: Path) -> None:
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + MAX_SECONDS
     while not checkpoints(out):
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -374,7 +374,7 @@ def test_torchrun_restarts_a_run_after_a_process_was_killed(text, longer):
     with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         await_checkpoint(out)
         kill_the_second(process.pid)
-        _, messages = process.communicate(timeout=MOST_SECONDS)
+        _, messages = process.communicate(timeout=MAX_SECONDS)
     assert f"Resuming {out}" in messages
     assert_ended_as(longer, out)
 
@@ -398,7 +398,7 @@ def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ran
     ]
     told, out = text / "translated.messages", text / f"shared-{ranks}"
     if ranks == "torchrun":
-        subprocess.run(torchrun([*asked, str(out)]), check=True, timeout=MOST_SECONDS)
+        subprocess.run(torchrun([*asked, str(out)]), check=True, timeout=MAX_SECONDS)
     else:
         assert dragoman(2, [*asked, str(out)], told) == 0, told.read_text()
     assert dragoman(1, [*asked, str(text / "alone")], told) == 0, told.read_text()
@@ -541,7 +541,7 @@ def test_a_signal_to_one_process_stops_all_of_them(text, monkeypatch):
         for part in (f"--{name}", "1000000")
     ]
     processes = start(2, arguments(text, out, *rare), messages)
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + MAX_SECONDS
     while not is_under_way(out) and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(processes[1], signal.SIGTERM)

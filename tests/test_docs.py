@@ -28,7 +28,7 @@ from dragoman.system.files import MANIFEST
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import ABOUT, SETTINGS, WEIGHTS
 from tests.browser import browser  # noqa: F401
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tools.docs import command_line, experiments, http_apis, markdown, python, recipes, results
 
 ROOT = Path(__file__).parents[1]
@@ -231,7 +231,7 @@ def required_flags(command: Command) -> list[str]:
 def test_defaults_beside_those_of_other_toolkits_are_ours():
     from torch import nn
 
-    from dragoman.pipeline.autoconfigure import MOST_PASSES, PAPER_UPDATES
+    from dragoman.pipeline.autoconfigure import MAX_PASSES, PAPER_UPDATES
     from dragoman.training.objective import make_optimizer
 
     text = (DOCS / "how-to" / "move.md").read_text(encoding="utf-8")
@@ -247,7 +247,7 @@ def test_defaults_beside_those_of_other_toolkits_are_ours():
         "Adam's β₂ (here it cannot be changed)": f"{make_optimizer(nn.Linear(1, 1)).defaults['betas'][1]:g}",
         "largest gradient norm": f"{training.clip_norm or 'no limit'}",
         "training ends after": f"as many updates as fit into {minutes:g} minutes on a CPU, {4 * minutes:g} "
-        f"on a GPU; at most {PAPER_UPDATES:,}, and at most {MOST_PASSES} passes",
+        f"on a GPU; at most {PAPER_UPDATES:,}, and at most {MAX_PASSES} passes",
         "early stopping, in validations": f"{training.patience}",
         "the best checkpoint is chosen by": training.best_by.upper(),
         "seed": f"{training.seed}",
@@ -385,7 +385,7 @@ def site(tmp_path_factory):
         [sys.executable, *build, "-d", out / "doctrees", DOCS, out / "html"],
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

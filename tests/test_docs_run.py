@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from tests import page_programs
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MAX_SECONDS, write_copies
 from tests.page_programs import SERVER, write_scripts
 from tests.test_docs import DOCS, FENCE, GENERATED, ROOT, TEXTS, blocks, commands, generated, parse
 
@@ -292,7 +292,7 @@ def shell(block: str, folder: Path) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=False,
     )
     assert ran.returncode == 0, f"{block}\n{ran.stdout}\n{ran.stderr}"

@@ -26,13 +26,13 @@ from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import stable_prefixes
 from dragoman.translation.model_folder import numpy_weights
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.test_native import model_of, native, texts
 
 FOREVER = SearchSettings(max_length=10_000), Constraints(min_length=10_000)
 # One sentence has more hypotheses than a thread extends at once.
 FULL_BATCH = replace(FOREVER[0], beam_size=64)
-SECONDS = MOST_SECONDS
+SECONDS = MAX_SECONDS
 """The searches take milliseconds: one that takes longer than this hangs, whatever else the machine does."""
 
 
@@ -184,7 +184,7 @@ def test_a_search_that_memory_does_not_suffice_for_fails_alone(tmp_path, others)
     """In a process that never had more memory, and does not import PyTorch."""
     np.savez(tmp_path / "weights.npz", **numpy_weights(build_model(WIDE, 50, 50).eval()))
     command = [sys.executable, "-c", SHORT_OF_MEMORY + others, tmp_path / "weights.npz"]
-    subprocess.run(command, check=True, timeout=MOST_SECONDS)
+    subprocess.run(command, check=True, timeout=MAX_SECONDS)
 
 
 def random_search(draw: random.Random) -> tuple[list[list[int]], SearchSettings, Constraints]:

@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 from dragoman import Translator
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.test_contract import LINES, save_random_model
 
 
@@ -19,7 +19,7 @@ def call(*command, folder):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -492,7 +492,7 @@ def test_codes_that_cannot_be_read_are_refused(codes, message):
 
 
 def test_the_words_whose_pieces_are_remembered_are_bounded(monkeypatch):
-    monkeypatch.setattr(subword_nmt, "MOST_CACHED", 3)
+    monkeypatch.setattr(subword_nmt, "MAX_CACHED", 3)
     segment = make_segmenter(CODES, [])
     fresh = [make_segmenter(CODES, [])(f"kalt{number}") for number in range(9)]
     assert [segment(f"kalt{number}") for number in range(9)] == fresh

@@ -23,7 +23,7 @@ from dragoman.native import fused
 from dragoman.native.dropout import random_bits
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.test_kernels import gradients
 
 pytest.importorskip("triton")
@@ -214,7 +214,7 @@ def test_the_kernels_compile_for_a_gpu_and_fit_into_its_shared_memory(
         env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=False,
     )
     assert compiled.returncode == 0, compiled.stderr

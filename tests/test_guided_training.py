@@ -502,7 +502,6 @@ def changed(recipe, table, **values):
             {"attention_score": "additive"},
             "for scaled dot products, and attention_score is additive",
         ),
-        ("model", {"alignment_head": 3}, "alignment_head is 3, and the model has 2 heads a layer"),
         ("tokenizer", {"source_tokens": "bpe", "bpe_dropout": 0.1}, "segmentation .* bpe_dropout samples"),
         ("tokenizer", {"source_tokens": "unigram", "sampling_alpha": 0.1}, "and sampling_alpha samples"),
         ("adaptation", {"replay": ("a", "b")}, "no links of the text to replay"),
@@ -564,6 +563,7 @@ def test_a_run_is_not_resumed_with_what_guided_alignment_excludes(mirrored, tmp_
         ),
         (TrainingSettings, {"guided_alignment_weight": math.inf}, "guided_alignment_weight is infinite"),
         (ModelSettings, {"alignment_head": 0}, "alignment_head is 0; it must be at least 1"),
+        (ModelSettings, {"alignment_head": 9}, "alignment_head is 9; it must be at most 8"),
     ],
 )
 def test_numbers_out_of_bounds_are_refused(settings, values, message):

@@ -19,7 +19,7 @@ from dragoman.system.processors import (
     map_in_processes,
     usable_cores,
 )
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 
 OPENMP = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
 
@@ -106,7 +106,7 @@ def write_and_wait(path):
     """What a worker does that is still at work long after a test has ended."""
     with Path(path).open("w", buffering=1) as told:
         told.write("begun\n")
-        time.sleep(MOST_SECONDS)
+        time.sleep(MAX_SECONDS)
         told.write("late\n")
 
 

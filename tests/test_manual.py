@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from dragoman.cli.main import COMMANDS
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tools.docs import manual
 
 PAGES = manual.pages()
@@ -50,7 +50,7 @@ def test_roff_finds_no_fault():
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     assert not done.stderr

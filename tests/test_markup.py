@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.translation.documents import MOST_TAGS
+from dragoman.translation.documents import MAX_TAGS
 from dragoman.translation.markup import html, read_markup, xml
 from dragoman.translation.translator import Translator
 
@@ -46,7 +46,7 @@ def test_unchanged_sentences_give_the_same_bytes(reader, text):
         assert sentence.splitlines() == [sentence]
         assert any(map(str.isalpha, sentence))
         assert segment.source == text[segment.start : segment.end]
-        assert len(segment.marks) <= MOST_TAGS
+        assert len(segment.marks) <= MAX_TAGS
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -257,7 +257,7 @@ def test_a_tag_without_partner_in_its_sentence_stands_outside_of_pairs():
 
 
 def test_a_sentence_with_very_many_tags_is_cut_at_them():
-    document = html("one <b>two</b> " * MOST_TAGS, "en")
+    document = html("one <b>two</b> " * MAX_TAGS, "en")
     assert set(document.sentences) == {"one", "two"}
     assert not document.needs_tags
 

@@ -15,7 +15,7 @@ from dragoman.inspection.inspect import inspect, one_model, recorded_search
 from dragoman.inspection.neurons import SIDES, most_active, most_active_of_layer
 from dragoman.inspection.neurons_picture import NEURONS
 from dragoman.inspection.room import contents
-from dragoman.inspection.schema import MOST_ACTIVE, array_from_json, to_json
+from dragoman.inspection.schema import MAX_ACTIVE, array_from_json, to_json
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import FeedForward
 from dragoman.system.errors import DragomanError
@@ -135,7 +135,7 @@ def test_the_data_have_the_most_active_neurons(held):
         at_tokens = np.array(shown["active"]["neurons"]) - 1
         expected = np.take_along_axis(exact, at_tokens, -1)
         np.testing.assert_allclose(array_from_json(shown["active"]), expected, atol=2e-3)
-        np.testing.assert_allclose(expected, -np.sort(-exact, -1)[..., :MOST_ACTIVE])
+        np.testing.assert_allclose(expected, -np.sort(-exact, -1)[..., :MAX_ACTIVE])
 
 
 # ---- pictures
@@ -230,7 +230,7 @@ def test_the_page_shows_the_neurons_of_a_cell_and_one_at_all_tokens(open_report)
     page.get_by_role("button", name="Decoder", exact=True).click()
     rows = inspection.neurons.decoder[1]  # [T F]
     page.get_by_role("gridcell").nth(5 + 2).click()
-    order = np.argsort(-rows[2], kind="stable")[:MOST_ACTIVE]
+    order = np.argsort(-rows[2], kind="stable")[:MAX_ACTIVE]
     panel = page.get_by_role("region", name="Neurons of a token")
     assert panel.locator("th").all_inner_texts() == [str(unit + 1) for unit in order]
     values = [float(each) for each in panel.locator("td:last-child").all_inner_texts()]
@@ -264,15 +264,15 @@ def test_a_neuron_that_a_file_does_not_have_gets_a_sentence(open_report, monkeyp
     tab(page, "Neurons")
     rows = inspection.neurons.encoder[0]
     held = most_active_of_layer(rows[None], 2)[0]
-    at_first = set(most_active(rows, MOST_ACTIVE)[0])
-    unit = next(unit for unit in most_active(rows, MOST_ACTIVE)[0] if unit not in held)
+    at_first = set(most_active(rows, MAX_ACTIVE)[0])
+    unit = next(unit for unit in most_active(rows, MAX_ACTIVE)[0] if unit not in held)
     field = page.get_by_label("Neuron", exact=True)
     field.fill(str(unit + 1))
     field.press("Tab")
     one = page.get_by_role("region", name="One neuron")
     assert "Only the 2 most active neurons of each layer are here with all tokens" in one.inner_text()
     assert f"--kind encoder --layer 1 --neuron {unit + 1}" in one.inner_text()
-    known = [unit in most_active(rows, MOST_ACTIVE)[place] for place in range(len(rows))]
+    known = [unit in most_active(rows, MAX_ACTIVE)[place] for place in range(len(rows))]
     shown = [text != "–" for text in one.locator("small").all_inner_texts()]
     assert shown == known
     assert unit in at_first

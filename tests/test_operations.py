@@ -30,11 +30,11 @@ from dragoman.serving.loading import load_models
 from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
-from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service, prepare_each, with_tags
+from dragoman.serving.service import MAX_CHARACTERS, Preparation, Service, prepare_each, with_tags
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import interruption
 from dragoman.translation.documents import plain_text
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.servers import serving
 from tests.test_served_adapters import answers
 
@@ -44,7 +44,7 @@ pytestmark = [
 
 V1 = "/v1/translate"
 DEPLOY = Path(__file__).parent.parent / "deploy"
-MOST_STORMS = 6
+MAX_STORMS = 6
 ENDLESS = {"text": "amber", "min_length": 10_000, "max_length": 10_000, "beam_size": 16}
 
 
@@ -68,7 +68,7 @@ def resources(server):
 
 
 def wait_until_idle(client):
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + MAX_SECONDS
     while True:
         lines = client.get("/metrics").text.splitlines()
         if {"dragoman_queue_tokens 0.0", "dragoman_running_requests 0.0"} <= set(lines):
@@ -112,7 +112,7 @@ def check_cancelled_requests(run, count, *, native):
         load_library(DECODER)  # PyTorch searches until it is compiled
     with serving(run, *[] if native else ["--no-native"]) as server, server.client() as client:
         found = []
-        for _ in range(MOST_STORMS):
+        for _ in range(MAX_STORMS):
             cancel_requests(server, count)
             wait_until_idle(client)
             assert client.post(V1, json={"text": "amber"}).status_code == 200
@@ -145,11 +145,11 @@ def test_an_analysis_that_is_too_late_is_interrupted():
     interrupted = Future()
 
     def analyse():
-        interrupted.set_result(interruption.get().wait(MOST_SECONDS))
+        interrupted.set_result(interruption.get().wait(MAX_SECONDS))
 
     with pytest.raises(ApiError, match="was stopped"):
         asyncio.run(service.analyse(analyse, 1, {}))
-    assert interrupted.result(MOST_SECONDS)
+    assert interrupted.result(MAX_SECONDS)
 
 
 def test_an_analysis_does_not_count_for_the_speed_of_translations():
@@ -199,7 +199,7 @@ def storm(server, seconds, clients):
         limits = httpx.Limits(max_connections=clients)
         until = time.monotonic() + seconds
         async with httpx.AsyncClient(
-            base_url=server.address, timeout=MOST_SECONDS, limits=limits
+            base_url=server.address, timeout=MAX_SECONDS, limits=limits
         ) as connected:
             await asyncio.gather(*(client(connected, until) for _ in range(clients)))
 
@@ -264,7 +264,7 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_cut(server, path, body, 
 @contextmanager
 def connection(server):
     host, port = server.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=MOST_SECONDS) as connected:
+    with socket.create_connection((host, int(port)), timeout=MAX_SECONDS) as connected:
         yield connected
 
 
@@ -399,7 +399,7 @@ def test_too_many_connections_are_refused(run):
         assert client.get("/health").status_code == 200  # keeps its connection
         opened = []
         try:
-            number = connections.MOST_CONNECTIONS - 1
+            number = connections.MAX_CONNECTIONS - 1
             opened += [socket.create_connection(address_of(server)) for _ in range(number)]
             with connection(server) as one_more:
                 answer = read_all(one_more)
@@ -532,18 +532,18 @@ def test_a_text_that_is_too_long_for_pytorch_is_refused(server):
 
 def test_too_much_preparation_is_refused():
     preparation, release = Preparation(), Event()
-    first = preparation.submit(release.wait, MOST_CHARACTERS)
+    first = preparation.submit(release.wait, MAX_CHARACTERS)
     with pytest.raises(ApiError, match="The server is busy"):
         preparation.submit(release.wait, 1)
     release.set()
     assert first.result()
-    assert preparation.submit(lambda: 3, MOST_CHARACTERS).result() == 3
+    assert preparation.submit(lambda: 3, MAX_CHARACTERS).result() == 3
 
 
 def test_long_constraints_are_tokenized_in_the_thread_of_long_texts(trained):
     service = Service(load_models([trained / "run"], EngineSettings()), ServerSettings(), Metrics())
     app, release = make_app(service, None), Event()
-    occupied = service._preparation.submit(release.wait, MOST_CHARACTERS)
+    occupied = service._preparation.submit(release.wait, MAX_CHARACTERS)
     short, long = ({"text": "amber", "prefix": "AMBER " * count} for count in (1, 500))
     found = answers(app, (V1, short), (V1, long), (f"{V1}/stream", long))
     release.set()
@@ -591,7 +591,7 @@ def test_no_request_is_lost_with_a_replica_behind_a_balancer(run, tmp_path):
             statuses = send_while_one_dies(f"http://127.0.0.1:{port}", one)
         finally:
             balancer.terminate()
-            balancer.wait(MOST_SECONDS)
+            balancer.wait(MAX_SECONDS)
         assert set(statuses) == {200}
 
 
@@ -607,7 +607,7 @@ def send_while_one_dies(address, victim, requests=160):
             statuses.append((await connected.post(V1, json=request)).status_code)
 
     async def all_of_them():
-        async with httpx.AsyncClient(base_url=address, timeout=MOST_SECONDS) as connected:
+        async with httpx.AsyncClient(base_url=address, timeout=MAX_SECONDS) as connected:
             while True:
                 with suppress(httpx.ConnectError):
                     if (await connected.get("/ready")).status_code == 200:

@@ -12,7 +12,7 @@ import torch
 from dragoman.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-MOST_SECONDS = 3_600  # PyTorch is installed twice
+MAX_SECONDS = 3_600  # PyTorch is installed twice
 
 pytestmark = pytest.mark.long
 
@@ -27,7 +27,7 @@ def run(*command: object, cwd: Path = ROOT) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout

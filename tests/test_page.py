@@ -23,8 +23,8 @@ long = pytest.mark.long
 FILES = [
     file for folder in (page_server.PAGE, page_server.VENDOR) for file in folder.rglob("*") if file.is_file()
 ]
-MOST_BYTES = 100_000
-MOST_MILLISECONDS = 120_000  # then something is wrong: nothing here takes a second on an idle machine
+MAX_BYTES = 100_000
+MAX_MILLISECONDS = 120_000  # then something is wrong: nothing here takes a second on an idle machine
 TEXT = "The weather is lovely today. A man rides a bicycle.\n\nHello old world."
 
 # Notes each request, what the translation's pane shows and what the screen reader is told. It delays requests
@@ -90,7 +90,7 @@ def open_page(browser, page_url):  # noqa: F811
             color_scheme=view.theme, viewport={"width": view.width, "height": 740}, **options
         )
         contexts.append(context)
-        context.set_default_timeout(MOST_MILLISECONDS)
+        context.set_default_timeout(MAX_MILLISECONDS)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
         page.add_init_script(OBSERVER)
@@ -184,7 +184,7 @@ def drop(page, name: str, content: bytes) -> None:
 
 
 def test_the_page_is_small_and_has_no_inline_script_or_style_and_no_other_address():
-    assert sum(file.stat().st_size for file in FILES) < MOST_BYTES
+    assert sum(file.stat().st_size for file in FILES) < MAX_BYTES
     for file in FILES:
         if file.suffix not in {".html", ".js", ".css", ".svg"}:
             continue

@@ -28,8 +28,8 @@ from dragoman.search.trace import Node
 from tests.browser import browser  # noqa: F401
 from tests.projections import fake_masks, fake_neurons, fake_projections
 
-MOST_BYTES = 1_500_000
-MOST_MILLISECONDS = 20_000
+MAX_BYTES = 1_500_000
+MAX_MILLISECONDS = 20_000
 HOSTILE = [
     "</script><script>alert(1)</script>",
     '<img src=x onerror="alert(1)">',
@@ -210,7 +210,7 @@ class Elements(HTMLParser):
 
 
 def test_the_report_is_small_and_has_no_address(report):
-    assert len(report.encode()) < MOST_BYTES
+    assert len(report.encode()) < MAX_BYTES
     without_licenses = re.sub(r'<script type="text/plain".*?</script>', "", report, flags=re.DOTALL)
     addresses = set(re.findall(r"\bhttps?://[\w./-]+", without_licenses))
     assert addresses <= {"http://www.w3.org/2000/svg"}
@@ -343,7 +343,7 @@ def open_report(browser, tmp_path):  # noqa: F811
             reduced_motion="reduce",
         )
         contexts.append(context)
-        context.set_default_timeout(MOST_MILLISECONDS)
+        context.set_default_timeout(MAX_MILLISECONDS)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda line: faults.append(line.text))

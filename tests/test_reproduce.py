@@ -29,7 +29,7 @@ from dragoman.system.files import file_hash
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.objective import learning_rate
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import as_ranks, fork, worst
 from tests.test_cli import call
 
@@ -94,7 +94,7 @@ def killed_during(request, row, seed, number, told):
     process = fork(work)
     started = time.monotonic()
     while not list(folder.glob("run/checkpoints/step-*0*/place.json")):
-        assert time.monotonic() - started < MOST_SECONDS
+        assert time.monotonic() - started < MAX_SECONDS
         assert os.waitpid(process, os.WNOHANG) == (0, 0), "the table ended before the signal"
         time.sleep(0.002)
     os.kill(process, number)

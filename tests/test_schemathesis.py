@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.servers import serving
 
 CONFIG = """\
@@ -44,7 +44,7 @@ def check_description(folder, run, phases, examples):
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=MOST_SECONDS,
+            timeout=MAX_SECONDS,
         )
         assert server.process.poll() is None, server.log[-1]
         assert done.returncode == 0, "\n".join(line[:200] for line in done.stdout.splitlines())

@@ -9,7 +9,7 @@ pytest.importorskip("playwright", reason="Playwright is missing: pip install pla
 from tests.test_docs import DOCS, TEXTS
 from tools import screenshots
 
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 
 
 def used_pictures() -> set[str]:
@@ -29,7 +29,7 @@ def test_every_picture_is_made_and_used():
 
 
 def test_pictures_are_small():
-    assert all((DOCS / name).stat().st_size < MOST_BYTES for name in screenshots.names())
+    assert all((DOCS / name).stat().st_size < MAX_BYTES for name in screenshots.names())
 
 
 def test_a_terminal_shows_each_command_and_its_output():

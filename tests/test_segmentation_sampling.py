@@ -21,7 +21,7 @@ from dragoman.text.model_proto import PieceType, model_kind, piece_types, read_f
 from dragoman.text.segmentation_sampling import BpeDropout, SegmentationSampler, UnigramSampling
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer, replace_surrogates
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 
 LINES = [
     "Ein Mann in einem blauen Hemd fährt mit dem Rad über die Straße .",
@@ -328,7 +328,7 @@ def test_another_process_has_the_same_samples_of_a_seed(tokenizer, tmp_path):
         [sys.executable, "-c", program, tmp_path / "a.model", *texts],
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     ours = SegmentationSampler(tokenizer.model, 0.3)

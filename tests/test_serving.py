@@ -36,7 +36,7 @@ from dragoman.serving.server import listening
 from dragoman.serving.service import Admission, Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
 from tests.test_served_adapters import answers
 
@@ -114,7 +114,7 @@ def check_equal_to_alone(server, translator, count, clients=64):
     async def send_all():
         limits = httpx.Limits(max_connections=clients)
         async with httpx.AsyncClient(
-            base_url=server.address, timeout=MOST_SECONDS, limits=limits
+            base_url=server.address, timeout=MAX_SECONDS, limits=limits
         ) as connected:
             waiting = asyncio.Semaphore(clients)
 
@@ -450,7 +450,7 @@ def test_broken_http_harms_nobody(server, client, raw):
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(raw)
         connection.shutdown(socket.SHUT_WR)
-        connection.settimeout(MOST_SECONDS)
+        connection.settimeout(MAX_SECONDS)
         assert b"Traceback" not in connection.recv(100_000)
     assert client.post(V1, json={"text": "amber"}).status_code == 200
 
@@ -514,7 +514,7 @@ def test_what_takes_too_long_is_stopped(run):
 
 
 def wait_until_idle(client):
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + MAX_SECONDS
     while "dragoman_queue_tokens 0.0" not in client.get("/metrics").text:
         assert time.monotonic() < until
 
@@ -581,7 +581,7 @@ def test_keys_are_needed_and_only_their_hashes_are_kept(run, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with serving(run, "--host", "0.0.0.0", "--api-keys", path) as server:
         address = server.address.replace("0.0.0.0", "127.0.0.1")
-        with httpx.Client(base_url=address, timeout=MOST_SECONDS) as client:
+        with httpx.Client(base_url=address, timeout=MAX_SECONDS) as client:
             for path in ("/health", "/docs", "/docs/static/swagger-ui.css", "/page/docs.js", "/openapi.json"):
                 assert client.get(path).status_code == 200
             described = client.get("/openapi.json").json()
@@ -752,7 +752,7 @@ def test_settings_that_are_unsafe_or_out_of_bounds_are_refused(options, message)
 
 def test_several_processes_serve_one_address_and_one_that_dies_is_replaced(run):
     with serving(run, "--processes", 2) as server, server.client() as client:
-        until = time.monotonic() + MOST_SECONDS
+        until = time.monotonic() + MAX_SECONDS
         while len(children(server.process.pid)) < 2 and time.monotonic() < until:
             time.sleep(0.05)
         assert client.post(V1, json={"text": "amber"}).json()["translations"][0]["text"]
@@ -770,7 +770,7 @@ def test_several_processes_serve_one_address_and_one_that_dies_is_replaced(run):
 
 def test_the_processes_end_with_the_one_that_started_them_also_if_it_is_killed(run):
     with serving(run, "--processes", 2) as server:
-        until = time.monotonic() + MOST_SECONDS
+        until = time.monotonic() + MAX_SECONDS
         with server.client() as client:
             assert client.post(V1, json={"text": "amber"}).status_code == 200
         server.process.kill()
@@ -789,7 +789,7 @@ def test_processes_that_cannot_load_do_not_say_that_they_serve(run, tmp_path):
     shutil.copytree(run / "model", tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").write_bytes(b"")
     command = [sys.executable, "-m", "dragoman", "serve", tmp_path, "--processes", "2", "--port", "0"]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=MOST_SECONDS)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=MAX_SECONDS)
     assert ended.returncode == 2
     assert "Serving" not in ended.stderr
     assert "model.safetensors" in ended.stderr

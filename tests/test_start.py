@@ -16,7 +16,7 @@ from dragoman.cli.start import say_result
 from dragoman.cli.train import default_folder
 from dragoman.model.loss import perplexity
 from dragoman.system.errors import DragomanError
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import start, worst
 from tests.test_cli import call
 
@@ -63,7 +63,7 @@ def test_two_files_become_a_page_in_one_command(tmp_path, monkeypatch):
     ]
     for first in (True, False):
         (process,) = start(1, ["start", "train.en", "train.de", *options], told := Path("told"))
-        deadline = time.monotonic() + MOST_SECONDS
+        deadline = time.monotonic() + MAX_SECONDS
         while not (found := re.search(r"http://[^\s,]+(?=.*\n)", told.read_text() if told.exists() else "")):
             assert os.waitpid(process, os.WNOHANG) == (0, 0)
             assert time.monotonic() < deadline
@@ -73,7 +73,7 @@ def test_two_files_become_a_page_in_one_command(tmp_path, monkeypatch):
         assert "Step 2 of 4: train." in log
         assert "Validation: BLEU" in log
         assert "en to de" in log.splitlines()[-1]
-        answer = httpx.post(f"{found[0]}/v1/translate", json={"text": "amber"}, timeout=MOST_SECONDS)
+        answer = httpx.post(f"{found[0]}/v1/translate", json={"text": "amber"}, timeout=MAX_SECONDS)
         assert answer.json()["source"] == "en"
         os.kill(process, signal.SIGTERM)
         assert worst([process]) == 0

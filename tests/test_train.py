@@ -41,7 +41,7 @@ from dragoman.training.loop import is_better, stopped_early
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
-from tests.conftest import MEASURED, MOST_SECONDS, small_recipe, write_copies
+from tests.conftest import MAX_SECONDS, MEASURED, small_recipe, write_copies
 from tests.processes import die_when, dragoman, fork, run_command, worst
 
 HERE = World(device=torch.device("cpu"))
@@ -639,7 +639,7 @@ def test_a_signal_ends_training_with_a_checkpoint_and_its_exit_status(number, tm
     recipe.out.mkdir()
     write_toml(recipe, tmp_path / "recipe.toml")
     process = fork(lambda: run_command(["train", str(tmp_path / "recipe.toml")], messages))
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + MAX_SECONDS
     while not checkpoints(recipe.out) and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process, number)

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.pipeline.runs import points
 from dragoman.system.errors import DragomanError
-from dragoman.training.curves import MOST_POINTS, required_training, thinned, training_of
+from dragoman.training.curves import MAX_POINTS, required_training, thinned, training_of
 from tests.test_cli import call
 
 
@@ -44,7 +44,7 @@ def test_samples_are_those_of_the_validations(trained):
 def test_thinning_keeps_the_first_the_last_and_the_order(count):
     every = list(range(count))
     kept = thinned(every)
-    assert len(kept) == min(count, MOST_POINTS)
+    assert len(kept) == min(count, MAX_POINTS)
     assert list(kept) == sorted(set(kept))
     assert kept[:1] == tuple(every[:1])
     assert kept[-1:] == tuple(every[-1:])

@@ -123,7 +123,7 @@ def test_a_table_of_positions_that_grows_changes_no_graph():
 
 @needs_gpu
 def test_there_are_no_more_graphs_than_allowed(monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(graphs, "MAX_GRAPHS", 2)
     objective = GraphedObjective(objective_of(SMALL))
     batches = [batch_of(8, 7, length) for length in (5, 6, 7, 8)]
     for _ in range(3):

@@ -34,7 +34,7 @@ from dragoman.translation.model_folder import Tokenizers, save_model
 from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
 from dragoman.translation.token_ids import encode_sentences
-from tests.conftest import MODELS, MOST_SECONDS
+from tests.conftest import MAX_SECONDS, MODELS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 SETTINGS = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
@@ -124,11 +124,11 @@ def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
 
 def test_a_search_that_needs_pytorch_builds_its_model_in_another_thread(folder):
     translator, search, release = Translator.load(folder), replace(SEARCH, coverage_penalty=0.2), Event()
-    translator.torch_executor.submit(release.wait, MOST_SECONDS)
+    translator.torch_executor.submit(release.wait, MAX_SECONDS)
     future = translator.submit(translator.prepare(LINES, search))
     assert "torch_backend" not in vars(translator)  # the caller may be an event loop
     release.set()
-    assert future.result(MOST_SECONDS) == translator.n_best(LINES, search)
+    assert future.result(MAX_SECONDS) == translator.n_best(LINES, search)
 
 
 def test_workers_leave_the_number_of_threads_as_it_was(folder):
@@ -145,7 +145,7 @@ def test_workers_leave_the_number_of_threads_as_it_was(folder):
         [sys.executable, "-c", code, str(folder)],
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     assert done.stdout.split() == ["2", "2", "2"]
@@ -172,7 +172,7 @@ def test_bfloat16_is_refused_where_the_processor_has_none(folder):
         env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"},
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     first, _, int8, _, float32 = done.stdout.splitlines()

@@ -13,7 +13,7 @@ from tests.browser import browser  # noqa: F401
 from tests.servers import serving
 from tests.test_report import assert_accessible, fake_inspection, open_report, tab  # noqa: F401
 
-MOST_MILLISECONDS = 60_000
+MAX_MILLISECONDS = 60_000
 
 
 def recorded(*cases):
@@ -79,7 +79,7 @@ def numbers_of(page):
 def test_a_server_computes_cases(browser, trained):  # noqa: F811
     with serving(trained / "run") as server:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(MOST_MILLISECONDS)
+        context.set_default_timeout(MAX_MILLISECONDS)
         page = context.new_page()
         faults = []
         page.on("pageerror", lambda error: faults.append(str(error)))

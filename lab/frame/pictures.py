@@ -14,7 +14,7 @@ Point = tuple[float, float]
 Matrix = npt.NDArray[np.floating]
 
 WIDTH, HEIGHT, TOP = 440.0, 260.0, 76.0
-MOST_MARKERS = 24
+MAX_MARKERS = 24
 
 
 def curves(
@@ -49,10 +49,10 @@ def curves(
         pixels = [axes.place(*point) for point in points]
         if pixels:
             drawing.polyline(pixels, f"stroke-{look.colour}", name, stroke=1.8, dashed=look.dashed)
-        for place in pixels if len(pixels) <= MOST_MARKERS else ():
+        for place in pixels if len(pixels) <= MAX_MARKERS else ():
             draw_marker(drawing, look, *place)
         drawing.polyline([(16, y - 4), (54, y - 4)], f"stroke-{look.colour}", stroke=1.8, dashed=look.dashed)
-        if len(points) <= MOST_MARKERS:
+        if len(points) <= MAX_MARKERS:
             draw_marker(drawing, look, 35, y - 4)
         drawing.text(64, y, name)
         y += 22

@@ -41,7 +41,7 @@ COLOURS = {
 """Colours by name, in light and in dark. A page may set them again: `.picture { --paper: … }`."""
 
 LABEL_TURNS = 0.595  # the opacity above which a label on a shade has the colour `on-high`
-MOST_COLUMNS = 24  # characters of a label, an em of two columns counting twice
+MAX_COLUMNS = 24  # characters of a label, an em of two columns counting twice
 
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
@@ -89,10 +89,10 @@ def columns_of(text: str) -> int:
 
 
 def shortened(label: str) -> str:
-    """A label with at most `MOST_COLUMNS` columns."""
-    if columns_of(label) <= MOST_COLUMNS:
+    """A label with at most `MAX_COLUMNS` columns."""
+    if columns_of(label) <= MAX_COLUMNS:
         return label
-    while columns_of(label) >= MOST_COLUMNS:
+    while columns_of(label) >= MAX_COLUMNS:
         label = label[:-1]
     return label + "…"
 

@@ -60,7 +60,7 @@ from dragoman.translation.translator import Translator
 
 ENCODER_PARTS = ("self_attention", "feed_forward")
 DECODER_PARTS = ("self_attention", "cross_attention", "feed_forward")
-MOST_CANDIDATES = 10  # tokens that are kept of a step of a hypothesis, and of a layer
+MAX_CANDIDATES = 10  # tokens that are kept of a step of a hypothesis, and of a layer
 
 
 def inspect(
@@ -317,7 +317,7 @@ class Search:
     def likeliest(self, features: Float[Tensor, "Q D"]) -> tuple[tuple[TokenProbability, ...], ...]:
         """The likeliest next tokens of each row of features."""
         log_probs = next_log_probs(one_model(self.translator), features)
-        best = log_probs.topk(min(MOST_CANDIDATES, log_probs.size(1)))
+        best = log_probs.topk(min(MAX_CANDIDATES, log_probs.size(1)))
         pieces = self.translator.tokenizers.target.pieces
         return tuple(
             tuple(map(TokenProbability, pieces(ids), values))

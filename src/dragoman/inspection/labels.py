@@ -12,7 +12,7 @@ from dragoman.inspection.views import Kind
 from dragoman.inspection.words import by_words
 from dragoman.system.errors import DragomanError
 
-MOST_TOKENS = 60  # that are drawn without a window
+MAX_TOKENS = 60  # that are drawn without a window
 
 SUBLAYERS = {
     "transformer": (
@@ -81,7 +81,7 @@ def in_window(tokens: int, window: Window | None) -> slice:
     A side that ends before the window shows as many of its last tokens. Raises `DragomanError` if the
     window's numbers are not in order, from 1.
     """
-    first, last = (1, MOST_TOKENS) if window is None else window
+    first, last = (1, MAX_TOKENS) if window is None else window
     if not 1 <= first <= last:
         raise DragomanError(
             f"The window is from {first} to {last}; give the numbers of the first and the last token that "

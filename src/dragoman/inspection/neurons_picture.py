@@ -19,7 +19,7 @@ from dragoman.system.errors import DragomanError
 NEURONS = 24  # of a layer that are drawn
 HIGHEST = 5  # tokens of a neuron that are listed
 WIDTH, HEIGHT = 38.0, 22.0  # of a cell, in pixels
-MOST_WIDTH = 720.0  # of a line of tokens
+MAX_WIDTH = 720.0  # of a line of tokens
 NAMES: dict[Side, tuple[str, str]] = {
     "encoder": ("Encoder", "source tokens"),
     "decoder": ("Decoder", "positions that predict these target tokens"),
@@ -147,7 +147,7 @@ def draw_neuron(drawing: Drawing, activations: Numbers, tokens: Sequence[str], m
     x, y = 16.0, drawing.height + 14
     for token, value in zip(tokens, activations.tolist(), strict=True):
         wide = max(WIDTH, widest([token]) + 14)
-        if x + wide > MOST_WIDTH:
+        if x + wide > MAX_WIDTH:
             x, y = 16.0, y + 46
         with drawing.group(title=f"{token}\n{value:.4f}"):
             label = draw_cell(drawing, x, y, wide, value / most)

@@ -20,7 +20,7 @@ from dragoman.model.transformer import FeedForward
 from dragoman.system.errors import DragomanError
 
 STEPS = 32  # points on a path that is not refined
-POINTS_OF_PART, FIRST_PARTS, MOST_PARTS = 8, 4, 12  # of a path that is refined
+POINTS_OF_PART, FIRST_PARTS, MAX_PARTS = 8, 4, 12  # of a path that is refined
 HALVINGS = 160  # of a path, times target tokens, each of which needs a gradient
 TOLERANCE = 0.3  # nats: the error of a sum, beyond which a path is refined
 SEED, BASELINES = 1, 16
@@ -55,7 +55,7 @@ def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T 
 
     log P of a trained model rises on a short part of the path. So without `steps` the path is divided into
     parts, and the part with the largest error is halved, until the errors are at most `TOLERANCE` together or
-    there are `MOST_PARTS`, fewer for a long translation (`HALVINGS`). The error of a part is known, because
+    there are `MAX_PARTS`, fewer for a long translation (`HALVINGS`). The error of a part is known, because
     log P at its ends is.
     """
     if steps is not None:
@@ -73,7 +73,7 @@ def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T 
 
     ends = [number / FIRST_PARTS for number in range(FIRST_PARTS + 1)]
     parts = {pair: part(*pair) for pair in pairwise(ends)}
-    most = min(MOST_PARTS, FIRST_PARTS + HALVINGS // of.target.size(1))
+    most = min(MAX_PARTS, FIRST_PARTS + HALVINGS // of.target.size(1))
     while len(parts) < most and sum(error for error, _ in parts.values()) > TOLERANCE:
         first, last = worst = max(parts, key=lambda pair: parts[pair][0])
         del parts[worst]

@@ -13,7 +13,7 @@ from dragoman.inspection.attributed import ROWS, Attributed
 from dragoman.inspection.path_attribution import SEED, random_inputs
 
 SAMPLES, SAMPLES_PER_TOKEN, KERNEL_WIDTH = 256, 16, 0.25  # of LIME
-PROBES, MOST_STEPS, REPLACED, KEPT, LIKELIEST = 16, 50, 0.3, 0.3, 3  # of ReAGent
+PROBES, MAX_STEPS, REPLACED, KEPT, LIKELIEST = 16, 50, 0.3, 0.3, 3  # of ReAGent
 
 
 @torch.no_grad()
@@ -56,7 +56,7 @@ def lime(of: Attributed) -> Float[Tensor, "T C"]:
 
 
 @torch.no_grad()
-def reagent(of: Attributed, most_steps: int = MOST_STEPS) -> Float[Tensor, "T C"]:
+def reagent(of: Attributed, most_steps: int = MAX_STEPS) -> Float[Tensor, "T C"]:
     """Recursive attribution: shares of importance, 1 in sum (ReAGent, Zhao and Shan 2024).
 
     In each step a probe replaces 30 % of the tokens, drawn at random, by random ones. If P of a target token

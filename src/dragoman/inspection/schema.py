@@ -31,7 +31,7 @@ from dragoman.system.toml import to_table
 
 VERSION = 2
 """Of the schema. It changes when a reader of the former one would fail."""
-MOST_ACTIVE = 8  # neurons of each layer and token
+MAX_ACTIVE = 8  # neurons of each layer and token
 
 
 def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def neurons_json(neurons: Neurons | None, held: int | None) -> dict[str, Any] | 
 
 def side_neurons_json(activations: Numbers, held: int | None) -> dict[str, Any]:
     """Of a side [L P F]. Neurons are counted from 1."""
-    at_tokens = most_active(activations, MOST_ACTIVE)  # [L P K]
+    at_tokens = most_active(activations, MAX_ACTIVE)  # [L P K]
     of_layers = most_active_of_layer(activations, held or activations.shape[2])  # [L M]
     values = np.stack([layer[:, units].T for layer, units in zip(activations, of_layers, strict=True)])
     return {

@@ -46,11 +46,6 @@ def check_architecture(settings: ModelSettings) -> None:
             f"Restricted self-attention has scaled dot products, and attention_score is "
             f"{settings.attention_score}; leave neighbourhood or attention_score out."
         )
-    if settings.alignment_head is not None and settings.alignment_head > settings.heads:
-        raise DragomanError(
-            f"alignment_head is {settings.alignment_head}, and the model has {settings.heads} heads a layer; "
-            "choose one of them."
-        )
     if settings.architecture in ("lstm-enriched", "gru-enriched") and settings.d_model % 2:
         raise DragomanError(
             f"d_model {settings.d_model} is odd, and an encoder of {settings.architecture} has two "

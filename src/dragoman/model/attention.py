@@ -49,7 +49,7 @@ class Projections(nn.Linear):
     """The matrices W^Q, W^K and W^V of all heads as the rows of one matrix, in this order."""
 
     def project_rows(self, x: Float[Tensor, "*N D"], start: int, stop: int | None) -> Float[Tensor, "*N E"]:
-        """Project by the rows `start` to `stop` - 1 alone; None is the last."""
+        """Project by the rows from `start` up to, not including, `stop`; None is all from `start` on."""
         return F.linear(x, self.weight[start:stop], None if self.bias is None else self.bias[start:stop])
 
 

@@ -20,7 +20,7 @@ INITIAL_LENGTH = 16  # target tokens that a new cache holds; the cache doubles w
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """Keys and values of the sources and of the target prefixes, one pair a decoder layer.
+    """Keys and values of the sources and of the target prefixes, one pair per decoder layer.
 
     The W hypotheses of a sentence are W query positions of one row: they share the source's keys and values
     and append their own to one cache. Appended keys and values never move. `ancestry` says which of them

@@ -37,7 +37,8 @@ class State(ABC):
 class Model(nn.Module):
     """An encoder-decoder.
 
-    `decode` gives the same features token by token and for all tokens at once (tests/test_laws.py).
+    `decode` gives the same features for all tokens at once as, after `State.allocate`, token by token
+    (tests/test_laws.py).
     """
 
     settings: ModelSettings
@@ -53,7 +54,7 @@ class Model(nn.Module):
         return [self]
 
     def layers(self) -> list[tuple[nn.Module, list[str]]]:
-        """The units of sharding and compilation: modules, and their methods besides `forward`."""
+        """The units of sharding: modules, and their methods besides `forward` that are called."""
         return []
 
     def encode(self, source: Int[Tensor, "B S"]) -> State:

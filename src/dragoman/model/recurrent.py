@@ -100,7 +100,7 @@ def make_recurrent_attention(settings: ModelSettings) -> RecurrentAttention:
 
 @dataclass(frozen=True)
 class RecurrentState(PrefixState):
-    """The encoder's states and their keys, one a source token.
+    """The encoder's states and their keys, one per source token.
 
     `past` has the decoder's hidden states and cells, [R L D] each, and the last attentional vector [R F], of
     width D with input feeding and of width 0 without it.

@@ -107,7 +107,7 @@ class ModelSettings:
         sizes = dict.fromkeys(("d_model", "d_ff", "decoder_d_ff", "heads", "d_k", "d_v"), MAX_WIDTH)
         sizes |= dict.fromkeys(("encoder_layers", "decoder_layers", "kernel_width"), MAX_LAYERS)
         sizes |= dict.fromkeys(("max_positions", "neighbourhood"), MAX_POSITIONS)
-        sizes |= {"first_position": MAX_FIRST_POSITION, "alignment_head": MAX_WIDTH}
+        sizes |= {"first_position": MAX_FIRST_POSITION, "alignment_head": self.heads}
         shares = dict.fromkeys(("dropout", "attention_dropout"), 1)
         minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
         check_bounds(self, at_least=minimum | {"neighbourhood": 2}, below=shares, at_most=sizes)
@@ -126,7 +126,7 @@ class ModelSettings:
 
     @property
     def variants(self) -> list[str]:
-        """The settings that have values of model/variants.py, which PyTorch alone computes."""
+        """Names of the settings whose values model/variants.py implements; only PyTorch computes these."""
         names = ("concatenate_positions", "residual", "attention_score", "neighbourhood", "decoder_start")
         changed = [name for name in names if getattr(self, name) != getattr(ModelSettings, name)]
         values = {"positions": self.positions == "none", "norm": self.norm in ("batch", "none")}

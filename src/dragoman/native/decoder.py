@@ -34,7 +34,7 @@ Numbers: TypeAlias = "array[Any]"
 Result = TypeVar("Result")
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in gemm.h
 LANES = 16  # the largest of simd.h
-MOST_NORMALIZATIONS = 64  # tables of length penalties that are kept; a server's requests choose any penalty
+MAX_NORMALIZATIONS = 64  # tables of length penalties that are kept; a server's requests choose any penalty
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)  # by their numbers in transformer.h
 
 
@@ -265,7 +265,7 @@ class NativeDecoder:
         if table is None or len(table) <= longest:
             lengths = np.arange(max(256, 2 * longest), dtype=np.float32)
             table = numbers_of(length_normalization(lengths, settings).astype(np.float32))
-            if len(self._normalizations) >= MOST_NORMALIZATIONS:
+            if len(self._normalizations) >= MAX_NORMALIZATIONS:
                 self._normalizations = {}
             self._normalizations[key] = table
         return table

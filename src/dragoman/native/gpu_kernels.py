@@ -22,9 +22,9 @@ DTYPES = (torch.float32, torch.bfloat16)
 SUMMED_ROWS = 128  # that one program adds up; up to twice as many in the last step
 LONGEST = 128  # queries and keys of a head that one program keeps in registers
 HEAD_WIDTHS = (16, 32, 64, 128)
-MOST_WIDTH = max(HEAD_WIDTHS)
+MAX_WIDTH = max(HEAD_WIDTHS)
 ALIGNMENT = 8  # numbers of bfloat16: tensor cores read fast where a row begins at a multiple of 16 bytes
-MOST_PARTS = 2112  # programs that add up gradients of the same weights: 16 for each of 132 multiprocessors
+MAX_PARTS = 2112  # programs that add up gradients of the same weights: 16 for each of 132 multiprocessors
 
 
 # ---- dropout, and LayerNorm(x + Dropout(y))
@@ -101,7 +101,7 @@ class _Residual(torch.autograd.Function):
         gradient, width, rows = gradient.contiguous(), gradient.size(-1), len(inverse_std)
         x_gradient = torch.empty_like(gradient)
         y_gradient = x_gradient if ctx.mask is None else torch.empty_like(gradient)
-        parts = min(rows, MOST_PARTS)
+        parts = min(rows, MAX_PARTS)
         sums = inverse_std.new_empty(parts, 2 * width)
         if rows:
             triton_kernels.residual_backward[(parts,)](
@@ -277,7 +277,7 @@ def supports_attention(query: Tensor, key: Tensor, value: Tensor) -> bool:
     Kernels for float32, without tensor cores, would take minutes to compile.
     """
     widths = query.size(3), value.size(3)
-    longest = LONGEST if max(widths) < MOST_WIDTH else LONGEST // 2  # as shared memory allows
+    longest = LONGEST if max(widths) < MAX_WIDTH else LONGEST // 2  # as shared memory allows
     lengths = query.size(2), key.size(2)
     return (
         query.dtype == torch.bfloat16

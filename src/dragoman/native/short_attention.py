@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
 
-MOST_SCORES = 256**2  # of a head: above, PyTorch's fused kernel is faster (experiments/LOG.md)
+MAX_SCORES = 256**2  # of a head: above, PyTorch's fused kernel is faster (experiments/LOG.md)
 
 
 class ShortAttention(MultiHeadAttention):
@@ -37,7 +37,7 @@ class ShortAttention(MultiHeadAttention):
     @staticmethod
     def is_short(query: Float[Tensor, "B H T K"], memory: KeysValues) -> bool:
         """Whether equation 1 as products is faster than PyTorch's fused kernel."""
-        return query.size(2) * memory.keys.size(2) <= MOST_SCORES
+        return query.size(2) * memory.keys.size(2) <= MAX_SCORES
 
 
 def short_attention(

@@ -25,7 +25,7 @@ from dragoman.translation.token_ids import constraint_ids
 TIMED_UPDATES = 8
 LEAST_SECONDS = 3.0  # of the timed updates
 VALIDATION_OVERHEAD = 1.1  # of training time
-PAPER_UPDATES, MOST_PASSES = 100_000, 200  # bounds of a chosen number of updates
+PAPER_UPDATES, MAX_PASSES = 100_000, 200  # bounds of a chosen number of updates
 
 
 def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
@@ -110,7 +110,7 @@ def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
 
 def choose_updates(minutes: float, updates_per_epoch: int, updates_per_second: float) -> int:
     """As many as fit into the minutes, but at most the paper's 100,000 and 200 passes over the corpus."""
-    return max(1, min(PAPER_UPDATES, MOST_PASSES * updates_per_epoch, int(minutes * 60 * updates_per_second)))
+    return max(1, min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch, int(minutes * 60 * updates_per_second)))
 
 
 def choose_schedule(recipe: Recipe, updates: int) -> Recipe:

@@ -39,7 +39,7 @@ from dragoman.translation.model_folder import (
 from dragoman.translation.token_ids import DEFAULT_SPLIT
 
 PEAK_RATE, FEWER_LAYERS_PEAK_RATE, LORA_PEAK_RATE = 3e-4, 2e-3, 2e-3
-MOST_PASSES = 10
+MAX_PASSES = 10
 PARTS = {
     "encoder": ("encoder.", "encoder_norm."),
     "decoder": ("decoder.", "decoder_norm."),
@@ -160,8 +160,8 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> 
     updates, warmup = training.updates, training.warmup_steps
     reasons = []
     if updates is None:
-        updates = min(most, MOST_PASSES * updates_per_epoch)
-        reasons.append(f"{counted(updates, 'update')}, at most {MOST_PASSES} passes over the text")
+        updates = min(most, MAX_PASSES * updates_per_epoch)
+        reasons.append(f"{counted(updates, 'update')}, at most {MAX_PASSES} passes over the text")
     if warmup is None:
         warmup = max(1, updates // 10)
         reasons.append(f"{counted(warmup, 'warm-up step')}, a tenth of the updates")

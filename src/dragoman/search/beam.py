@@ -31,7 +31,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
 
-BLOCK = 64  # tokens a block: top-k takes the best blocks first, then the best tokens in them
+BLOCK = 64  # tokens per block: top-k takes the best blocks first, then the best tokens in them
 COMPACT_BELOW = 0.75  # sentences that are done leave a batch when at most this share of it is not done
 
 
@@ -221,7 +221,7 @@ def restrict(
 
     The log-probability of a forbidden token becomes -inf, perhaps in place.
     """
-    if constraints.restrict_tokens:
+    if constraints.restricts_tokens:
         log_probs = mask_forbidden(log_probs, constraints, live, at_end)
     if at_end.any():
         end = log_probs[at_end, :, END]

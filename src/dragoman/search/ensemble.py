@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.interface import Model, State
-from dragoman.model.symbols import END, PAD, START
+from dragoman.model.symbols import PAD, START
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,7 @@ class Ensemble(Model):
         self.longest_target = min(
             (model.longest_target for model in models if model.longest_target is not None), default=None
         )
-        device = next(self.parameters()).device
-        start, source = torch.tensor([[START]], device=device), torch.tensor([[END]], device=device)
-        with torch.no_grad():
-            self.widths = [model.decode(start, model.encode(source))[0].size(-1) for model in models]
+        self.widths = [model.settings.d_model for model in models]
 
     @property
     def members(self) -> list[Model]:

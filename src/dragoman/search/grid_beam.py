@@ -1,7 +1,7 @@
 """Translations that contain given words: grid beam search (Hokamp and Liu 2017).
 
 There is one beam for each number of forced tokens that its hypotheses have met. Shapes: S source tokens, W
-hypotheses a beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens so far, V vocabulary.
+hypotheses per beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens so far, V vocabulary.
 """
 
 from collections import defaultdict
@@ -15,7 +15,14 @@ from torch import Tensor
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.beam import max_target_lengths, next_log_probs, restrict, top_k_extensions
-from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, length_normalization, scored
+from dragoman.search.hypothesis import (
+    NON_FINITE,
+    Constraints,
+    Hypothesis,
+    NBest,
+    length_normalization,
+    scored,
+)
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
@@ -48,7 +55,7 @@ class GridStep:
 @torch.no_grad()
 def grid_beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
-) -> list[list[Hypothesis]]:
+) -> NBest:
     """The `n_best` best translations of each sentence that contain every forced phrase."""
     found = []
     for row in source:

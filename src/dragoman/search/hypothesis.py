@@ -49,7 +49,7 @@ class Constraints:
     """Sequences of tokens that occur, in any order; `grid_beam_search` ensures it."""
 
     @property
-    def restrict_tokens(self) -> bool:
+    def restricts_tokens(self) -> bool:
         """Whether `mask_forbidden` may forbid a token."""
         return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
 

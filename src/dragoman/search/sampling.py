@@ -11,7 +11,7 @@ from torch import Tensor
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.beam import max_target_lengths, next_log_probs, restrict
-from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, NBest
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.random import shift_right, splitmix64
@@ -25,14 +25,14 @@ class Draw:
     """The tokens were drawn from the softmax of these; -inf marks a token that could not be drawn."""
     written: Int[Tensor, "B W T"]
     """The samples so far, START first."""
-    log_probability: Float[Tensor, "B W"]
+    totals: Float[Tensor, "B W"]
     """The model's log-probability of each sample so far."""
 
 
 @torch.no_grad()
 def sample(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
-) -> list[list[Hypothesis]]:
+) -> NBest:
     """`n_best` samples of each sentence, from the softmax of the allowed tokens' logits / temperature.
 
     The samples of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own;
@@ -43,14 +43,14 @@ def sample(
     return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in samples_of(last)]
 
 
-def samples_of(last: Draw) -> list[list[Hypothesis]]:
+def samples_of(last: Draw) -> NBest:
     """The samples of each sentence after the last step, in the order in which they were drawn."""
     return [
         [
             Hypothesis(ids[1 : ids.index(END)], log_prob, log_prob)
             for ids, log_prob in zip(rows, totals, strict=True)
         ]
-        for rows, totals in zip(last.written.tolist(), last.log_probability.tolist(), strict=True)
+        for rows, totals in zip(last.written.tolist(), last.totals.tolist(), strict=True)
     ]
 
 
@@ -66,7 +66,7 @@ def sampling_steps(
     each = torch.arange(len(source), device=source.device).repeat_interleave(samples)
     state = model.encode(source).select(each).allocate(1, steps)
     written = torch.full((len(source), samples, 1), START, device=source.device)
-    log_probability = torch.zeros(len(source), samples, device=source.device)
+    totals = torch.zeros(len(source), samples, device=source.device)
     ended = torch.zeros(len(source), samples, dtype=torch.bool, device=source.device)
     for step in range(steps):
         features, state = model.decode(written[:, :, -1].reshape(-1, 1), state)
@@ -77,11 +77,9 @@ def sampling_steps(
         logits = sampling_logits(allowed, settings)
         token = (logits + gumbel_noise(keys, step, log_probs.size(-1))).argmax(-1)  # [B, W]
         token = token.masked_fill(ended, END)
-        log_probability = log_probability + log_probs.gather(2, token[:, :, None])[:, :, 0].masked_fill(
-            ended, 0.0
-        )
+        totals = totals + log_probs.gather(2, token[:, :, None])[:, :, 0].masked_fill(ended, 0.0)
         written, ended = torch.cat([written, token[:, :, None]], 2), ended | (token == END)
-        yield Draw(logits, written, log_probability)
+        yield Draw(logits, written, totals)
         if ended.all():
             return
 
@@ -89,8 +87,9 @@ def sampling_steps(
 def sampling_logits(log_probs: Float[Tensor, "B W V"], settings: SearchSettings) -> Float[Tensor, "B W V"]:
     """Log-probability / temperature of the tokens that top-k and top-p keep, -inf of the others.
 
-    With Gumbel noise added, the argmax is each token with its probability (Gumbel 1954). Rounding changes the
-    sample only if two sums nearly agree; it would shift every border between cumulative probabilities.
+    With Gumbel noise added, the argmax is each token with its probability (Gumbel 1954). A rounding error
+    changes the sample only if two sums are nearly equal; with cumulative probabilities it would move every
+    boundary between two tokens.
     """
     scaled = log_probs / settings.temperature
     if settings.top_k or settings.top_p < 1:

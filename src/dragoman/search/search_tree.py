@@ -3,7 +3,7 @@
 Shapes: S source tokens, W samples.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -25,10 +25,9 @@ from dragoman.search.grid_beam import (
 from dragoman.search.hypothesis import Constraints, length_normalization
 from dragoman.search.sampling import Draw, samples_of, sampling_steps
 from dragoman.search.settings import SearchSettings
-from dragoman.search.trace import End, Node, Tree, beam_tree, finished_number
+from dragoman.search.trace import End, Node, TokenText, Tree, beam_tree, finished_number
 
-Name = Callable[[int], str]  # the text of a token
-MOST_DRAWN = 10  # tokens that are kept of a distribution, besides those that were drawn
+MAX_DRAWN = 10  # tokens that are kept of a distribution, besides those that were drawn
 
 
 @dataclass(frozen=True)
@@ -53,27 +52,31 @@ class SearchTree(Tree):
 
 
 def search_tree(
-    model: Model, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints, name: Name
+    model: Model,
+    source: Int[Tensor, "1 S"],
+    settings: SearchSettings,
+    constraints: Constraints,
+    token_text: TokenText,
 ) -> SearchTree:
     """Search for a sentence as `TorchBackend.search_padded` does; the tree of this search."""
     if settings.temperature:
-        return sample_tree(sampling_steps(model, source, settings, constraints), name)
+        return sample_tree(sampling_steps(model, source, settings, constraints), token_text)
     if settings.force_words:
         steps = grid_steps(model, source, settings, constraints)
-        return grid_tree(steps, settings, constraints.forced, name)
-    tree = beam_tree(beam_steps(model, source, settings, constraints), settings, name)
+        return grid_tree(steps, settings, constraints.forced, token_text)
+    tree = beam_tree(beam_steps(model, source, settings, constraints), settings, token_text)
     return SearchTree(tree.nodes, tree.live, tree.found)
 
 
 # ---- sampling
 
 
-def sample_tree(steps: Iterable[Draw], name: Name) -> SearchTree:
+def sample_tree(steps: Iterable[Draw], token_text: TokenText) -> SearchTree:
     """Each sample of one sentence as a path from the empty hypothesis."""
-    tree = SearchTree([Node(None, name(START), 0.0, 0.0)], [], [])
+    tree = SearchTree([Node(None, token_text(START), 0.0, 0.0)], [], [])
     newest: list[int] = []  # of each sample
     for step in steps:
-        tokens, totals = step.written[0, :, -1].tolist(), step.log_probability[0].tolist()
+        tokens, totals = step.written[0, :, -1].tolist(), step.totals[0].tolist()
         newest = newest or [0] * len(tokens)
         live = [None if tree.nodes[number].end else number for number in newest]
         tree.live.append(live)
@@ -83,7 +86,7 @@ def sample_tree(steps: Iterable[Draw], name: Name) -> SearchTree:
                 add_drawn(tree.drawn.setdefault(parent, {}), step.logits[0, sample], token)
                 newest[sample] = len(tree.nodes)
                 end: End | None = "finished" if token == END else None
-                tree.nodes.append(Node(parent, name(token), total, total, end))
+                tree.nodes.append(Node(parent, token_text(token), total, total, end))
         last = step
     found = zip(samples_of(last)[0], newest, strict=True)
     tree.found.extend(sorted(found, key=lambda each: -each[0].score))
@@ -93,7 +96,7 @@ def sample_tree(steps: Iterable[Draw], name: Name) -> SearchTree:
 def add_drawn(drawn: dict[int, float], logits: Float[Tensor, "V"], token: int) -> None:
     """Add the likeliest tokens of the softmax of these logits, and a token that was drawn."""
     log_probs = logits.log_softmax(-1)
-    best = log_probs.topk(min(MOST_DRAWN, len(log_probs)))
+    best = log_probs.topk(min(MAX_DRAWN, len(log_probs)))
     likeliest = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     drawn.update({each: log_prob for each, log_prob in likeliest if log_prob > -torch.inf})
     drawn[token] = float(log_probs[token])
@@ -103,10 +106,10 @@ def add_drawn(drawn: dict[int, float], logits: Float[Tensor, "V"], token: int) -
 
 
 def grid_tree(
-    steps: Iterable[GridStep], settings: SearchSettings, phrases: Phrases, name: Name
+    steps: Iterable[GridStep], settings: SearchSettings, phrases: Phrases, token_text: TokenText
 ) -> SearchTree:
-    """The candidates that each beam of the grid has compared, 2 W a step at most."""
-    tree = SearchTree([Node(None, name(START), 0.0, 0.0)], [], [])
+    """The candidates that each beam of the grid has compared, at most 2 W per step."""
+    tree = SearchTree([Node(None, token_text(START), 0.0, 0.0)], [], [])
     ids, live, width = [list[int]()], [0], settings.beam_size
     for length, step in enumerate(steps, 1):
         tree.live.append([*live])
@@ -118,7 +121,7 @@ def grid_tree(
                 numbers[tuple(one.ids)] = len(ids)
                 cut_by = None if by is None else numbers[tuple(by.ids)]
                 score = one.log_prob / normalization
-                tree.nodes.append(Node(live[one.row], name(token), one.log_prob, score, end, cut_by))
+                tree.nodes.append(Node(live[one.row], token_text(token), one.log_prob, score, end, cut_by))
                 ids.append(one.ids[1:])
         for row, number in enumerate(live):
             end_without_extension(tree, number, row, step, numbers, width)
@@ -127,7 +130,7 @@ def grid_tree(
             if not any(node.end == "finished" for node in tree.nodes):  # the words are not all met
                 parent = next(number for number in before if ids[number] == best.ids)
                 tree.nodes[parent] = replace(tree.nodes[parent], end=None, cut_by=None)
-                tree.nodes.append(Node(parent, name(END), best.log_probability, best.score, "finished"))
+                tree.nodes.append(Node(parent, token_text(END), best.log_probability, best.score, "finished"))
                 ids.append([*best.ids, END])
             tree.found.append((best, finished_number(tree.nodes, ids, best)))
     for number in live:

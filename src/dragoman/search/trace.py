@@ -11,6 +11,7 @@ from dragoman.search.beam import Step
 from dragoman.search.hypothesis import Hypothesis, length_normalization
 from dragoman.search.settings import SearchSettings
 
+TokenText = Callable[[int], str]
 End = Literal[
     "finished", "below the beam", "found by another group", "no extension in the beam", "the search was over"
 ]
@@ -53,14 +54,14 @@ class Tree:
         return path[::-1]
 
 
-def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> list[Node]:
-    """All hypotheses of the search for one sentence, in order of creation; `name` gives a token's text."""
-    return beam_tree(steps, settings, name).nodes
+def trace_nodes(steps: Iterable[Step], settings: SearchSettings, token_text: TokenText) -> list[Node]:
+    """All hypotheses of the search for one sentence, in order of creation."""
+    return beam_tree(steps, settings, token_text).nodes
 
 
-def beam_tree(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> Tree:
-    """The tree of greedy or beam search for one sentence; `name` gives a token's text."""
-    nodes, ids = [Node(None, name(START), 0.0, 0.0)], [list[int]()]
+def beam_tree(steps: Iterable[Step], settings: SearchSettings, token_text: TokenText) -> Tree:
+    """The tree of greedy or beam search for one sentence."""
+    nodes, ids = [Node(None, token_text(START), 0.0, 0.0)], [list[int]()]
     tree = Tree(nodes, [], [])
     live: list[int | None] = [0]  # node numbers; None is an empty place
     for length, step in enumerate(steps, 1):
@@ -92,7 +93,7 @@ def beam_tree(steps: Iterable[Step], settings: SearchSettings, name: Callable[[i
                     by = numbers[2 * group_size * group + group_size - 1]
                 end = None if candidate in survivors else ended
                 score = log_prob / length_normalization(float(length), settings)
-                nodes.append(Node(parent, name(token), log_prob, score, end, by if end else None))
+                nodes.append(Node(parent, token_text(token), log_prob, score, end, by if end else None))
                 if end == "finished":
                     finished[tuple(ids[-1])] = numbers[candidate]
         parents = {

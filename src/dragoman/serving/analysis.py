@@ -7,14 +7,14 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
 from dragoman.serving.service import CHARACTERS_PER_TOKEN
 
-MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
-MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
+MAX_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
+MAX_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
 
 def refuse_long(
     model: ServedModel,
     texts: Sequence[str],
-    most: int = MOST_ANALYSED,
+    most: int = MAX_ANALYSED,
     what: str = "alignment, attention, alternatives and scores",
     advice: str = "send shorter sentences",
 ) -> None:
@@ -46,10 +46,10 @@ def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]])
         (max(len(ids), len(sentence["tokens"])) + 1) ** 2
         for ids, sentence in zip(sources, sentences, strict=True)
     )
-    if weights > MOST_WEIGHTS:
+    if weights > MAX_WEIGHTS:
         raise ApiError(
             413,
-            f"The sentences have {weights:,} attention weights per head, and {MOST_WEIGHTS:,} are allowed; "
+            f"The sentences have {weights:,} attention weights per head, and {MAX_WEIGHTS:,} are allowed; "
             "send less text at once, or leave attention out.",
         )
 

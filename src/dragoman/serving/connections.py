@@ -7,7 +7,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_SECONDS = 10.0  # within which the head of a request has to arrive
 MESSAGE_SECONDS = 15.0  # then its body; `read_body` answers earlier
-MOST_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
+MAX_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
 
 
 class JoinedWrites:
@@ -53,7 +53,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             self.refuse("503 Service Unavailable", "The server has too many connections; try again later.")
         else:
             self.expect(HEAD_SECONDS)

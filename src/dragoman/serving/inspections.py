@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.inspection.changes import Change
     from dragoman.inspection.inspection import Inspection
 
-MOST_INSPECTED = 200  # tokens of a sentence; the memory of an inspection grows faster than their number
+MAX_INSPECTED = 200  # tokens of a sentence; the memory of an inspection grows faster than their number
 ASKED = {
     "heads": (60, "the effects of all heads"),
     "attribution": (40, "an attribution to tokens"),
@@ -55,7 +55,7 @@ def compute_inspection(
     from dragoman.inspection.schema import to_json
     from dragoman.inspection.what_if import inspect_changed
 
-    refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection by a server", ELSEWHERE)
+    refuse_long(model, [asked.text], MAX_INSPECTED, "an inspection by a server", ELSEWHERE)
     for name in asked_views(asked):
         refuse_long(model, [asked.text], *ASKED[name], ELSEWHERE)
     found = inspect_changed(model.translator, asked.text, changes, settings)

@@ -20,7 +20,7 @@ from dragoman.translation.documents import Document, plain_text
 
 Texts = str | Annotated[list[str], Field(fail_fast=True)]
 ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}  # codes of LibreTranslate's models, which it accepts
-MOST_DETECTIONS = 3  # of /detect, as LibreTranslate
+MAX_DETECTIONS = 3  # of /detect, as LibreTranslate
 
 
 class TranslateParameters(BaseModel):
@@ -80,7 +80,7 @@ def router(service: Service) -> APIRouter:
         """The languages that a text may be written in, likeliest first."""
         q = required(await parameters(request, DetectParameters), "q")
         codes = listed(service.models.languages)
-        found = identify(q if isinstance(q, str) else " ".join(q), codes)[:MOST_DETECTIONS]
+        found = identify(q if isinstance(q, str) else " ".join(q), codes)[:MAX_DETECTIONS]
         if not found:  # clients read the first one
             found = [("en" if "en" in codes else codes[0], 0.0)]
         return [{"language": code, "confidence": percent(share)} for code, share in found]

@@ -34,8 +34,8 @@ RATE_SECONDS = 10.0  # over which the speed is averaged
 MIN_QUEUE = 2_000  # tokens that are admitted at any speed
 CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
 FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
-MOST_FORCED = 500  # characters of forced words; memory and time grow with their tokens
-MOST_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
+MAX_FORCED = 500  # characters of forced words; memory and time grow with their tokens
+MAX_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Preparation:
     def submit(self, function: Callable[[], T], characters: int) -> Future[T]:
         """Run a function in the thread. Raises `ApiError` 429 if the thread has too much to do."""
         with self._lock:
-            if self._characters and self._characters + characters > MOST_CHARACTERS:
+            if self._characters and self._characters + characters > MAX_CHARACTERS:
                 raise ApiError(429, BUSY, retry_after=1)
             self._characters += characters
         future = self._thread.submit(function)
@@ -402,10 +402,10 @@ class Service:
                 continue  # samples have no beam
             if (value := getattr(search, name)) > most:
                 raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
-        if (forced := sum(map(len, search.force_words))) > MOST_FORCED:
+        if (forced := sum(map(len, search.force_words))) > MAX_FORCED:
             raise ApiError(
                 413,
-                f"force_words have {forced:,} characters, and {MOST_FORCED} are allowed: the search keeps a "
+                f"force_words have {forced:,} characters, and {MAX_FORCED} are allowed: the search keeps a "
                 "beam for each of their tokens.",
             )
         if (characters := constraint_characters(search)) > self.most_characters:

@@ -27,8 +27,9 @@ class LongInput(UserWarning):
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether PyTorch or oneDNN reports a lack of memory, of a GPU or the machine."""
-    signs = ("out of memory", "can't allocate memory", "could not create a primitive")
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+    # "could not create a primitive descriptor" is about an unsupported operation.
+    signs = r"out of memory|can't allocate memory|could not create a primitive(?! descriptor)"
+    return isinstance(error, MemoryError) or re.search(signs, str(error)) is not None
 
 
 def reason(error: Exception) -> str:

@@ -39,7 +39,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"{path.parent} is no folder", str(path))
     # Process numbers are not unique across machines.
-    new = path.with_name(f".{secrets.token_hex(8)}-{path.name}")
+    new = path.with_name(f".{secrets.token_hex(8)}{path.suffix}")
     try:
         new.touch()
         mode = new.stat().st_mode  # of the umask; safetensors writes with 0600
@@ -91,8 +91,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     recover_interrupted_write(folder)
     new, old = beside(folder, NEW), beside(folder, OLD)
     delete(new)
-    new.mkdir(parents=True)
     try:
+        new.mkdir(parents=True)
         write(new)
         complete_folder(new)
     except BaseException as error:
@@ -103,7 +103,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
                 "free some space if the disk is full, then run the same command again."
             ) from error
         raise
-    if folder.exists():
+    if folder.is_dir() or folder.is_symlink():
         folder.rename(old)
     new.rename(folder)
     sync(folder.parent)
@@ -145,7 +145,7 @@ def copy_folder(folder: Path, to: Path) -> None:
 
 
 def delete(folder: Path) -> None:
-    """Delete a folder, if it exists; of a symbolic link to one the link, not what it points to."""
+    """Delete a folder if it exists. A symbolic link is deleted itself, not its target."""
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)

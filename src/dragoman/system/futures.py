@@ -56,13 +56,18 @@ def fulfil(future: Future[T], function: Callable[[], T]) -> None:
 def then(future: Future[T], function: Callable[[T], U], executor: Executor) -> Future[U]:
     """The future of a function of a future's result, computed by the executor.
 
-    If it is cancelled, so is the first one.
+    If one of them is cancelled, so is the other. It has an exception if the executor has shut down.
     """
     result: Future[U] = Future()
 
     def start(done: Future[T]) -> None:
-        if not done.cancelled():
+        if done.cancelled():
+            result.cancel()
+            return
+        try:
             executor.submit(fulfil, result, lambda: function(done.result()))
+        except RuntimeError as error:
+            result.set_exception(error)
 
     future.add_done_callback(start)
     result.add_done_callback(lambda done: future.cancel() if done.cancelled() else None)

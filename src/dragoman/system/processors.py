@@ -48,7 +48,7 @@ def granted_processors(root: Path = Path("/")) -> int:
 
 
 def usable_cores(root: Path = Path("/")) -> int:
-    """The number of threads to use: OMP_NUM_THREADS if set, else one a granted core."""
+    """The number of threads to use: OMP_NUM_THREADS if set, else one per granted core."""
     if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
         return int(asked)
     siblings = (

@@ -22,7 +22,7 @@ def shown(value: Any) -> str:
 
 
 def in_words(options: tuple[Any, ...]) -> str:
-    """Types, of which a value may have any, in words."""
+    """The types that a value may have, in words."""
     names = {
         int: "a whole number",
         float: "a number",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dragoman.system.errors import DragomanError
 
-MOST_COPIES = 100
+MAX_COPIES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class SubwordSampling:
         for name, value in (("bpe_dropout", self.bpe_dropout), ("sampling_alpha", self.sampling_alpha)):
             if not 0 <= value < 1:
                 raise DragomanError(f"{name} is {value}; it must be at least 0 and below 1.")
-        if not 1 <= self.sampled_copies <= MOST_COPIES:
+        if not 1 <= self.sampled_copies <= MAX_COPIES:
             raise DragomanError(
-                f"sampled_copies is {self.sampled_copies}; it must be at least 1 and at most {MOST_COPIES}."
+                f"sampled_copies is {self.sampled_copies}; it must be at least 1 and at most {MAX_COPIES}."
             )
         if self.bpe_dropout and self.sampling_alpha:
             raise DragomanError(

@@ -8,7 +8,7 @@ from dragoman.system.errors import DragomanError
 # First line of codes that are applied with a vocabulary: pieces outside it are split again, down to letters.
 WITHIN_VOCABULARY = "#within the vocabulary\n"
 VERSIONS = (0, 1), (0, 2)
-MOST_CACHED = 100_000  # words whose pieces are remembered
+MAX_CACHED = 100_000  # words whose pieces are remembered
 
 
 def make_segmenter(codes: str, pieces: Iterable[str]) -> Callable[[str], str]:
@@ -36,7 +36,7 @@ def make_segmenter(codes: str, pieces: Iterable[str]) -> Callable[[str], str]:
         )
 
     def segment(line: str) -> str:
-        if len(bpe.cache) > MOST_CACHED:
+        if len(bpe.cache) > MAX_CACHED:
             bpe.cache = {}  # not emptied: another thread may read it
         return str(bpe.process_line(line))
 

@@ -60,8 +60,9 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, and delete those that are no longer needed.
 
-    Kept are the newest, one before it to fall back to, and the regular ones to average. All processes call
-    this; the main one writes. Raises `DragomanError` if the disk is full or cannot be written to.
+    The newest checkpoint, the one before it as a fallback, and the regular ones to average are kept. All
+    processes call this; the main one writes. Raises `DragomanError` if the disk is full or cannot be written
+    to.
     """
     is_main = context.world.is_main
     tensors = unsharded_on_cpu(weights.weights(model), is_main)

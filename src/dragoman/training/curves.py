@@ -24,8 +24,8 @@ CURVES = {
 }
 """Titles of charts with their curves, each an event and a value of the log."""
 
-MOST_POINTS = 500
-MOST_SAMPLES = 60
+MAX_POINTS = 500
+MAX_SAMPLES = 60
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ def training_of(run: Path) -> Training | None:
     ]
     formula = f"{scale:g} · {model.d_model}^−0.5 · min(step^−0.5, step · {warmup}^−1.5)"
     curves = [*found, Curve("learning rate", "equation 3", tuple(rates))]
-    return Training(tuple(each for each in curves if each.points), thinned(samples, MOST_SAMPLES), formula)
+    return Training(tuple(each for each in curves if each.points), thinned(samples, MAX_SAMPLES), formula)
 
 
 def required_training(run: Path) -> Training:
@@ -130,7 +130,7 @@ def has_number(event: dict[str, object], name: str, key: str) -> bool:
     return event["event"] == name and isinstance(value, int | float) and math.isfinite(value)
 
 
-def thinned(points: Sequence[T], most: int = MOST_POINTS) -> tuple[T, ...]:
+def thinned(points: Sequence[T], most: int = MAX_POINTS) -> tuple[T, ...]:
     """At most `most` of the points, evenly spaced, including the first and the last."""
     if len(points) <= most:
         return tuple(points)

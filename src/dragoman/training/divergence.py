@@ -11,7 +11,7 @@ from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.objective import seed_update
 
 MAX_NON_FINITE = 20  # updates in succession that are NaN or infinite end the run
-MOST_LINES = 8  # that a message names
+MAX_LINES = 8  # that a message names
 
 
 def skip_or_raise(
@@ -37,14 +37,14 @@ def skip_or_raise(
 
 
 def locate(context: TrainingContext, model: Model, step: int, update: Update) -> str:
-    """The text lines of a non-finite update, of the process where it occurred, and the first such layer.
+    """The lines of text of a non-finite update, in the process where it occurred, and its first such layer.
 
     `model` is unsharded. All processes call this.
     """
     world, corpus = context.world, context.batches.corpus
     numbers = sorted(corpus.line_number(pair) for batch in update.batches for pair in batch.pairs)
-    rest = f" and {len(numbers) - MOST_LINES} more" if len(numbers) > MOST_LINES else ""
-    lines = f"{', '.join(map(str, numbers[:MOST_LINES]))}{rest}"
+    rest = f" and {len(numbers) - MAX_LINES} more" if len(numbers) > MAX_LINES else ""
+    lines = f"{', '.join(map(str, numbers[:MAX_LINES]))}{rest}"
     layers = world.gather([_first_layer(context, model, step, update)], world.size)
     rank = next((rank for rank, layer in enumerate(layers) if layer), 0)
     cause = (

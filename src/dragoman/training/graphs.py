@@ -14,7 +14,7 @@ from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.batches import Batch
 from dragoman.training.memory import memory_message
 
-MOST_GRAPHS = 512  # each takes memory of the GPU, and as long as a pass to capture
+MAX_GRAPHS = 512  # each takes GPU memory, and its capture takes as long as a pass
 ALIGNMENT = 64  # numbers between the beginnings of gradients
 
 
@@ -142,7 +142,7 @@ class GraphedObjective(nn.Module):
 
     def _capture(self, shape: object, batch: Batch) -> None:
         """Capture a graph for a shape. Without memory for it, there are no more graphs from now on."""
-        self._may_capture = len(self._graphs) < MOST_GRAPHS and self._has_memory()
+        self._may_capture = len(self._graphs) < MAX_GRAPHS and self._has_memory()
         if not self._may_capture:
             return
         try:
@@ -157,5 +157,5 @@ class GraphedObjective(nn.Module):
             ) from error
 
     def _has_memory(self) -> bool:
-        """Whether as much memory is free as this process has needed at most: a capture needs less."""
+        """Whether the free memory is at least the peak of this process so far. A capture needs less."""
         return torch.cuda.mem_get_info(self._device)[0] >= torch.cuda.max_memory_allocated(self._device)

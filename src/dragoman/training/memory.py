@@ -27,8 +27,8 @@ def fitting_tokens(
 ) -> int:
     """The most tokens, up to `most`, whose computation fits into the free memory less `reserved` bytes.
 
-    `forward(n)` computes n pairs of `longest` tokens and returns what holds their graph. The memory that the
-    graph keeps for the backward pass grows with n. As much again is left for temporary tensors and
+    `forward(n)` computes n pairs of `longest` tokens and returns a result that keeps their graph. The memory
+    that the graph keeps for the backward pass grows with n. As much again is left for temporary tensors and
     fragmentation.
     """
     pairs = max(1, most // 16 // longest)

@@ -145,7 +145,7 @@ def step_optimizer(optimizer: torch.optim.Adam, model: nn.Module, rate: float, c
 
 @torch.no_grad()
 def corpus_loss(objective: Objective, batches: Iterable[Batch], world: World) -> dict[str, float]:
-    """Validation: the label-smoothed `loss`, `nll` (both in nats a token) and `perplexity`.
+    """Validation: the label-smoothed `loss`, `nll` (both in nats per token) and `perplexity`.
 
     All processes' batches together.
     """

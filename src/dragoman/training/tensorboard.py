@@ -17,7 +17,7 @@ def refuse_missing_tensorboard() -> None:
 
 
 class Board:
-    """A folder of TensorBoard's."""
+    """Writes the log of a run into a folder of TensorBoard."""
 
     def __init__(self, folder: Path, step: int) -> None:
         """Hide what is after `step`. Raises `DragomanError` if TensorBoard is not installed."""
@@ -28,10 +28,7 @@ class Board:
         self.writer = SummaryWriter(str(folder), purge_step=step + 1)
 
     def write(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add numbers, also those of a table in it, as curves, and lists as texts.
-
-        `flush` waits for the thread that writes, and raises its errors.
-        """
+        """Write numbers, also those in nested tables, as scalars, and lists as text."""
         for name, value in scalars(values).items():
             self.writer.add_scalar(f"{event}/{name}", value, step)
         for name, rows in values.items():

@@ -18,7 +18,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import sentence_ends
 from dragoman.translation.tags import PLACEHOLDER, TAG
 
-MOST_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
+MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
 
 CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
 """What no sentence contains: control characters, line and paragraph separators, byte order marks and halves
@@ -375,8 +375,8 @@ def strip(pieces: Block) -> Block:
 
 
 def cut_at_tags(pieces: Block) -> list[Block]:
-    """A sentence, or if it has more tags than `MOST_TAGS` the texts between them."""
-    if sum(piece.kind != "text" for piece in pieces) <= MOST_TAGS:
+    """A sentence, or if it has more tags than `MAX_TAGS` the texts between them."""
+    if sum(piece.kind != "text" for piece in pieces) <= MAX_TAGS:
         return [pieces]
     runs: list[Block] = [[]]
     for piece in pieces:

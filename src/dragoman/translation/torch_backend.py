@@ -97,10 +97,10 @@ class TorchBackend:
             return sample(self.model, source, settings, constraints)
         if settings.force_words:
             return grid_beam_search(self.model, source, settings, constraints)
-        restricted = replace(constraints, min_length=0).restrict_tokens
+        restricted = replace(constraints, min_length=0).restricts_tokens
         if self._graphs is not None and settings.is_standard_beam_search and not restricted:
             return self._graphs.search(source, settings, constraints)
-        if settings.beam_size > 1 or settings.coverage_penalty or constraints.restrict_tokens:
+        if settings.beam_size > 1 or settings.coverage_penalty or constraints.restricts_tokens:
             return beam_search(self.model, source, settings, constraints)
         return greedy_search(self.model, source, settings)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
@@ -134,10 +133,10 @@ class Translator:
 
         Several runs are an ensemble, which averages their probabilities.
 
-        `device` is "cpu", "cuda" or "cuda:N"; None is a GPU if there is one. The other arguments are those of
-        `EngineSettings`. Raises `DragomanError` if there is no model yet, if a file is missing, damaged or
-        does not fit the others, if the models' vocabularies differ, and for a device or precision that this
-        machine does not have.
+        `device` is "cpu", "cuda" or "cuda:N"; None is a GPU if there is one, except for int8 and for a
+        shortlist, which need a CPU. The other arguments are those of `EngineSettings`. Raises `DragomanError`
+        if there is no model yet, if a file is missing, damaged or does not fit the others, if the models'
+        vocabularies differ, and for a device or precision that this machine does not have.
         """
         shortlist = None if shortlist is None else Path(shortlist)
         engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs)
@@ -149,7 +148,8 @@ class Translator:
         tokenizers = stored[0].tokenizers
         if any(other.tokenizers != tokenizers for other in stored):
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
-        device_name = device or ("cuda" if has_gpu() else "cpu")
+        needs_cpu = engine.precision == "int8" or engine.shortlist is not None
+        device_name = device or ("cuda" if not needs_cpu and has_gpu() else "cpu")
         check_device(device_name)
         in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
 
@@ -307,14 +307,9 @@ class Translator:
 
     def assemble(self, prepared: PreparedSentences, hypotheses: NBest) -> list[list[Translation]]:
         """The translations of prepared sentences, from the hypotheses of all their parts."""
-        translations = []
-        ends = accumulate(map(len, prepared.parts), initial=0)
-        rows = zip(prepared.without_tags, prepared.parts, pairwise(ends), strict=True)
-        for sentence, parts, (first, last) in rows:
-            found = [
-                self._to_translations(*sentence, part, n_best, prepared.settings)
-                for part, n_best in zip(parts, hypotheses[first:last], strict=True)
-            ]
+        translations, rest = [], iter(hypotheses)
+        for sentence, parts in zip(prepared.without_tags, prepared.parts, strict=True):
+            found = [self._to_translations(*sentence, part, next(rest), prepared.settings) for part in parts]
             one = len(parts) == 1
             translations.append(found[0] if one else [join_translations([best for best, *_ in found])])
         return translations
@@ -447,7 +442,7 @@ class Translator:
 
         `layer` and `head` count from 1. None is the last layer, and its `alignment_head` or, if the model has
         none, the mean of all heads. Raises `DragomanError` if the model has no such layer or head. An LSTM or
-        GRU has one of each, ConvS2S one head a layer.
+        GRU has one of each, ConvS2S one head per layer.
         """
         from dragoman.translation import analysis
 

@@ -42,7 +42,7 @@ def complexity(d_model: int, tokens: int | None) -> str:
     drawing = Drawing(
         "complexity",
         f"Table 1 for d = {d_model}",
-        "Operations a layer, operations that have to follow each other, and the longest path between two "
+        "Operations per layer, operations that have to follow each other, and the longest path between two "
         "positions, for n tokens of width d.",
     )
     draw_rows(drawing)

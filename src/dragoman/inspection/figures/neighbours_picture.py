@@ -10,7 +10,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import Translator
 
 ACROSS, WIDTH, ROW, BAR = 3, 270.0, 20.0, 90.0
-MOST_WORDS = 24
+MAX_WORDS = 24
 
 
 def neighbours_picture(translator: Translator, text: str) -> str:
@@ -22,8 +22,8 @@ def neighbours_picture(translator: Translator, text: str) -> str:
     model, words = one_model(translator), text.split()
     if not words:
         raise DragomanError('The text has no word; give words: "dog cat".')
-    if len(words) > MOST_WORDS:
-        raise DragomanError(f"The text has {len(words)} words; give at most {MOST_WORDS}.")
+    if len(words) > MAX_WORDS:
+        raise DragomanError(f"The text has {len(words)} words; give at most {MAX_WORDS}.")
     sides = translator.tokenizers.source, translator.tokenizers.target
     source, target = ([ids for row in side.encode(words) for ids in row] for side in sides)
     found = neighbours(model, translator.tokenizers, source, target)

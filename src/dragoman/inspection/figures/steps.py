@@ -13,7 +13,7 @@ from dragoman.inspection.inspection import Inspection, TokenProbability
 from dragoman.inspection.layout import finished, sentences
 from dragoman.system.errors import DragomanError
 
-MOST_STEPS, ACROSS, WIDTH, ROW, BAR, NEXT = 24, 3, 350.0, 19.0, 70.0, 5
+MAX_STEPS, ACROSS, WIDTH, ROW, BAR, NEXT = 24, 3, 350.0, 19.0, 70.0, 5
 
 
 def predictions(inspection: Inspection, step: int) -> Sequence[TokenProbability]:
@@ -28,7 +28,7 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
     heads = head_numbers(choice.heads, attention.shape[1])
     weights = attention[layer][heads].mean(0)  # [T, T]
     inputs = [visible(token) for token in inspection.decoder_inputs]
-    steps = min(len(inspection.target), MOST_STEPS)
+    steps = min(len(inspection.target), MAX_STEPS)
     which = "mean of all heads" if not choice.heads else f"head {', '.join(map(str, choice.heads))}"
     drawing = Drawing(
         "decoding-steps",
@@ -42,12 +42,12 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
         for column, step in enumerate(row):
             draw_step(drawing, inspection, weights[step, : step + 1].tolist(), inputs, step, column, top)
         top += 52 + ROW * max(row[-1] + 1, NEXT)
-    more = f"Only the first {MOST_STEPS} of {len(inspection.target)} steps are drawn."
+    more = f"Only the first {MAX_STEPS} of {len(inspection.target)} steps are drawn."
     notes = [
         "Left bars: attention weights, which sum to 1; bold is the query's own token. Later tokens are "
         "masked: they do not exist yet. Right bars: probabilities; the orange token is the translation's.",
     ]
-    return finished(drawing, notes + [more] * (len(inspection.target) > MOST_STEPS))
+    return finished(drawing, notes + [more] * (len(inspection.target) > MAX_STEPS))
 
 
 def draw_step(

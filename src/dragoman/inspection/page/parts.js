@@ -5,7 +5,7 @@ import { Token, fixed, percent, probability, visible } from "./tokens.js";
 import { useWindow } from "./window.js";
 
 export const PAGE = 60; // tokens of a long sentence that are shown at once
-const MOST_CELLS = 20000; // of a table that is shown at once
+const MAX_CELLS = 20000; // of a table that is shown at once
 
 /** Moves through a long list by pages. Nothing if all of it is shown. */
 export function Pager({ label, start, total, move, size = PAGE }) {
@@ -30,7 +30,7 @@ export function Numbers({ title, head, rows }) {
 function NumbersTable({ title, head, rows }) {
   const [asked, setStart] = useState(0);
   const start = asked < rows.length ? asked : 0; // another head can have fewer rows
-  const size = Math.max(10, Math.floor(MOST_CELLS / head.length));
+  const size = Math.max(10, Math.floor(MAX_CELLS / head.length));
   return html`
     <${Pager} label="Rows" start=${start} total=${rows.length} move=${setStart} size=${size} />
     <div class="scroll" tabindex="0" role="group" aria-label=${title}>

@@ -2,7 +2,7 @@
 
 const KEY = "dragoman.key";
 const RETRY_SECONDS = 2; // if a busy server does not say how long to wait
-const MOST_RETRY_SECONDS = 60;
+const MAX_RETRY_SECONDS = 60;
 
 export class ApiError extends Error {
   /** status: of HTTP, 0 without an answer; retryAfter: seconds. */
@@ -104,7 +104,7 @@ async function failure(response) {
     // A proxy's page, not the server's JSON: the status says it.
   }
   const seconds = Math.ceil(Number(response.headers.get("Retry-After"))) || RETRY_SECONDS;
-  const retryAfter = Math.min(Math.max(seconds, 1), MOST_RETRY_SECONDS);
+  const retryAfter = Math.min(Math.max(seconds, 1), MAX_RETRY_SECONDS);
   return new ApiError(response.status, error.code, error.message, retryAfter);
 }
 

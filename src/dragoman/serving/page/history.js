@@ -2,8 +2,8 @@
 
 const ENTRIES = "dragoman.history";
 const OFF = "dragoman.history.off";
-const MOST_ENTRIES = 50;
-const MOST_CHARACTERS = 20_000; // of an entry: longer texts are not kept
+const MAX_ENTRIES = 50;
+const MAX_CHARACTERS = 20_000; // of an entry: longer texts are not kept
 
 /** The stored string, or null; also null where storage is switched off. */
 export function recall(name) {
@@ -46,11 +46,11 @@ export function entries() {
 
 /** Adds an entry. former: the entry of the text before it was typed on or shortened, or null; it goes. */
 export function add(entry, former) {
-  if (!isOn() || entry.text.length + entry.translation.length > MOST_CHARACTERS) return;
+  if (!isOn() || entry.text.length + entry.translation.length > MAX_CHARACTERS) return;
   const samePair = former?.source === entry.source && former.target === entry.target;
   if (samePair && (entry.text.startsWith(former.text) || former.text.startsWith(entry.text))) remove(former);
   const kept = entries().filter((old) => old.text !== entry.text || old.target !== entry.target);
-  store(ENTRIES, JSON.stringify([entry, ...kept].slice(0, MOST_ENTRIES)));
+  store(ENTRIES, JSON.stringify([entry, ...kept].slice(0, MAX_ENTRIES)));
 }
 
 /** Removes an entry, which may have another place by now: other tabs have the same history. */
