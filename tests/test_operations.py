@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import select
 import shutil
 import signal
 import socket
@@ -286,18 +287,23 @@ from dragoman.serving import connections, middleware
 connections.HEAD_SECONDS /= 5
 connections.MESSAGE_SECONDS /= 5
 middleware.BODY_SECONDS /= 5
+middleware.SEND_SECONDS /= 30
 main()
 """
+BUNDLE = "/docs/static/swagger-ui-bundle.js"
 
 
-def test_slow_heads_and_slow_bodies_end(run):
+def test_slow_heads_slow_bodies_and_clients_that_do_not_read_end(run):
     with (
         serving(run, program=("-c", IMPATIENT)) as server,
         connection(server) as silent,
         connection(server) as head,
         connection(server) as body,
+        connection(server) as deaf,
         server.client() as client,
     ):
+        wanted = 20
+        deaf.sendall(f"GET {BUNDLE} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * wanted)
         head.sendall(b"GET /health HTTP/1.1\r\nHost:")
         body.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"te')
         assert client.post(V1, json={"text": "amber"}).status_code == 200
@@ -310,6 +316,18 @@ def test_slow_heads_and_slow_bodies_end(run):
         assert answer.startswith(b"HTTP/1.1 408")
         assert f"The body did not arrive within {BODY_SECONDS / 5:g} seconds.".encode() in answer
         assert client.post(V1, json={"text": "amber"}).status_code == 200
+        assert len(read_all(deaf)) < wanted * len(client.get(BUNDLE).content)
+        server.stop()
+    assert any('"code":"client_gone"' in line for line in server.log)
+
+
+def test_a_head_without_an_end_is_refused(server):
+    with connection(server) as connected:
+        connected.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\nA: ")
+        with suppress(OSError):  # the server has closed the connection
+            while not select.select([connected], [], [], 0)[0]:
+                connected.sendall(b"a" * 1_000)
+        assert read_all(connected).startswith(b"HTTP/1.1 431 Request Header Fields Too Large")
 
 
 SMALL_BUFFERS = """

@@ -23,13 +23,16 @@ from pydantic import ValidationError
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
+from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, libretranslate, v1
 from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError, error_body
 from dragoman.serving.keys import RateLimit
 from dragoman.serving.languages import language_name
+from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.middleware import key_of_body, key_of_form
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
 from dragoman.serving.server import listening
@@ -274,6 +277,48 @@ def test_alignment_attention_alternatives_and_scores_are_the_translators(client,
             {"text": "amber", "force_words": ["AMBER"] * 101},
             413,
             "force_words have 505 characters, and 500",
+        ),
+        (
+            V1,
+            {"text": "amber" + "<b></b>" * 300, "keep_tags": True},
+            413,
+            "has 600 tags and placeholders, and 500 are allowed",
+        ),
+        (
+            V1,
+            {"text": ["amber"] * 100, "beam_size": 8, "n_best": 8, "max_extra_tokens": 9_999},
+            413,
+            "The translations may have 8,000,000 tokens together, and 4,000,000 are allowed; ask for less",
+        ),
+        (
+            "/v1/translate/stream",
+            {"text": "amber\n" * 100, "beam_size": 8, "n_best": 8, "max_extra_tokens": 9_999},
+            413,
+            "The translations may have 8,000,000 tokens together",
+        ),
+        (
+            "/v1/alternatives",
+            {"text": "amber", "prefix": "AMBER " * 1_001},
+            413,
+            "has more than 1,000 tokens",
+        ),
+        (
+            "/v1/inspect",
+            {"text": "amber", "prefix": "AMBER " * 201},
+            413,
+            "has more than 200 tokens, which is",
+        ),
+        (
+            "/v1/inspect",
+            {"text": "amber", "min_length": 201},
+            413,
+            "min_length is 201, and an inspection by a server allows 200 at most; send a shorter sentence",
+        ),
+        (
+            "/v1/inspect",
+            {"text": "amber", "changes": ["max_extra_tokens=201"]},
+            413,
+            "max_extra_tokens is 201",
         ),
         (V1, {"text": "amber", "model": "other"}, 404, "There is no model 'other'"),
         (V1, {"text": ["amber"] * 200}, 400, "The request has 200 texts; this server allows 128"),
@@ -692,20 +737,29 @@ def test_the_limits_of_a_server_hold_in_all_of_its_apis(run):
         "/v2/translate": lambda texts: {"text": texts, "target_lang": "de"},
         "/v1/score": lambda texts: {"pairs": [[text, text] for text in texts]},
     }
-    options = ("--max-beam-size", 1, "--max-n-best", 3, "--max-texts", 2)
-    with serving(run, *options) as server, server.client() as client:
-        narrow = client.post(V1, json={"text": "amber birch", "beam_size": 1}).json()
-        assert client.post(V1, json={"text": "amber birch"}).json() == narrow
-        assert client.post(V1, json={"text": "amber", "no_repeat_ngram": 2}).status_code == 200
-        samples = {"text": "amber", "temperature": 1.0, "n_best": 3}
-        assert client.post(V1, json=samples).status_code == 200
-        wide = client.post(V1, json={"text": "amber", "beam_size": 2})
-        assert "beam_size is 2; this server allows 1 at most." in wide.text
-        for path, body in sent.items():
-            assert client.post(path, json=body(["amber", "birch"])).status_code == 200
-            many = client.post(path, json=body(["amber", "birch", "cedar"]))
-            assert many.status_code == 400
-            assert "3" in many.text
+    limits = ServerSettings(max_beam_size=1, max_n_best=3, max_texts=2)
+    app = make_app(Service(load_models([run], EngineSettings()), limits, Metrics()), None)
+    best, narrow, no_repeat, samples, wide = answers(
+        app,
+        (V1, {"text": "amber birch"}),
+        (V1, {"text": "amber birch", "beam_size": 1}),
+        (V1, {"text": "amber", "no_repeat_ngram": 2}),
+        (V1, {"text": "amber", "temperature": 1.0, "n_best": 3}),
+        (V1, {"text": "amber", "beam_size": 2}),
+    )
+    assert best.json() == narrow.json()
+    assert no_repeat.status_code == samples.status_code == 200
+    assert "beam_size is 2; this server allows 1 at most." in wide.text
+    for path, body in sent.items():
+        few, many = answers(app, *((path, body(["amber", "birch", "cedar"][:count])) for count in (2, 3)))
+        assert few.status_code == 200
+        assert many.status_code == 400
+        assert "3" in many.text
+
+
+def test_a_key_is_looked_for_in_a_time_that_is_linear_in_the_body():
+    assert not key_of_body("multipart/form-data", b"name=api_key\r\n" * 70_000)
+    assert not key_of_form("a=b&" * 250_000 + "api_key=secret")
 
 
 def test_a_rate_is_a_bucket_that_fills_evenly(monkeypatch):

@@ -282,7 +282,8 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
         const size_t layer_stride = size_t(search.beam_size) * model.row_width();
         const float* position =
             search.target_positions + size_t(sentence.step) * model.settings.d_model;
-        sentence.kv_cache.emplace_back(new float[model.settings.decoder_layers * layer_stride]);
+        sentence.kv_cache.push_back(
+            std::unique_ptr<float[]>(new float[model.settings.decoder_layers * layer_stride]));
         float* own = sentence.kv_cache.back().get();
         for (Hypothesis& one : sentence.live) {
             one.ancestry.push_back(own);
@@ -365,8 +366,8 @@ class SearchEngine {
             const std::lock_guard lock(mutex);
             search.unfinished = search.sentences;
             search.next_sentence = search.stopped = search.status = 0;
+            waiting.push_back(&search);  // it may throw
             rows_waiting += search.sentences * search.beam_size;
-            waiting.push_back(&search);
         }
         if (search.sentences == 1) work.notify_one();
         else work.notify_all();
@@ -419,18 +420,16 @@ class SearchEngine {
         if (finished.size() == 1 || is_enough()) done.notify_one();
     }
 
-    // Move sentences from the searches that wait to a thread with free rows. A thread without sentences waits
-    // for some. A search that has its max_rows already is passed over: the rows that it leaves are for
+    // Move sentences from the searches that wait to `taken`, for a thread with free rows. A thread without
+    // sentences waits for some. A search that has its max_rows already is passed over: the rows that it leaves are for
     // others. Beside small searches, sentences of large ones join only at the `turn` of large ones.
-    std::vector<Sentence> take(const std::vector<Sentence>& own, bool turn) {
+    void take(const std::vector<Sentence>& own, bool turn, std::vector<Sentence>& taken) {
         std::unique_lock lock(mutex);
         if (own.empty()) work.wait(lock, [this] { return closing || rows_waiting; });
         int rows = 0;
         for (const Sentence& sentence : own) rows += sentence.search->beam_size;
-        std::vector<Sentence> taken;
         // Wait until a quarter of the rows is free, so that several sentences are encoded together.
-        if (closing || !rows_waiting || rows * 4 > max_rows * 3) return taken;
-        taken.reserve(max_rows);
+        if (closing || !rows_waiting || rows * 4 > max_rows * 3) return;
         const int workers = int(threads.size());
         const int share = (rows_waiting + rows_running + workers - 1) / workers;
         const bool has_small =
@@ -464,7 +463,6 @@ class SearchEngine {
             rows_running += search->beam_size;
             if (search->next_sentence < search->sentences) waiting.push_back(search);
         }
-        return taken;
     }
 
     // Hypotheses of a search among those of these sentences.
@@ -531,9 +529,8 @@ class SearchEngine {
     void run() {
         prepare_exceptions();
         Workspace workspace;
-        std::vector<Sentence> sentences, held;
-        sentences.reserve(max_rows);
-        held.reserve(max_rows);
+        std::vector<Sentence> sentences, taken, held;  // they never grow beyond their first capacity
+        for (auto* all : {&sentences, &taken, &held}) all->reserve(max_rows);
         const auto give_back = [&] {
             std::move(held.begin(), held.end(), std::back_inserter(sentences));
             held.clear();
@@ -542,7 +539,7 @@ class SearchEngine {
         Clock::duration owed{};  // time of small searches until large ones have their turn
         for ([[maybe_unused]] int applied = 0; !is_closing();) {
             const bool turn = owed <= Clock::duration::zero();
-            std::vector<Sentence> taken = take(sentences, turn);
+            take(sentences, turn, taken);
             const auto started = Clock::now();
 #ifdef __linux__  // where a thread has a priority of its own
             if (applied != nice) setpriority(PRIO_PROCESS, id_t(syscall(SYS_gettid)), applied = nice);

@@ -6,13 +6,14 @@ from typing import Any
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
 from dragoman.serving.service import CHARACTERS_PER_TOKEN
+from dragoman.text.tokenizer import Tokenizer
 
 MAX_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
 MAX_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
 
 def refuse_long(
-    model: ServedModel,
+    tokenizer: Tokenizer,
     texts: Sequence[str],
     most: int = MAX_ANALYSED,
     what: str = "alignment, attention, alternatives and scores",
@@ -22,13 +23,20 @@ def refuse_long(
     for text in texts:
         tokens = len(text) // CHARACTERS_PER_TOKEN
         if tokens <= most:
-            tokens = len(model.translator.tokenizers.source.encode([text])[0])
+            tokens = len(tokenizer.encode([text])[0])
         if tokens > most:
             raise ApiError(
                 413,
                 f"The text that begins with {text[:40]!r} has more than {most:,} tokens, which is too long "
                 f"for {what}; {advice}.",
             )
+
+
+def refuse_long_pairs(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise `ApiError` 413 for a pair with a side that is too long for what PyTorch computes."""
+    tokenizers = model.translator.tokenizers
+    refuse_long(tokenizers.source, [source for source, _ in pairs])
+    refuse_long(tokenizers.target, [target for _, target in pairs])
 
 
 def refuse_long_translation(tokens: Sequence[str], most: int, what: str, advice: str) -> None:
@@ -57,7 +65,7 @@ def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]])
 def analysed(model: ServedModel, sentences: Sequence[dict[str, Any]], alignment: bool) -> list[Any]:
     """The word alignments of sentences, or their attention weights. Raises `ApiError` 413 for too many."""
     pairs = [(sentence["source"], sentence["text"]) for sentence in sentences]
-    refuse_long(model, [text for pair in pairs for text in pair])
+    refuse_long_pairs(model, pairs)
     if alignment:
         return list(model.translator.align(pairs))
     refuse_many_weights(model, sentences)

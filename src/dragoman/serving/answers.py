@@ -16,7 +16,7 @@ class ModelDescription(BaseModel):
     source_name: str
     target_name: str
     architecture: str
-    parameters: int = Field(description="Numbers in the weights; tied ones count once.")
+    parameters: int = Field(description="Number of parameters; tied weights count once.")
     precision: str = Field(description="Of the weights that translate.")
     adapters: list[str] = Field(description="Names that a request can give as `adapter`.")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+MAX_HEAD = 2**16  # bytes of the head of a request after the first read of the socket
 HEAD_SECONDS = 10.0  # within which the head of a request has to arrive
 MESSAGE_SECONDS = 15.0  # then its body; `read_body` answers earlier
 MAX_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
@@ -47,6 +48,7 @@ class Connection(HttpToolsProtocol):
     _until: float | None = None
     """The time at which what is expected has to be there."""
     _timer: asyncio.TimerHandle | None = None
+    _head_bytes, _is_in_head = 0, True
     when_lost: Callable[[], object] | None = None
     """Called if the client closes the connection."""
 
@@ -58,12 +60,20 @@ class Connection(HttpToolsProtocol):
         else:
             self.expect(HEAD_SECONDS)
 
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._is_in_head and self._head_bytes > MAX_HEAD:
+            self.end("431 Request Header Fields Too Large", "The head of the request is too long.")
+
     def on_message_begin(self) -> None:
+        self._head_bytes, self._is_in_head = 0, True
         super().on_message_begin()
         self.scope["dragoman.connection"] = self  # type: ignore[typeddict-unknown-key]
         self.expect(HEAD_SECONDS)
 
     def on_headers_complete(self) -> None:
+        self._is_in_head = False
         self.expect(MESSAGE_SECONDS)
         super().on_headers_complete()
 
@@ -104,13 +114,13 @@ class Connection(HttpToolsProtocol):
         if left > 0:
             self._timer = self.loop.call_later(min(left, HEAD_SECONDS), self.check)
         else:
-            self.too_slow()
+            self.end("408 Request Timeout", "The request did not arrive in time.")
 
-    def too_slow(self) -> None:
-        """End a connection whose request does not arrive."""
+    def end(self, status: str, message: str) -> None:
+        """End a connection whose request does not arrive, or not as it should."""
         if self.cycle is None or self.cycle.response_complete:
-            self.refuse("408 Request Timeout", "The request did not arrive in time.")
-        else:
+            self.refuse(status, message)
+        else:  # it may be in the middle of an answer to the request before
             self.transport.close()
 
     def refuse(self, status: str, message: str) -> None:

@@ -4,10 +4,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dragoman.inspection.changes import changed_settings
 from dragoman.inspection.served_training import training_of
 from dragoman.inspection.views import refuse_truncation
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.analysis import refuse_long, refuse_long_translation
+from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
 from dragoman.serving.schemas import InspectRequest
 from dragoman.system.errors import DragomanError
@@ -24,7 +26,17 @@ ASKED = {
 }
 """Views that are computed only if they are asked for, by their fields in a request: the most tokens of a
 sentence and of its translation, and what the view is."""
+INSPECTION = "an inspection by a server"
 ELSEWHERE = "send a shorter sentence, or use `dragoman inspect`, which has no such limit"
+
+
+def refuse_long_search(settings: SearchSettings) -> None:
+    """Raise `ApiError` 413 for a search that may write a longer translation than a server inspects."""
+    for name in ("min_length", "max_extra_tokens"):
+        if (value := getattr(settings, name) or 0) > MAX_INSPECTED:
+            raise ApiError(
+                413, f"{name} is {value:,}, and {INSPECTION} allows {MAX_INSPECTED} at most; {ELSEWHERE}."
+            )
 
 
 def asked_views(asked: InspectRequest) -> list[str]:
@@ -55,9 +67,13 @@ def compute_inspection(
     from dragoman.inspection.schema import to_json
     from dragoman.inspection.what_if import inspect_changed
 
-    refuse_long(model, [asked.text], MAX_INSPECTED, "an inspection by a server", ELSEWHERE)
+    tokenizers = model.translator.tokenizers
+    refuse_long(tokenizers.source, [asked.text], MAX_INSPECTED, INSPECTION, ELSEWHERE)
+    refuse_long(tokenizers.target, [asked.prefix], MAX_INSPECTED, INSPECTION, ELSEWHERE)
+    for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
+        refuse_long_search(searched)
     for name in asked_views(asked):
-        refuse_long(model, [asked.text], *ASKED[name], ELSEWHERE)
+        refuse_long(tokenizers.source, [asked.text], *ASKED[name], ELSEWHERE)
     found = inspect_changed(model.translator, asked.text, changes, settings)
     for name in asked_views(asked):
         refuse_long_translation(found.target, *ASKED[name], ELSEWHERE)

@@ -66,9 +66,7 @@ def style_hashes() -> list[str]:
     Some browsers apply the policy of a picture's answer to the picture.
     """
     pictures = (path.read_bytes() for name, path in results().items() if name.endswith(".svg"))
-    styles = {
-        style for picture in pictures for style in re.findall(rb"<style>(.*?)</style>", picture, re.DOTALL)
-    }
+    styles = {style for picture in pictures for style in STYLES.findall(picture)}
     return sorted(f"sha256-{base64.b64encode(sha256(style).digest()).decode()}" for style in styles)
 
 

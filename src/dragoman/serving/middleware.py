@@ -47,8 +47,11 @@ LibreTranslate's clients (Mastodon, Weblate) ask for the languages without their
 OPEN_FOLDERS = tuple(path for path in OPEN_PATHS if path.endswith("/") and path != "/")
 KEY_NAMES = ("api_key", "auth_key")
 """The parameters of LibreTranslate and DeepL that hold a key."""
-MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
+MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]{1,200}+\r\n){0,4}+\r\n([^\r\n]*)\r\n')
+"""The headers of a part are bounded, and not tried again: the time is linear in the size of a body."""
+MAX_FIELDS = 1_000  # of a form, among which a key is looked for
 BODY_SECONDS = 10.0  # within which a body has to arrive
+SEND_SECONDS = 30.0  # within which a client has to read a part of an answer
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'{styles}; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -190,14 +193,23 @@ class Exchange:
         self.id = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
         self.method = scope["method"]
         self.started, self.status, self.route, self.error = time.monotonic(), 0, "", ""
-        self._send = send
+        self._send, self._connection = send, scope.get("dragoman.connection")
 
     async def send(self, message: Message) -> None:
-        """Send a message of the answer."""
+        """Send a message of the answer.
+
+        Raises `ApiError` 499 if the client does not read it in time, and closes the connection.
+        """
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message.get("headers", []), (b"x-request-id", self.id.encode())]
-        await self._send(message)
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._send(message)
+        except TimeoutError as error:
+            if self._connection is not None:
+                self._connection.transport.abort()
+            raise ApiError(499, "The client does not read the answer.", "client_gone") from error
 
 
 class Replay:
@@ -265,8 +277,11 @@ def key_of(scope: Scope, body: bytes) -> str:
 
 
 def key_of_form(text: str) -> str:
-    """The API key among the parameters of a form or a query string; "" if there is none."""
-    given = parse_qs(text)
+    """The API key among the parameters of a form or a query string; "" if there is none, or too many."""
+    try:
+        given = parse_qs(text, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        return ""
     return next((given[name][0] for name in KEY_NAMES if name in given), "")
 
 

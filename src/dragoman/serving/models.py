@@ -21,7 +21,7 @@ class ServedModel:
     translator: Translator
     architecture: str = ""
     parameters: int = 0
-    """Numbers in the weights; tied ones count once."""
+    """Number of parameters; tied weights count once."""
     folder: Path | None = None
     """Where it was loaded from: a run, or the model in it. None for a model with an adapter."""
     adapter: str = ""

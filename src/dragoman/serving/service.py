@@ -15,6 +15,7 @@ from typing import TypeVar
 from starlette.types import Scope
 
 from dragoman.native.decoder import Progress
+from dragoman.search.hypothesis import max_target_length
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError
 from dragoman.serving.metrics import Metrics
@@ -23,6 +24,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import submit_interruptible
 from dragoman.translation.documents import Document, Segment, split_by_marks
 from dragoman.translation.streaming import stable_text
+from dragoman.translation.tags import TAG
 from dragoman.translation.translator import PreparedSentences, Translation, Translator
 
 T = TypeVar("T")
@@ -34,6 +36,8 @@ RATE_SECONDS = 10.0  # over which the speed is averaged
 MIN_QUEUE = 2_000  # tokens that are admitted at any speed
 CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
 FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
+MAX_TAGS = 500  # of a sentence; the time that it takes to restore them grows with their square
+MAX_OUTPUT = 4_000_000  # tokens for which a request may make the search keep memory
 MAX_FORCED = 500  # characters of forced words; memory and time grow with their tokens
 MAX_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
 
@@ -133,8 +137,21 @@ def prepare_groups(
         if places:
             settings = with_tags(search, segments[places[0]])
             sentences = [segments[place].sentence for place in places]
+            if settings.keep_tags:
+                refuse_many_tags(sentences)
             groups.append(Group(places, translator.prepare(sentences, settings)))
     return groups
+
+
+def refuse_many_tags(sentences: Sequence[str]) -> None:
+    """Raise `ApiError` 413 for a sentence with too many tags and placeholders."""
+    for sentence in sentences:
+        if (tags := sum(1 for _ in TAG.finditer(sentence))) > MAX_TAGS:
+            raise ApiError(
+                413,
+                f"The sentence that begins with {sentence[:40]!r} has {tags:,} tags and placeholders, and "
+                f"{MAX_TAGS} are allowed; send shorter sentences, or leave keep_tags out.",
+            )
 
 
 def prepare_each(
@@ -232,6 +249,7 @@ class Service:
         groups = await self.prepare(
             lambda: prepare_groups(model.translator, segments, search), characters, scope
         )
+        refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
         with self.admit(tokens, self.admission):
             found = await self.search(model, [group.prepared for group in groups], scope)
@@ -273,6 +291,7 @@ class Service:
             len(document.text) + constraint_characters(search),
             scope,
         )
+        refuse_much_output(prepared)
         tokens = sum(each.tokens for each in prepared)
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
@@ -289,6 +308,7 @@ class Service:
                         async for text in self.growing(future, stable, scope):
                             yield text, []
                     ((n_best,),) = await self.in_time([future], scope)
+                    self.refuse_late(scope)
                     yield n_best[0].text, n_best
             finally:
                 for future in futures:
@@ -414,6 +434,25 @@ class Service:
                 f"prefix, force_words and ban_words have {characters:,} characters, and "
                 f"{self.most_characters:,} are allowed; send fewer.",
             )
+
+
+def refuse_much_output(prepared: Sequence[PreparedSentences]) -> None:
+    """Raise `ApiError` 413 for translations that may be so long together that they need much memory.
+
+    Raises `DragomanError` as `max_target_length`.
+    """
+    tokens = sum(
+        each.settings.n_best
+        * max_target_length(len(source), None, each.settings, each.constraints.min_capacity)
+        for each in prepared
+        for source in each.sources
+    )
+    if tokens > MAX_OUTPUT:
+        raise ApiError(
+            413,
+            f"The translations may have {tokens:,} tokens together, and {MAX_OUTPUT:,} are allowed; ask for "
+            "less: a lower n_best, max_extra_tokens or min_length, or less text at once.",
+        )
 
 
 def constraint_characters(search: SearchSettings) -> int:

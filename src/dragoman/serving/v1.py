@@ -223,20 +223,19 @@ def router(service: Service) -> APIRouter:
         await anext(translations)  # errors until here have a status of their own
 
         async def events() -> AsyncIterator[str]:
-            written = ""
+            written = 0  # characters of the answer
+            sent = 0  # of them, those of the sentence that is being translated
             n_best: NBest = []
             try:
                 async for current, best in translations:
+                    if asked.format == "text":  # in HTML tags have their places when all sentences are done
+                        part = part_of(document, len(n_best), best[0].text if best else current)
+                        yield event("piece", {"text": part[sent:]})
+                        written, sent = written + len(part) - sent, 0 if best else len(part)
                     if best:
                         n_best.append(best)
-                    if asked.format == "html":
-                        continue  # tags have their places only when all sentences are done
-                    texts = [each[0].text for each in n_best]
-                    text = beginning(document, texts if best else [*texts, current])
-                    yield event("piece", {"text": text[len(written) :]})
-                    written = text
                 whole = translated_text(document, n_best, asked.format == "text")
-                if rest := whole["text"][len(written) :]:
+                if rest := whole["text"][written:]:
                     yield event("piece", {"text": rest})
                 await add_analyses(service, model, asked, [whole], scope)
                 yield event("end", response(model, [whole]))
@@ -250,10 +249,11 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def beginning(document: Document, texts: list[str]) -> str:
-    """The translated document up to the end of these translations, which are the first ones."""
-    text, spans = document.join_with_spans([*texts, *[""] * (len(document.sentences) - len(texts))])
-    return text[: spans[len(texts) - 1][1]]
+def part_of(document: Document, number: int, translation: str) -> str:
+    """The gap before a sentence, counted from 0, and its translation as it stands in the document."""
+    segment = document.segments[number]
+    start = document.segments[number - 1].end if number else 0
+    return document.text[start : segment.start] + segment.restore(translation)
 
 
 def response(model: ServedModel, translations: list[dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from dragoman.inspection.changes import changed_settings, parse_changes
-from dragoman.serving.analysis import least_tokens, refuse_long
+from dragoman.serving.analysis import least_tokens, refuse_long_pairs
 from dragoman.serving.inspections import compute_inspection, refuse_contradictions
 from dragoman.serving.schemas import AlternativesRequest, InspectRequest, ScoreRequest
 from dragoman.serving.service import Service
@@ -25,10 +25,11 @@ def router(service: Service) -> APIRouter:
         service.note_texts(request.scope, [asked.text])
 
         def search() -> list[Any]:
-            refuse_long(model, [asked.text])
+            refuse_long_pairs(model, [(asked.text, asked.prefix)])
             return model.translator.alternatives(asked.text, asked.count, settings)
 
-        found = await service.analyse(search, least_tokens(asked.text) * asked.count, request.scope)
+        size = least_tokens(asked.text) * asked.count + least_tokens(asked.prefix)
+        found = await service.analyse(search, size, request.scope)
         return {
             "alternatives": [
                 {
@@ -60,7 +61,8 @@ def router(service: Service) -> APIRouter:
         def compute() -> dict[str, Any]:
             return compute_inspection(model, asked, changes, settings)
 
-        return await service.analyse(compute, least_tokens(asked.text), request.scope)
+        size = least_tokens(asked.text) + least_tokens(asked.prefix)
+        return await service.analyse(compute, size, request.scope)
 
     @routes.post("/score")
     async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def router(service: Service) -> APIRouter:
         service.note_texts(request.scope, [text for pair in pairs for text in pair])
 
         def compute() -> list[Any]:
-            refuse_long(model, [text for pair in pairs for text in pair])
+            refuse_long_pairs(model, pairs)
             return model.translator.score(pairs)
 
         found = await service.analyse(compute, size, request.scope)
