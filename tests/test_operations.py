@@ -280,56 +280,6 @@ def read_all(connected):
 HEAD = f"POST {V1} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n".encode()
 
 
-IMPATIENT = """
-from dragoman.cli.main import main
-from dragoman.serving import connections, middleware
-
-connections.HEAD_SECONDS /= 5
-connections.MESSAGE_SECONDS /= 5
-middleware.BODY_SECONDS /= 5
-middleware.SEND_SECONDS /= 30
-main()
-"""
-BUNDLE = "/docs/static/swagger-ui-bundle.js"
-
-
-def test_slow_heads_slow_bodies_and_clients_that_do_not_read_end(run):
-    with (
-        serving(run, program=("-c", IMPATIENT)) as server,
-        connection(server) as silent,
-        connection(server) as head,
-        connection(server) as body,
-        connection(server) as deaf,
-        server.client() as client,
-    ):
-        wanted = 20
-        deaf.sendall(f"GET {BUNDLE} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * wanted)
-        head.sendall(b"GET /health HTTP/1.1\r\nHost:")
-        body.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"te')
-        assert client.post(V1, json={"text": "amber"}).status_code == 200
-        for slow in (silent, head):
-            answer = read_all(slow)
-            assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
-            assert b"x-content-type-options: nosniff" in answer
-            assert b"The request did not arrive in time." in answer
-        answer = read_all(body)
-        assert answer.startswith(b"HTTP/1.1 408")
-        assert f"The body did not arrive within {BODY_SECONDS / 5:g} seconds.".encode() in answer
-        assert client.post(V1, json={"text": "amber"}).status_code == 200
-        assert len(read_all(deaf)) < wanted * len(client.get(BUNDLE).content)
-        server.stop()
-    assert any('"code":"client_gone"' in line for line in server.log)
-
-
-def test_a_head_without_an_end_is_refused(server):
-    with connection(server) as connected:
-        connected.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\nA: ")
-        with suppress(OSError):  # the server has closed the connection
-            while not select.select([connected], [], [], 0)[0]:
-                connected.sendall(b"a" * 1_000)
-        assert read_all(connected).startswith(b"HTTP/1.1 431 Request Header Fields Too Large")
-
-
 SMALL_BUFFERS = """
 import socket
 from contextlib import contextmanager
@@ -350,6 +300,56 @@ def with_small_buffers(settings):
 server.listening = with_small_buffers
 main()
 """
+IMPATIENT = SMALL_BUFFERS.replace(
+    "main()",
+    """
+from dragoman.serving import connections, middleware
+
+connections.HEAD_SECONDS /= 5
+connections.MESSAGE_SECONDS /= 5
+middleware.BODY_SECONDS /= 5
+middleware.SEND_SECONDS /= 30
+main()
+""",
+)
+BUNDLE = "/docs/static/swagger-ui-bundle.js"
+
+
+def test_slow_heads_slow_bodies_and_clients_that_do_not_read_end(run):
+    with (
+        serving(run, program=("-c", IMPATIENT)) as server,
+        connection(server) as silent,
+        connection(server) as head,
+        connection(server) as body,
+        connection(server) as deaf,
+        server.client() as client,
+    ):
+        deaf.sendall(f"GET {BUNDLE} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        head.sendall(b"GET /health HTTP/1.1\r\nHost:")
+        body.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"te')
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+        for slow in (silent, head):
+            answer = read_all(slow)
+            assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
+            assert b"x-content-type-options: nosniff" in answer
+            assert b"The request did not arrive in time." in answer
+        answer = read_all(body)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert f"The body did not arrive within {BODY_SECONDS / 5:g} seconds.".encode() in answer
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+        assert len(read_all(deaf)) < len(client.get(BUNDLE).content)
+        server.stop()
+    assert any('"code":"client_gone"' in line for line in server.log)
+    assert not any('"level":"error"' in line for line in server.log)
+
+
+def test_a_head_without_an_end_is_refused(server):
+    with connection(server) as connected:
+        connected.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\nA: ")
+        with suppress(OSError):  # the server has closed the connection
+            while not select.select([connected], [], [], 0)[0]:
+                connected.sendall(b"a" * 1_000)
+        assert read_all(connected).startswith(b"HTTP/1.1 431 Request Header Fields Too Large")
 
 
 def test_a_stream_that_nobody_reads_ends_at_the_deadline(run):

@@ -193,23 +193,23 @@ class Exchange:
         self.id = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
         self.method = scope["method"]
         self.started, self.status, self.route, self.error = time.monotonic(), 0, "", ""
-        self._send, self._connection = send, scope.get("dragoman.connection")
+        self.is_unread = False
+        self._scope, self._send = scope, send
 
     async def send(self, message: Message) -> None:
-        """Send a message of the answer.
-
-        Raises `ApiError` 499 if the client does not read it in time, and closes the connection.
-        """
+        """Send a message of the answer, or close the connection if the client does not read in time."""
+        if self.is_unread:
+            return
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message.get("headers", []), (b"x-request-id", self.id.encode())]
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._send(message)
-        except TimeoutError as error:
-            if self._connection is not None:
-                self._connection.transport.abort()
-            raise ApiError(499, "The client does not read the answer.", "client_gone") from error
+        except TimeoutError:
+            note_refusal(self._scope, ApiError(499, "The client does not read.", "client_gone"))
+            self._scope["dragoman.connection"].transport.abort()
+            self.is_unread = True
 
 
 class Replay:
