@@ -72,6 +72,8 @@ def shortened(words: list[str]) -> list[str]:
         return words + STEPS + SIZES + ([] if recurrent else TRANSFORMER_SIZES)
     if verb == "distil":
         return [*words, *STEPS, "--temperature", "1"]  # the toy's likeliest translations are empty
+    if verb == "backtranslate":
+        return [*words, "--temperature", "1"]
     if verb == "quickstart":
         shutil.rmtree("runs/quickstart", ignore_errors=True)  # the tests' own, for other pages
         Path("quickstart.toml").write_text(QUICKSTART)

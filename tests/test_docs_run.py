@@ -207,6 +207,8 @@ def write_texts(folder: Path) -> None:
     (folder / "more.de").write_text("AMBER BIRCH\nCEDAR\n")
     (folder / "page.html").write_text("<p>amber birch</p>")
     train, valid, test = (pairs_of(folder / name) for name in ("train", "valid", "test"))
+    spelt = (f"{one}\t{' '.join(one.upper())}\n" for one in map("word{}".format, range(100)))
+    (folder / "words.tsv").write_text("".join(spelt))
     (folder / "valid.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in valid))
     lines = "".join(json.dumps({"en": one, "de": other}) + "\n" for one, other in test)
     (folder / "test.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
