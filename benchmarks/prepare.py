@@ -14,10 +14,10 @@ import json
 import os
 import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from passport import asked, keep, passport
@@ -68,28 +68,16 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--times", type=int, nargs="+", default=[1, 4, 13])
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.measure is not None:
-        print(json.dumps(measure(arguments.source, arguments.target, arguments.measure)))
-        return
     table = Table("pairs", "seconds", "pairs/s", "peak memory, GiB", "corpus, MiB", title="Preparation")
     rows = []
     for times in arguments.times:
         with tempfile.TemporaryDirectory() as folder:
             sides = {"source": arguments.source, "target": arguments.target}
             files = [repeated(path, times, Path(folder) / side) for side, path in sides.items()]
-            command = [
-                sys.executable,
-                __file__,
-                "--source",
-                str(files[0]),
-                "--target",
-                str(files[1]),
-                "--measure",
-                f"{folder}/run",
-            ]
-            row = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            # The memory of a forked process would not include the libraries that it shares with this one.
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                row = pool.submit(measure, *files, Path(folder) / "run").result()
         rows.append(row)
         pace = row["pairs"] / row["seconds"]
         table.add_row(

@@ -72,7 +72,7 @@ def run(quick: bool) -> Result:
     return Result(
         {f"Accuracy after {updates} updates without a mask": accuracy, "Random weights, change": changes},
         picture,
-        verdict_of(len(kept) > 1, few),
+        verdict_of(len(kept) > 1, few, decided=min(found[0] for found in right.values()) > 0.5),
         f"Accuracy of models trained without a mask, by padding: {shown}. With random weights and no mask, a "
         f"token of padding changes the output, of standard deviation {deviation:.2f}, by up to "
         f"{without[1]:.2f}; with the mask, {max(masked.values()):.0e} at most. A softmax gives 0 only by "

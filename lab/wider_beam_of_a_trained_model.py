@@ -70,7 +70,7 @@ def run(quick: bool) -> Result:
             f"Trained on {targets}: {each}; the widest has {length:.2f} times the reference's length, and "
             f"{spread(lost)} fewer right than beam {best}, the best. "
         )
-    condition = f"short translations are {SHORT[holds[0]]}" if len(holds) == 1 else ""
+    condition = SHORT[holds[0]] if len(holds) == 1 else ""
     return Result(
         {"Searches": rows},
         picture,

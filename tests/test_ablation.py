@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from dragoman.inspection.ablation import head_effects, pair_effects, translated_pairs
+from dragoman.inspection.drawing import decimal
 from dragoman.inspection.heads import head_effects_picture
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.mean_effects import mean_head_effects
@@ -104,7 +105,7 @@ def test_the_picture_has_a_number_for_each_head(translator):
     root = ElementTree.fromstring(head_effects_picture(found, effects))
     texts = [element.text for element in root.iter() if element.tag.endswith("text")]
     for kind in KINDS:
-        assert all(f"{change:+.3f}" in texts for change in getattr(effects, kind).flatten().tolist())
+        assert all(decimal(change, 3, "+") in texts for change in getattr(effects, kind).flatten().tolist())
 
 
 def test_the_translations_of_lines_are_the_best_ones_or_those_of_minimum_bayes_risk(translator):

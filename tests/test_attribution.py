@@ -133,7 +133,7 @@ def test_a_blank_sentence_gets_a_sentence(translator):
 def test_the_picture_has_each_contribution(translator):
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
     found = attribute(translator, LINES[0], inspection.target, steps=4)
-    svg = attribution_picture(inspection, found)
+    svg = attribution_picture(inspection, found).replace("−", "-")
     titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
     shown = [
         float(title.split("contribution: ")[1].split()[0]) for title in titles if "contribution" in title
@@ -361,7 +361,7 @@ def test_each_method_is_a_picture(method, with_prefix):
     numbers = np.abs(numbers) if method in UNSIGNED else numbers
     totals = random.normal(size=(2, 4)).astype(np.float32)
     found = Attribution(inspection.source, inspection.target, prefix, {method: numbers}, totals[:0], *totals)
-    root = ElementTree.fromstring(attribution_picture(inspection, found, method))
+    root = ElementTree.fromstring(attribution_picture(inspection, found, method).replace("−", "-"))
     titles = [each.text for each in root.iter() if each.tag.endswith("title") and "\ntarget" not in each.text]
     shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
     source = len(found.source)
@@ -429,7 +429,7 @@ def test_an_encoder_layer_is_a_picture():
     translator = translator_of(MODELS["transformer"])
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
     found = attribute(translator, LINES[0], inspection.target, 2, layer=1)
-    svg = attribution_picture(inspection, found, "gradient-input")
+    svg = attribution_picture(inspection, found, "gradient-input").replace("−", "-")
     titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
     shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
     np.testing.assert_allclose(shown, found.of("gradient-input").ravel(), atol=5.1e-4)

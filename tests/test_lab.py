@@ -232,6 +232,8 @@ def a_quarter(d_k, draws, seed):
     [
         ("dot-product-variance", "measure", a_quarter, "does not hold"),
         ("dropout-scale", "nn", SimpleNamespace(Dropout=Multiplying), "holds"),
+        ("encoder-padding", "trained", lambda *_: dict.fromkeys((0, 1, 2, 5, 10, 20), 0.2), "is not decided"),
+        ("encoder-padding", "trained", lambda *_: dict.fromkeys((0, 1, 2, 5, 10, 20), 0.9), "holds"),
         ("half-precision-scores", "scores", half_apart, "does not hold"),
         ("half-precision-scores", "scores", lambda *_: torch.ones(2), "holds"),
         ("mask-value", "weights", lambda *_: [0.0, 1.0], "holds"),
@@ -247,6 +249,30 @@ def test_a_verdict_follows_from_the_numbers(monkeypatch, name, part, replacement
     experiment = catalogue.experiment(name)
     monkeypatch.setattr(sys.modules[f"lab.{name.replace('-', '_')}"], part, replacement)
     assert experiment.run(True).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("worse", "verdict"),
+    [
+        ({"whole targets"}, "holds only if short translations are improbable"),
+        ({"cut targets"}, "holds only if short translations are probable"),
+        ({"whole targets", "cut targets"}, "holds"),
+        (set(), "does not hold"),
+    ],
+)
+def test_a_wider_beam_is_worse_for_all_models_or_for_those_of_some_targets(monkeypatch, worse, verdict):
+    module = importlib.import_module("lab.wider_beam_of_a_trained_model")
+
+    def search(targets, source, settings):
+        """The gold text, but for a beam of 16 where it is worse."""
+        ids = [1] if targets in worse and settings.beam_size == 16 else [4]
+        return [[SimpleNamespace(ids=ids, log_probability=-1.0)]]
+
+    names = {task: name for name, task in module.TASKS.items()}
+    monkeypatch.setattr(module, "train", lambda settings, task, updates, seed: names[task])
+    monkeypatch.setattr(module, "wanted", lambda held_out: [[4]])
+    monkeypatch.setattr(module, "beam_search", search)
+    assert module.run(True).verdict == verdict
 
 
 def test_a_length_penalty_that_changes_no_length_makes_no_translation_longer(monkeypatch):

@@ -23,9 +23,13 @@ from dragoman.inspection import (
 )
 from dragoman.inspection.drawing import (
     COLOURS,
+    MAX_COLUMNS,
+    Drawing,
     Shade,
     cell_paths,
     channels,
+    columns_of,
+    decimal,
     diverging,
     escape,
     sequential,
@@ -42,6 +46,7 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.layout import finished
 from dragoman.inspection.tree import tree_columns
 from dragoman.inspection.words import words_of
 from dragoman.model.settings import ModelSettings
@@ -585,6 +590,36 @@ def test_every_text_can_stand_in_xml(text):
 def test_shortened_labels_begin_as_the_label(text):
     short = shortened(text)
     assert text.startswith(short.removesuffix("…"))
+
+
+@given(st.text(st.sampled_from("aW中\u0301ｗ"), max_size=60))
+def test_a_shortened_label_is_the_longest_beginning_that_leaves_room_for_the_ellipsis(text):
+    beginnings = [text[:count] for count in range(len(text) + 1)]
+    longest = [each for each in beginnings if columns_of(each) < MAX_COLUMNS][-1]
+    assert shortened(text) == (text if columns_of(text) <= MAX_COLUMNS else longest + "…")
+
+
+def test_a_long_label_is_shortened_in_linear_time():
+    assert shortened("a" * 500_000) == "a" * (MAX_COLUMNS - 1) + "…"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "sign", "expected"),
+    [
+        (-1.234, 2, "", "−1.23"),
+        (-0.001, 2, "", "0.00"),
+        (-0.0, 3, "+", "+0.000"),
+        (0.5, 3, "+", "+0.500"),
+        (-math.inf, 2, "", "−inf"),
+    ],
+)
+def test_a_decimal_has_its_digits_and_a_minus_sign(value, digits, sign, expected):
+    assert decimal(value, digits, sign) == expected
+
+
+def test_empty_notes_are_left_out():
+    drawn = [finished(Drawing("a", "A", "B"), notes) for notes in (["", "one", "", "two"], ["one", "two"])]
+    assert drawn[0] == drawn[1]
 
 
 @pytest.mark.parametrize("span", [(0, 1), (0, 7), (-3.5, 12), (0, 1e-6), (2, 2), (0, 240)])

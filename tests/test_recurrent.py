@@ -1,10 +1,13 @@
 """The LSTM and the GRU: their scores, input feeding, and recipes that are older than them."""
 
+import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 import torch
 
+from dragoman.inspection.drawing import visible
 from dragoman.inspection.inspect import inspect
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
@@ -12,7 +15,7 @@ from dragoman.model.transformer import build_model
 from dragoman.search.attention_weights import cross_attention
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml, write_toml
-from tests.conftest import VARIANTS, VOCABULARY, random_model, small_recipe
+from tests.conftest import MODELS, VARIANTS, VOCABULARY, random_model, small_recipe
 from tests.test_inspection import LINES, SETTINGS, translator_of
 from tests.test_safety import assert_stopping_changes_nothing
 
@@ -102,6 +105,21 @@ def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind)
 def test_settings_of_recurrent_models_are_refused_by_others(settings, message):
     with pytest.raises(DragomanError, match=message):
         build_model(settings, VOCABULARY, VOCABULARY)
+
+
+@pytest.mark.parametrize("architecture", ["lstm", "gru"])
+def test_the_states_that_are_drawn_are_those_of_the_window(architecture):
+    found = inspect(translator_of(MODELS[architecture]), LINES[0], SETTINGS[0])
+    root = ElementTree.fromstring(found.svg("stream", window=(2, 3)))
+    titles = [each.text for each in root.iter() if each.tag.endswith("title") and "\n" in each.text]
+    shown = sorted(re.findall(r"[\d.]+(?=, |$)", title.split("\n")[1]) for title in titles)
+    norms = [*found.stream.encoder[:, 1:3], *found.stream.decoder[:, 1:3]]
+    assert shown == sorted([f"{one:.2f}", f"{other:.2f}"] for one, other in norms)
+    texts = [each.text for each in root.iter() if each.tag.endswith("text")]
+    tokens = {visible(token) for side in (found.source, found.target) for token in side[1:3]}
+    assert tokens <= set(texts)
+    assert f"Only source tokens 2 to 3 of {len(found.source)} are drawn." in texts
+    assert found.svg("stream", window=(1, 60)) == found.svg("stream")
 
 
 def test_an_inspection_names_the_score_and_what_is_fed():

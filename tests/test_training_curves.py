@@ -1,10 +1,13 @@
 """The training of a run as the report and `dragoman figure training` show it."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 
+from dragoman.inspection.figures import training_picture
 from dragoman.pipeline.runs import points
 from dragoman.system.errors import DragomanError
 from dragoman.training.curves import MAX_POINTS, required_training, thinned, training_of
@@ -29,6 +32,12 @@ def test_the_learning_rate_is_that_of_equation_3(trained):
         curve.points for curve in training_of(trained / "run").curves if curve.chart == "learning rate"
     )
     assert dict(rates) == pytest.approx(dict(formula), abs=1e-6)
+
+
+def test_the_report_and_the_figure_begin_the_same_charts_at_zero():
+    program = Path(training_picture.__file__).parents[1] / "page" / "training.js"
+    (names,) = re.findall(r"FROM_ZERO = (\[.*\]);", program.read_text("utf-8"))
+    assert json.loads(names) == list(training_picture.FROM_ZERO)
 
 
 def test_samples_are_those_of_the_validations(trained):

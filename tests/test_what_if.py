@@ -26,7 +26,7 @@ from dragoman.inspection.what_if import inspect_changed, what_if
 from dragoman.model.symbols import END
 from dragoman.search.hypothesis import Constraints
 from dragoman.system.errors import DragomanError
-from tests.conftest import MODELS
+from tests.conftest import MODELS, VARIANTS
 from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
 
 LINE, SEARCH = LINES[0], SETTINGS[0]
@@ -303,6 +303,36 @@ def test_what_is_no_change_gets_the_grammar(text):
 def test_what_makes_no_sense_gets_a_sentence(translator, texts, message):
     with pytest.raises(DragomanError, match=message):
         inspect_changed(translator, LINE, parse_changes(texts), SEARCH)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        HeadOff("encoder", 0, 1),
+        HeadOff("encoder", -5, 1),
+        HeadOff("cross", 1, 0),
+        UniformAttention("cross", 1, 0),
+        UniformAttention("decoder", 0),
+        SublayerOff("encoder", 0, "feed_forward"),
+        LayerOff("encoder", 0),
+        LayerOff("decoder", -1),
+        SourceToken(0, "▁two"),
+        TargetToken(0, "▁two"),
+        TargetToken(-1, "▁two"),
+    ],
+    ids=str,
+)
+def test_layers_heads_and_positions_are_counted_from_one(translator, change):
+    changes = [change, TargetToken(1, "▁two")]
+    with pytest.raises(DragomanError, match=r"\w+.*: there is no (layer|head|position) (0|-1|-5)"):
+        inspect_changed(translator, LINE, changes, SEARCH)
+
+
+@pytest.mark.parametrize("name", ["transformer", "lstm, enriched", "conv"])
+def test_an_encoder_layer_has_no_encoder_decoder_attention(name):
+    change = SublayerOff("encoder", 1, "cross_attention")
+    with pytest.raises(DragomanError, match="encoder.1.cross_attention=off: "):
+        inspect_changed(translator_of((MODELS | VARIANTS)[name]), LINE, [change], SEARCH)
 
 
 def test_a_model_without_attention_gets_a_sentence():

@@ -37,4 +37,4 @@ def alignment(inspection: Inspection, window: Window | None = None) -> str:
     head = inspection.model.alignment_head
     heads = "averaged over its heads" if head is None else f"head {head}"
     weights = f"As dragoman align: from the weights of encoder-decoder attention in the last layer, {heads}."
-    return finished(drawing, [note for note in (weights, source_note, target_note) if note])
+    return finished(drawing, [weights, source_note, target_note])

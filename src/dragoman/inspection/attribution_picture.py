@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dragoman.inspection.attribution import Attribution
-from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
+from dragoman.inspection.drawing import Drawing, decimal, diverging, sequential, widest
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import finished, label_axes, sentences
@@ -76,7 +76,7 @@ def attribution_picture(
     columns = "The columns on the right are the target tokens before it, START first." if prefix else ""
     about = note_about(attribution, method)
     notes = [ABOUT_CONTRAST if other else "", about, columns, source_note, target_note]
-    return finished(drawing, [note for note in notes if note])
+    return finished(drawing, notes)
 
 
 def draw_contributions(
@@ -98,7 +98,7 @@ def draw_contributions(
             for column, token in enumerate(tokens):
                 score = float(scores[row, column])
                 shade, x, y = diverging(score / largest), left + column * CELL, top + row * CELL
-                title = f"target: {predicted}\n{side}: {token}\n{name}: {score:+.3f} {of}"
+                title = f"target: {predicted}\n{side}: {token}\n{name}: {decimal(score, 3, '+')} {of}"
                 drawing.rectangle(x, y, CELL, CELL, shade.css, title, opacity=shade.opacity)
 
 

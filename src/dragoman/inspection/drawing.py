@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 Anchor = Literal["start", "middle", "end"]
@@ -92,9 +93,8 @@ def shortened(label: str) -> str:
     """A label with at most `MAX_COLUMNS` columns."""
     if columns_of(label) <= MAX_COLUMNS:
         return label
-    while columns_of(label) >= MAX_COLUMNS:
-        label = label[:-1]
-    return label + "…"
+    widths = accumulate(map(columns_of, label))
+    return label[: sum(width < MAX_COLUMNS for width in widths)] + "…"
 
 
 def text_width(text: str, size: float = 12) -> float:
@@ -110,6 +110,11 @@ def widest(labels: Sequence[str], size: float = 12) -> float:
 def number(value: float) -> str:
     """A coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def decimal(value: float, digits: int = 2, sign: Literal["", "+"] = "") -> str:
+    """A number with so many decimals and a minus sign; `sign` is that of other numbers. −0.001 is 0.00."""
+    return f"{round(value, digits) + 0.0:{sign}.{digits}f}".replace("-", "−")
 
 
 # ---- colours
@@ -219,6 +224,11 @@ class Drawing:
         shape = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
         shape += f' rx="{number(radius)}"' * bool(radius)
         self.element("rect", shape, css, title, opacity, stroke, dashed)
+
+    def cell(self, x: float, y: float, width: float, height: float, shade: Shade) -> None:
+        """A cell of a table, with this shade and a frame."""
+        self.rectangle(x, y, width, height, "fill-zero stroke-grid")
+        self.rectangle(x, y, width, height, shade.css, opacity=shade.opacity)
 
     def path(
         self,

@@ -17,6 +17,7 @@ from dragoman.inspection.interventions import (
     make_uniform,
     numbered_layer,
     refuse_head,
+    refuse_sublayer,
     remove_head,
     return_input,
     share_weights,
@@ -31,7 +32,7 @@ from dragoman.system.errors import DragomanError
 def with_enriched_interventions(model: Enriched, interventions: Sequence[Intervention]) -> Enriched:
     """The model with these interventions, on a copy that shares its weights.
 
-    Raises `DragomanError` for a layer or head that the model does not have, and for self-attention.
+    Raises `DragomanError` for a layer, head or sub-layer that the model does not have.
     """
     changed = share_weights(model, {})
     for asked in interventions:
@@ -46,6 +47,7 @@ def with_enriched_interventions(model: Enriched, interventions: Sequence[Interve
                     refuse_head(attention, head, asked)
                 make_uniform(attention, range(attention.heads) if head is None else [head - 1])
             case SublayerOff(side, layer, "cross_attention" | "feed_forward" as part):
+                refuse_sublayer(asked)
                 of_side = changed.encoder if side == "encoder" else changed.decoder
                 added = numbered_layer(of_side, side, layer, asked).get_submodule(f"{part}_residual.dropout")
                 added.register_forward_hook(zeros)

@@ -7,7 +7,7 @@ import numpy as np
 
 from dragoman.inspection.ablation import HeadEffects
 from dragoman.inspection.attention_pictures import NAMES
-from dragoman.inspection.drawing import Drawing, diverging
+from dragoman.inspection.drawing import Drawing, decimal, diverging
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.layout import finished, sentences
 from dragoman.inspection.mean_effects import CONFIDENCE, RESAMPLES, Interval, MeanHeadEffects
@@ -29,11 +29,11 @@ def head_effects_picture(inspection: Inspection, effects: HeadEffects) -> str:
         drawing.text(16, top, NAMES[kind], 13, bold=True)
         draw_table(drawing, table, top + 12, largest)
         top += 12 + HEIGHT * (len(table) + 1) + 34
-    stops = [(-1.0, f"{-largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
+    stops = [(-1.0, decimal(-largest)), (0.0, "0"), (1.0, decimal(largest, sign="+"))]
     drawing.legend(16, drawing.height + 20, "change of log-probability, nats", diverging, stops)
     note = (
-        f"With all heads it is {effects.log_probability:.3f}. A negative number: without the head the "
-        "translation is less probable."
+        f"With all heads it is {decimal(effects.log_probability, 3)}. A negative number: without the head "
+        "the translation is less probable."
     )
     return finished(drawing, [note])
 
@@ -52,11 +52,11 @@ def mean_effects_picture(effects: MeanHeadEffects) -> str:
         drawing.text(16, top, NAMES[kind], 13, bold=True)
         draw_intervals(drawing, table, top + 12, largest)
         top += 12 + HEIGHT + height * len(table.mean) + 34
-    stops = [(-1.0, f"{-largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
+    stops = [(-1.0, decimal(-largest)), (0.0, "0"), (1.0, decimal(largest, sign="+"))]
     drawing.legend(16, drawing.height + 20, "mean change of log-probability, nats", diverging, stops)
     notes = (
-        f"With all heads the mean is {effects.log_probability:.3f}. A negative number: without the head the "
-        "translations are less probable.",
+        f"With all heads the mean is {decimal(effects.log_probability, 3)}. A negative number: without the "
+        "head the translations are less probable.",
         f"Below each mean is its {CONFIDENCE:.0%} interval, by bootstrap over lines ({RESAMPLES:,} "
         "resamples). A mean is bold if its interval does not contain 0.",
     )
@@ -75,11 +75,11 @@ def draw_intervals(drawing: Drawing, table: Interval, top: float, largest: float
         for head in range(heads):
             mean, low, high = (float(each[layer, head]) for each in (table.mean, table.low, table.high))
             x, shade = left + head * width, diverging(mean / largest)
-            drawing.rectangle(x, y, width, height, "fill-zero stroke-grid")
-            drawing.rectangle(x, y, width, height, shade.css, opacity=shade.opacity)
+            drawing.cell(x, y, width, height, shade)
             middle, bold = x + width / 2, low > 0 or high < 0
-            drawing.text(middle, y + 18, f"{mean:+.3f}", 11, shade.label, "middle", bold=bold)
-            drawing.text(middle, y + 34, f"{low:+.3f} to {high:+.3f}", 9, shade.label, "middle")
+            drawing.text(middle, y + 18, decimal(mean, 3, "+"), 11, shade.label, "middle", bold=bold)
+            interval = f"{decimal(low, 3, '+')} to {decimal(high, 3, '+')}"
+            drawing.text(middle, y + 34, interval, 9, shade.label, "middle")
 
 
 def draw_table(drawing: Drawing, table: Array, top: float, largest: float) -> None:
@@ -92,6 +92,5 @@ def draw_table(drawing: Drawing, table: Array, top: float, largest: float) -> No
         drawing.text(left - 10, y + 19, f"layer {layer + 1}", 11, "fill-faint", "end")
         for head, change in enumerate(row):
             x, shade = left + head * WIDTH, diverging(change / largest)
-            drawing.rectangle(x, y, WIDTH, HEIGHT, "fill-zero stroke-grid")
-            drawing.rectangle(x, y, WIDTH, HEIGHT, shade.css, opacity=shade.opacity)
-            drawing.text(x + WIDTH / 2, y + 19, f"{change:+.3f}", 11, shade.label, "middle")
+            drawing.cell(x, y, WIDTH, HEIGHT, shade)
+            drawing.text(x + WIDTH / 2, y + 19, decimal(change, 3, "+"), 11, shade.label, "middle")

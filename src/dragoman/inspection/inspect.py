@@ -170,7 +170,10 @@ class Parts(Protocol):
         """The position table [rows D]."""
 
     def features(self) -> list[Tensor]:
-        """What the output projection read in each call of the decoder [1 R D] or [R D]."""
+        """What the output projection read in each call of the decoder.
+
+        [1 R D], [R 1 D] or, of an LSTM or GRU, [R D].
+        """
 
 
 @dataclass(frozen=True)
@@ -235,9 +238,8 @@ class Search:
         words = [
             word_starts(tokens[:-1], side.unknown_is_word) for tokens, side in zip(pieces, sides, strict=True)
         ]
-        if (
-            encode_sentences(sides[0], [sentence])[0][: len(source) - 1] == source[:-1]
-        ):  # no token was changed
+        encoded = encode_sentences(sides[0], [sentence])[0]
+        if encoded[: len(source) - 1] == source[:-1]:  # no token was changed
             words[0] = source_words(self.translator, sentence, source)
         return Inspection(
             sentence,

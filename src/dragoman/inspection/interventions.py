@@ -34,7 +34,7 @@ M = TypeVar("M", bound=nn.Module)
 def with_interventions(model: Transformer, interventions: Sequence[Intervention]) -> Transformer:
     """The model with these interventions, on a copy that shares its weights.
 
-    Raises `DragomanError` for a layer or head that the model does not have.
+    Raises `DragomanError` for a layer, head or sub-layer that the model does not have.
     """
     changed = share_weights(model, {})
     for intervention in interventions:
@@ -49,6 +49,7 @@ def with_interventions(model: Transformer, interventions: Sequence[Intervention]
                     refuse_head(attention, head, intervention)
                 make_uniform(attention, range(attention.heads) if head is None else [head - 1])
             case SublayerOff(side, layer, name):
+                refuse_sublayer(intervention)
                 sublayer = getattr(layer_of(changed, side, layer, intervention), name)
                 assert isinstance(sublayer, MultiHeadAttention | FeedForward)
                 last = sublayer.output if isinstance(sublayer, MultiHeadAttention) else sublayer
@@ -85,7 +86,7 @@ def layer_of(model: Transformer, side: Side, layer: int, asked: Intervention) ->
 
 def numbered_layer(layers: nn.ModuleList, side: Side, layer: int, asked: Intervention) -> nn.Module:
     """The layer of this number, counted from 1, of a side. Raises `DragomanError` if there is none."""
-    if layer > len(layers):
+    if not 1 <= layer <= len(layers):
         raise DragomanError(
             f"{asked}: there is no layer {layer}; this model has {len(layers)} {side} layers."
         )
@@ -101,8 +102,14 @@ def attention_of(model: Transformer, use: Use, layer: int, asked: Intervention) 
 
 def refuse_head(attention: MultiHeadAttention, head: int, asked: Intervention) -> None:
     """Raise `DragomanError` if attention has no head of this number, counted from 1."""
-    if head > attention.heads:
+    if not 1 <= head <= attention.heads:
         raise DragomanError(f"{asked}: there is no head {head}; this model has {attention.heads} in a layer.")
+
+
+def refuse_sublayer(asked: SublayerOff) -> None:
+    """Raise `DragomanError` for encoder-decoder attention in an encoder layer."""
+    if (asked.side, asked.sublayer) == ("encoder", "cross_attention"):
+        raise DragomanError(f"{asked}: an encoder layer has no cross_attention; decoder layers have it.")
 
 
 # ---- what hooks do

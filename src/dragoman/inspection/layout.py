@@ -20,7 +20,7 @@ def sentences(inspection: "Inspection") -> str:
 
 
 def finished(drawing: Drawing, notes: Sequence[str]) -> str:
-    """The picture with notes at its foot."""
+    """The picture with notes at its foot. Empty notes are left out."""
     y = drawing.height + 26
     for note in notes:
         y = drawing.paragraph(16, y, note)

@@ -56,7 +56,7 @@ def masks(inspection: Inspection, window: Window | None = None) -> str:
         source_note,
         target_note,
     ]
-    return finished(drawing, [note for note in notes if note])
+    return finished(drawing, notes)
 
 
 def with_one_padding(tokens: int, window: Window | None) -> list[int]:

@@ -166,8 +166,8 @@ def sampled_layers(
             ]
             neurons.append(SampledNeuron(unit + 1, tuple(found)))
         known = activity[place]
-        shares = as_array(known.active / known.tokens), as_array(known.total / known.tokens)
-        layers.append(SampledLayer(*place, shares[0], as_array(known.greatest), shares[1], tuple(neurons)))
+        active, mean = as_array(known.active / known.tokens), as_array(known.total / known.tokens)
+        layers.append(SampledLayer(*place, active, as_array(known.greatest), mean, tuple(neurons)))
     return tuple(layers)
 
 

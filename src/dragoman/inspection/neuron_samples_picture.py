@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from dragoman.inspection.drawing import Drawing, diverging, visible, widest
+from dragoman.inspection.drawing import Drawing, decimal, diverging, visible, widest
 from dragoman.inspection.layout import finished
 from dragoman.inspection.neuron_samples import NeuronSamples, Sample, SampledLayer, SampledNeuron
 from dragoman.inspection.neurons import SIDES
-from dragoman.inspection.neurons_picture import NAMES, decimal
+from dragoman.inspection.neurons_picture import NAMES
 from dragoman.system.wording import counted
 
 HEIGHT = 22.0  # of a cell, in pixels
@@ -96,6 +96,5 @@ def draw_token(
     """A token with the shade of its activation."""
     shade = diverging(value / most)
     with drawing.group(title=f"{label}\n{value:.4f}"):
-        drawing.rectangle(x, y, width, HEIGHT, "fill-zero stroke-grid")
-        drawing.rectangle(x, y, width, HEIGHT, shade.css, opacity=shade.opacity)
+        drawing.cell(x, y, width, HEIGHT, shade)
         drawing.label(x + width / 2, y + 15, label, 11.5, shade.label, "middle")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.inspection.drawing import Drawing, diverging, widest
+from dragoman.inspection.drawing import Drawing, decimal, diverging, widest
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import Window, in_window, tokens_in
 from dragoman.inspection.layout import finished, sentences
@@ -72,7 +72,7 @@ def neurons_picture(
         "An activation is one of the features f(x W₁ + b₁) in FFN(x) = f(x W₁ + b₁) W₂ + b₂; f is "
         f"{activation}. The most active neuron has the greatest absolute activation."
     )
-    return finished(drawing, [about, *(note for note in notes if note)])
+    return finished(drawing, [about, *notes])
 
 
 def what_is_drawn(layer: int | None, neuron: int | None) -> str:
@@ -163,11 +163,5 @@ def draw_neuron(drawing: Drawing, activations: Numbers, tokens: Sequence[str], m
 def draw_cell(drawing: Drawing, x: float, y: float, width: float, share: float) -> str:
     """A cell with the shade of a share. Returns the class of a text on it."""
     shade = diverging(share)
-    drawing.rectangle(x, y, width, HEIGHT, "fill-zero stroke-grid")
-    drawing.rectangle(x, y, width, HEIGHT, shade.css, opacity=shade.opacity)
+    drawing.cell(x, y, width, HEIGHT, shade)
     return shade.label
-
-
-def decimal(value: float) -> str:
-    """A number with two decimals and a minus sign; −0.001 is 0.00."""
-    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")

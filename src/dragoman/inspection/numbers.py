@@ -6,7 +6,7 @@ Shapes: N keys, K = d_k, Kv = d_v.
 import math
 
 from dragoman.inspection.attention_pictures import NAMES
-from dragoman.inspection.drawing import Anchor, Drawing, sequential, text_width, visible, widest
+from dragoman.inspection.drawing import Anchor, Drawing, decimal, sequential, text_width, visible, widest
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import Window, in_window, view
 from dragoman.inspection.layout import finished, sentences
@@ -63,25 +63,19 @@ def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top
     for row, key in enumerate(range(drawn.start, drawn.stop)):
         y = top + ROW * (row + 1)
         allowed, weight = bool(one.allowed[key]), float(one.weights[key])
-        masked = decimal(one.scaled[key]) if allowed else "−∞"
         drawing.label(lefts[0], y, labels[row])
         drawing.text(lefts[1], y, vector(one.keys[key]))
-        for column, words in enumerate((decimal(one.scores[key]), decimal(one.scaled[key]), masked), 2):
+        score, scaled = decimal(one.scores[key], 3), decimal(one.scaled[key], 3)
+        for column, words in enumerate((score, scaled, scaled if allowed else "−∞"), 2):
             drawing.text(lefts[column] + 44, y, words, anchor="end")
         shade = sequential(weight)
-        drawing.rectangle(lefts[5] - 6, y - 16, 66, ROW - 2, "fill-zero stroke-grid")
-        drawing.rectangle(lefts[5] - 6, y - 16, 66, ROW - 2, shade.css, opacity=shade.opacity)
+        drawing.cell(lefts[5] - 6, y - 16, 66, ROW - 2, shade)
         drawing.text(lefts[5], y, f"{weight:.4f}", css=shade.label)
         drawing.text(lefts[6], y, vector(one.values[key]))
     return top + ROW * (drawn.stop - drawn.start)
 
 
-def decimal(value: float) -> str:
-    """A number with three decimals and a minus sign; −0.0001 is 0.000."""
-    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
-
-
 def vector(row: Numbers) -> str:
     """The first numbers of a vector."""
     more = ", …" if len(row) > FIRST else ""
-    return f"({', '.join(decimal(value) for value in row[:FIRST])}{more})"
+    return f"({', '.join(decimal(value, 3) for value in row[:FIRST])}{more})"

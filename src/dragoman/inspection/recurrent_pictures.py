@@ -18,9 +18,9 @@ from dragoman.inspection.architecture import (
     draw_column,
     draw_memory,
 )
-from dragoman.inspection.drawing import Axes, Drawing
+from dragoman.inspection.drawing import Axes, Drawing, widest
 from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.labels import tokens_in
+from dragoman.inspection.labels import Window, in_window, tokens_in
 from dragoman.inspection.layout import finished, sentences
 from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
@@ -50,17 +50,18 @@ def refuse_what_is_lacking(inspection: Inspection, view: str) -> None:
 # ---- states
 
 
-def states(inspection: Inspection) -> str:
+def states(inspection: Inspection, window: Window | None = None) -> str:
     """Norms of the embeddings and states by position, a line for each layer."""
-    source, source_note = tokens_in(inspection.source, "source")
-    target, target_note = tokens_in(inspection.target, "target")
+    source, source_note = tokens_in(inspection.source, "source", window)
+    target, target_note = tokens_in(inspection.target, "target", window)
     drawing = Drawing(
         "states",
         "Norms of the states",
         "Norms of the embeddings and of the states of each layer, by position. " + sentences(inspection),
     )
     layers = inspection.model.encoder_layers
-    encoder, decoder = inspection.stream.encoder, inspection.stream.decoder
+    encoder = inspection.stream.encoder[:, in_window(len(inspection.source), window)]
+    decoder = inspection.stream.decoder[:, in_window(len(inspection.target), window)]
     position_chart(drawing, "Encoder", encoder, ["embedding", f"layer {layers}, both directions"], source)
     names = ["embedding", *(f"layer {number}" for number in range(1, len(decoder)))]
     position_chart(drawing, "Decoder", decoder, names, target)
@@ -80,12 +81,12 @@ def position_chart(
     axes = Axes(drawing, left, y + 44, width, height, (0, max(len(tokens) - 1, 1)), (0, most))
     axes.draw("", "norm (no unit)", [])
     label = y
-    for row in np.argsort(-norms[:, len(tokens) - 1]):  # so that labels stand below each other
+    for row in np.argsort(-norms[:, -1]):  # so that labels stand below each other
         name = names[row]
         colour = "cross" if row == 0 else "best" if row == len(names) - 1 else "self"
         points = [axes.place(place, float(norms[row, place])) for place in range(len(tokens))]
         title = f"{name}\n" + ", ".join(
-            f"{token} {norm:.2f}" for token, norm in zip(tokens, norms[row], strict=False)
+            f"{token} {norm:.2f}" for token, norm in zip(tokens, norms[row], strict=True)
         )
         drawing.polyline(points, f"stroke-{colour}", title, stroke=2.5 if colour == "best" else 1.5)
         label = max(label + 13, points[-1][1] + 4)
@@ -93,7 +94,7 @@ def position_chart(
     bottom = y + 44 + height
     for place, token in enumerate(tokens):
         drawing.label(left + place * step + 3, bottom + 14, token, 11, turn=60)
-    drawing.reach(0, bottom + 14 + 0.87 * max(len(token) for token in tokens) * 7)
+    drawing.reach(0, bottom + 14 + 0.87 * widest(tokens, 11))
 
 
 # ---- the model

@@ -48,8 +48,7 @@ def statistics_table(inspection: Inspection, kind: Kind) -> str:
         for row, value in enumerate(table.flat):
             x, y = left + column * WIDTH, top + row * HEIGHT
             shade = sequential(float(value) / most if key in NOT_SHARES else float(value))
-            drawing.rectangle(x, y, WIDTH, HEIGHT, "fill-zero stroke-grid")
-            drawing.rectangle(x, y, WIDTH, HEIGHT, shade.css, opacity=shade.opacity)
+            drawing.cell(x, y, WIDTH, HEIGHT, shade)
             drawing.text(x + WIDTH / 2, y + 15, f"{value:.3f}", 11, shade.label, "middle")
     for row in range(layers * heads):
         name = f"layer {row // heads + 1}, head {row % heads + 1}"

@@ -109,9 +109,8 @@ def lens(inspection: Inspection, window: Window | None = None) -> str:
         for layer, (best, label) in enumerate(zip(first[row], labels[row], strict=True)):
             x, share = left + layer * wide, math.exp(best.log_probability)
             with drawing.group(title=f"layer {layer + 1}\n{label}\nprobability: {share:.3f}"):
-                drawing.rectangle(x, y, wide, height, "fill-zero stroke-grid")
                 shade, same = sequential(share), label == token
-                drawing.rectangle(x, y, wide, height, shade.css, opacity=shade.opacity)
+                drawing.cell(x, y, wide, height, shade)
                 drawing.label(x + 6, y + 17, label, css=shade.label, bold=same)
                 drawing.text(x + wide - 6, y + 17, f"{share:.2f}", 11, shade.label, "end")
                 if decided[row] == layer + 1:

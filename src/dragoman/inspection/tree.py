@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Sequence
 
-from dragoman.inspection.drawing import Drawing, visible, widest
+from dragoman.inspection.drawing import Drawing, decimal, visible, widest
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import Window, in_window
 from dragoman.inspection.layout import finished, sentences
@@ -118,7 +118,7 @@ def search_name(inspection: Inspection) -> str:
 def hypothesis_details(inspection: Inspection, number: int) -> str:
     """The log-probability; for a sample also its token's probability, for a grid search the tokens met."""
     node = inspection.nodes[number]
-    log_prob = f"{node.log_probability:.2f}".replace("-", "−")
+    log_prob = decimal(node.log_probability)
     if inspection.met:
         return f"{log_prob} · {inspection.met[number].tokens} met"
     drawn = inspection.drawn.get(-1 if node.parent is None else node.parent, ())

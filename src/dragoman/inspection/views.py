@@ -82,17 +82,20 @@ def draw(
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
     if window is not None:
         refuse_window(inspection, window)
-    own: dict[str, Callable[[Inspection], str]] = {}  # of an architecture that is not the Transformer
+    own: dict[str, Callable[[], str]] = {}  # of an architecture that is not the Transformer
     if inspection.model.architecture == "conv":
         convolutional_pictures.refuse_what_is_lacking(view)
-        own = {"model": convolutional_pictures.architecture}
+        own = {"model": lambda: convolutional_pictures.architecture(inspection)}
     elif inspection.model.architecture.endswith("-enriched"):
         enriched_pictures.refuse_what_is_lacking(view)
     elif inspection.model.architecture != "transformer":
         recurrent_pictures.refuse_what_is_lacking(inspection, view)
-        own = {"stream": recurrent_pictures.states, "model": recurrent_pictures.architecture}
+        own = {
+            "stream": lambda: recurrent_pictures.states(inspection, window),
+            "model": lambda: recurrent_pictures.architecture(inspection),
+        }
     if view in own:
-        return own[view](inspection)
+        return own[view]()
     if view in ("encoder", "decoder", "cross"):
         if layer is None:
             return attention_pictures.attention_grid(inspection, view, words, window)

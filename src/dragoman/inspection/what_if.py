@@ -107,7 +107,7 @@ def overwritten(translator: Translator, source: Tensor, changes: Sequence[Change
     ids, last = source.clone(), source.size(1) - 1
     for change in changes:
         if isinstance(change, SourceToken):
-            if change.position > last:
+            if not 1 <= change.position <= last:
                 raise DragomanError(
                     f"{change}: there is no position {change.position}; the sentence has {last} tokens "
                     "before its end."
@@ -121,7 +121,7 @@ def forced_prefix(
 ) -> list[int]:
     """The first ids of every translation: the forced tokens, and those of the translation between them.
 
-    Raises `DragomanError` for a position beyond the translation, and as `token_id`.
+    Raises `DragomanError` for a position below 1 or beyond the translation, and as `token_id`.
     """
     tokenizer = translator.tokenizers.target
     forced = {
@@ -129,7 +129,9 @@ def forced_prefix(
     }
     if not forced:
         return []
-    last, known = max(forced), list[int]()
+    first, last, known = min(forced), max(forced), list[int]()
+    if first < 1:
+        raise DragomanError(f"target.{first}: there is no position {first}; tokens are counted from 1.")
     if len(forced) < last:
         known = tokenizer.ids(inspect(translator, sentence, settings).target[:-1])
     missing = [place for place in range(1, last) if place not in forced and place > len(known)]

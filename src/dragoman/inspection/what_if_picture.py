@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dragoman.inspection.drawing import Drawing
+from dragoman.inspection.drawing import Drawing, decimal
 from dragoman.inspection.labels import Window, in_window
 from dragoman.inspection.layout import finished
 from dragoman.inspection.tree import draw_dot, draw_tree, search_name, tree_columns, tree_key
@@ -33,7 +33,7 @@ def what_if_trees(case: "WhatIf", window: Window | None = None) -> str:
     draw_dot(drawing, 31, y - 3)
     drawing.text(56, y + 8, "in this search alone", css="fill-faint")
     tree_key(drawing, 16, y + 18, bool(before.drawn or after.drawn))
-    return finished(drawing, [note for note in notes if note])
+    return finished(drawing, notes)
 
 
 def draw_search(
@@ -47,9 +47,7 @@ def draw_search(
     last, y = len(steps) - 1, drawing.height + 30
     drawn = in_window(last, window)
     drawing.text(16, y, f"{name}: {inspection.translation}", 13, bold=True)
-    log_prob, score = (
-        f"{value:.3f}".replace("-", "−") for value in (inspection.log_probability, inspection.score)
-    )
+    log_prob, score = (decimal(value, 3) for value in (inspection.log_probability, inspection.score))
     size = f"{search_name(inspection)}; {len(own) - 1} hypotheses in {last} steps"
     numbers = f"Log-probability {log_prob} nats, score {score}. {size}."
     drawing.text(16, y + 19, numbers, css="fill-faint")

@@ -258,9 +258,7 @@ def unit(opacity: str) -> str:
 
 def why_these(choice: Choice) -> list[str]:
     """Why these heads are drawn, if the user has not chosen them."""
-    return [
-        "These two heads of the layer differ most; --heads chooses others." for _ in range(not choice.heads)
-    ]
+    return ["These two heads of the layer differ most; --heads chooses others."] * (not choice.heads)
 
 
 def difference_note(seen: LayerWeights, heads: tuple[int, int]) -> str:

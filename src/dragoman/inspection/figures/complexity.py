@@ -90,9 +90,9 @@ def draw_numbers(drawing: Drawing, d: int, n: int) -> None:
 def draw_curves(drawing: Drawing, d: int, tokens: int | None) -> None:
     """Operations against n, up to twice the n at which they are equal."""
     most = 2 * max(d, tokens or 0)
-    top, scale = drawing.height + 60, recurrent(most, d)
-    factor = max(self_attention(most, d), scale) / 1e6
-    axes = Axes(drawing, 76, top, 520, 220, (0, most), (0, factor))
+    top = drawing.height + 60
+    highest = self_attention(most, d) / 1e6  # most ≥ 2 d: the higher curve
+    axes = Axes(drawing, 76, top, 520, 220, (0, most), (0, highest))
     axes.draw("n (tokens)", "operations per layer, millions")
     points = [most * step / 60 for step in range(61)]
     for name, colour, count in (("Self-attention", "best", self_attention), ("Recurrent", "self", recurrent)):

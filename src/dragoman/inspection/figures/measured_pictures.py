@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
+from dragoman.inspection.drawing import Drawing, decimal, diverging, sequential, widest
 from dragoman.inspection.figures.measured import HiddenUnits, Normalisation
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
@@ -22,11 +22,6 @@ SHOWN = 4  # of d_k and d_v in a table
 def largest(numbers: Array) -> float:
     """The greatest absolute value, for a scale; 1 if all are 0."""
     return float(np.abs(numbers).max(initial=0.0)) or 1.0
-
-
-def signed_number(value: float) -> str:
-    """A number with two decimals and a minus sign."""
-    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 # ---- layer and batch normalisation (section 3.1)
@@ -58,7 +53,7 @@ def normalisation_picture(seen: Normalisation, layer: int) -> str:
     frame = "stroke-best curve", "stroke-self curve"
     drawing.rectangle(left, top, right - left, CELL, frame[0], stroke=3)
     drawing.rectangle(left, top, CELL, bottom - top, frame[1], stroke=3)
-    ticks = [(-1.0, signed_number(-most)), (0.0, "0"), (1.0, signed_number(most))]
+    ticks = [(-1.0, decimal(-most)), (0.0, "0"), (1.0, decimal(most))]
     drawing.legend(16, drawing.height + 26, "what the normalisation is given (no unit)", diverging, ticks)
     notes = [
         f"Orange: this model's layer normalisation takes mean and deviation of each token over all "
@@ -76,8 +71,8 @@ def draw_row_means(drawing: Drawing, numbers: Array, x: float, top: float) -> No
     drawing.text(x + 52, top - 8, "deviation", 11, "fill-faint")
     for row, (mean, deviation) in enumerate(zip(numbers.mean(1), numbers.std(1), strict=True)):
         y = top + (row + 0.5) * CELL + 4
-        drawing.text(x, y, signed_number(float(mean)), 11, "fill-ink")
-        drawing.text(x + 52, y, signed_number(float(deviation)), 11, "fill-ink")
+        drawing.text(x, y, decimal(float(mean)), 11, "fill-ink")
+        drawing.text(x + 52, y, decimal(float(deviation)), 11, "fill-ink")
 
 
 def draw_column_means(drawing: Drawing, numbers: Array, left: float, top: float) -> None:
@@ -88,7 +83,7 @@ def draw_column_means(drawing: Drawing, numbers: Array, left: float, top: float)
     for column, (mean, deviation) in enumerate(zip(numbers.mean(0), numbers.std(0), strict=True)):
         x = left + (column + 0.5) * CELL + 4
         for y, value in ((top + 34, float(mean)), (top + 76, float(deviation))):
-            drawing.text(x, y, signed_number(value), 10.5, "fill-ink", "middle", turn=-90)
+            drawing.text(x, y, decimal(value), 10.5, "fill-ink", "middle", turn=-90)
     drawing.reach(left, top + 92)
 
 
@@ -114,7 +109,7 @@ def feed_forward_picture(seen: HiddenUnits) -> str:
     ):
         labels, note = tokens_in(tokens, "source" if name == "Encoder" else "target")
         draw_shares(drawing, name, shares, labels)
-        notes += [note] * bool(note)
+        notes.append(note)
     drawing.legend(16, drawing.height + 20, "share of hidden units that are 0", sequential, SHARES)
     zeros = {
         "relu": "ReLU, max(0, x), makes every negative number 0 (equation 2): W₂ then "
@@ -138,8 +133,7 @@ def draw_shares(drawing: Drawing, name: str, shares: Array, tokens: Sequence[str
         for column, share in enumerate(row[: len(tokens)].tolist()):
             x, shade = left + wide * column, sequential(share)
             with drawing.group(title=f"layer {layer + 1}\n{tokens[column]}\n{share:.1%}"):
-                drawing.rectangle(x, y, wide, 24, "fill-zero stroke-grid")
-                drawing.rectangle(x, y, wide, 24, shade.css, opacity=shade.opacity)
+                drawing.cell(x, y, wide, 24, shade)
                 drawing.text(x + wide / 2, y + 16, f"{100 * share:.1f}", 10.5, shade.label, "middle")
         drawing.text(end, y + 16, f"{row.mean():.1%}", 11)
     drawing.text(left, drawing.height + 18, "in %", 11, "fill-faint")
@@ -174,7 +168,7 @@ def head_matrices(inspection: Inspection, layer: int, head: int) -> str:
         drawing.rectangle(left, top, cell * table.shape[1], 16 * len(tokens), "fill-zero stroke-line")
         with drawing.group("cells", name):
             draw_levels(drawing, table[: len(tokens)] / most, diverging, left, top, cell, 16)
-    ticks = [(-1.0, signed_number(-most)), (0.0, "0"), (1.0, signed_number(most))]
+    ticks = [(-1.0, decimal(-most)), (0.0, "0"), (1.0, decimal(most))]
     drawing.legend(16, drawing.height + 24, "number (no unit)", diverging, ticks)
     formula = "Q = X W^Q, K = X W^K, V = X W^V: X are the layer's inputs, the matrices this head's."
-    return finished(drawing, [formula, *[note] * bool(note)])
+    return finished(drawing, [formula, note])

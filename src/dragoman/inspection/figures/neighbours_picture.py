@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dragoman.inspection.drawing import Drawing, visible
+from dragoman.inspection.drawing import Drawing, decimal, visible
 from dragoman.inspection.inspect import one_model
 from dragoman.inspection.layout import finished
 from dragoman.inspection.neighbours import Near, Neighbours, neighbours
@@ -16,8 +16,7 @@ MAX_WORDS = 24
 def neighbours_picture(translator: Translator, text: str) -> str:
     """A table for each word's tokens in each matrix.
 
-    Raises `DragomanError` if the text has no word or more than 24, and for a model that is not one
-    Transformer.
+    Raises `DragomanError` if the text has no word or more than 24, and for an ensemble.
     """
     model, words = one_model(translator), text.split()
     if not words:
@@ -38,7 +37,7 @@ def neighbours_picture(translator: Translator, text: str) -> str:
         "Bars: cosine, from 0 to 1; 1 is the same direction. The token itself is left out.",
         *(piece_note(translator, word) for word in words),
     ]
-    return finished(drawing, [note for note in notes if note])
+    return finished(drawing, notes)
 
 
 def piece_note(translator: Translator, word: str) -> str:
@@ -72,5 +71,5 @@ def draw_token(drawing: Drawing, token: str, near: Sequence[Near], x: float, top
         y = top + 22 + ROW * row
         width = BAR * min(max(cosine, 0.0), 1.0)
         drawing.rectangle(x, y, width, ROW - 6, "fill-self", f"{visible(other)}: {cosine:.4f}")
-        drawing.text(x + BAR + 6, y + 11, f"{cosine:.2f}".replace("-", "−"), 11, "fill-faint")
+        drawing.text(x + BAR + 6, y + 11, decimal(cosine), 11, "fill-faint")
         drawing.label(x + BAR + 40, y + 11, visible(other), 12)

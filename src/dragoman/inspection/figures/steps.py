@@ -6,7 +6,7 @@ Shapes: T target tokens, N layers, H heads.
 import math
 from collections.abc import Sequence
 
-from dragoman.inspection.drawing import Drawing, visible
+from dragoman.inspection.drawing import Drawing, decimal, visible
 from dragoman.inspection.figures.attention_figures import head_numbers, layer_number
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.inspection import Inspection, TokenProbability
@@ -110,8 +110,8 @@ def softmax(inspection: Inspection, choice: Choice) -> str:
         drawing.label(left - 10, y + 14, token, anchor="end", bold=chosen)
         css = "best" if chosen else "self" if row < len(likeliest) else "line"
         drawing.rectangle(left, y, 400 * share, 18, f"fill-{css}", f"{token}: {share:.6f}")
-        nats = f", {likeliest[row].log_probability:.3f} nats" if row < len(likeliest) else ""
-        drawing.text(left + 400 * share + 8, y + 14, f"{share:.4f}{nats}".replace("-", "−"), 11, "fill-faint")
+        nats = f", {decimal(likeliest[row].log_probability, 3)} nats" if row < len(likeliest) else ""
+        drawing.text(left + 400 * share + 8, y + 14, f"{share:.4f}{nats}", 11, "fill-faint")
     words = (
         "Softmax of the logits: probabilities, and their logarithms in nats. "
         "Bold and orange: the translation's token."

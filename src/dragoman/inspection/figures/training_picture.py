@@ -15,6 +15,7 @@ UNITS = {
     "norm of the gradient": "norm of the gradient",
     "target tokens per second": "target tokens per second",
 }
+FROM_ZERO = ("BLEU", "BLEU of the old text", "learning rate", "norm of the gradient")
 LOOKS = {"train": "self", "validation": "best", "equation 3": "feed"}
 WIDTH, HEIGHT, ACROSS, DOWN = 330.0, 150.0, 440.0, 236.0
 
@@ -44,11 +45,7 @@ def draw_chart(
 ) -> None:
     """The curves of one number."""
     values = [value for curve in curves for _, value in curve.points]
-    low = (
-        0.0
-        if chart in ("learning rate", "BLEU", "BLEU of the old text", "norm of the gradient")
-        else min(values)
-    )
+    low = 0.0 if chart in FROM_ZERO else min(values)
     axes = Axes(drawing, left, top, WIDTH, HEIGHT, (0, last), (low, max(values)))
     axes.draw("update", UNITS.get(chart, chart))
     for curve in sorted(curves, key=lambda each: each.name != "equation 3"):  # the formula is below

@@ -8,7 +8,7 @@ const UNITS = {
   loss: "nats per target token",
   "negative log-likelihood": "nats per target token",
 };
-const FROM_ZERO = ["BLEU", "learning rate", "norm of the gradient"];
+const FROM_ZERO = ["BLEU", "BLEU of the old text", "learning rate", "norm of the gradient"];
 
 export function Training({ inspection }) {
   const { curves, samples, schedule } = inspection.training;
