@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.cli import main as cli
-from dragoman.cli import serve
+from dragoman.cli import serve, train
 from dragoman.cli.os_errors import sentence_of
 from dragoman.cli.translate import Translate, TranslationJob, load
 from dragoman.native.settings import EngineSettings
@@ -733,7 +733,10 @@ REFUSED = [
         ["train", "--out", "{0}/x", "--source", "/dev/null", "--target", "{0}/train.target"],
         "/dev/null, which is not a regular file",
     ),
-    (["plot", "{0}/run", "--out", "{0}/none/x.svg"], "none/x.svg: {0}/none is no folder."),
+    (
+        ["plot", "{0}/run", "--out", "{0}/none/x.svg"],
+        "none/x.svg cannot be written: there is no such f",
+    ),
     # asked for by name, though it is the default
     (
         ["translate", "{0}/run", "--temperature", "1", "--beam-size", "4"],
@@ -1117,7 +1120,7 @@ def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch,
 
 def test_a_positional_argument_may_be_left_out(monkeypatch, capsysbinary, folder):
     monkeypatch.chdir(folder)
-    assert "There is no run in runs:" in call(monkeypatch, capsysbinary, "runs")[2]
+    assert "There is no folder runs." in call(monkeypatch, capsysbinary, "runs")[2]
     assert "run" in call(monkeypatch, capsysbinary, "runs", ".")[1]
     assert cli.COMMANDS["train"].parse([]) == {}
 
@@ -1153,6 +1156,54 @@ def test_a_doctor_names_the_corpus_in_the_commands_that_follow(monkeypatch, caps
     (tmp_path / "train.jsonl").write_text('{"en": "the same", "de": "the same"}\n')
     status, _, err = call(monkeypatch, capsysbinary, "doctor", named, *languages)
     assert (status, f"dragoman clean {words} --out DIR" in err) == (1, True), err
+
+
+def test_a_doctor_does_not_advise_to_clean_what_clean_refuses(folder, monkeypatch, capsysbinary, tmp_path):
+    (tmp_path / "short").write_text("eine Zeile\n")
+    files = folder / "train.source", tmp_path / "short"
+    status, out, err = call(monkeypatch, capsysbinary, "doctor", *files)
+    assert (status, "Lines without a counterpart" in out, "clean" in err) == (1, True, False)
+
+
+def test_a_clean_corpus_may_be_named_by_options(monkeypatch, capsysbinary, tmp_path):
+    (tmp_path / "one").write_text("a first line\nanother line\n")
+    (tmp_path / "other").write_text("eine erste Zeile\nnoch eine Zeile\n")
+    files = tmp_path / "one", tmp_path / "other"
+    status, _, err = call(monkeypatch, capsysbinary, "doctor", "--source", files[0], "--target", files[1])
+    assert (status, f"Train with: dragoman train {files[0]} {files[1]} --out" in err) == (0, True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
+@pytest.mark.parametrize("arguments", ["--help", "--version", "paper tiny"])
+def test_output_that_cannot_be_written_gets_a_sentence(arguments):
+    command = [sys.executable, "-m", "dragoman", *arguments.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("dragoman: The disk could not be written: No space left")
+    assert "Exception" not in done.stderr
+
+
+def test_a_picture_is_not_written_into_the_folder_of_a_model(folder, monkeypatch, capsysbinary):
+    out = folder / "run" / "model" / "curves.svg"
+    status, _, err = call(monkeypatch, capsysbinary, "plot", folder / "run", "--out", out)
+    assert (status, out.exists()) == (2, False)
+    assert "is in a folder whose files manifest.json lists" in err
+
+
+def test_the_recipe_of_a_run_that_was_copied_is_of_the_copy(folder, tmp_path):
+    shutil.copytree(folder / "run", tmp_path / "copy")
+    recipe = train.recipe_of(train.COMMAND.parse([str(tmp_path / "copy" / "recipe.toml")]))
+    assert recipe.out == tmp_path / "copy"
+    asked = [str(tmp_path / "copy" / "recipe.toml"), "--out", str(tmp_path / "other")]
+    assert train.recipe_of(train.COMMAND.parse(asked)).out == tmp_path / "other"
+
+
+def test_an_output_that_is_a_circle_of_links_gets_a_sentence(folder, monkeypatch, capsysbinary, tmp_path):
+    (tmp_path / "loop.html").symlink_to("loop.html")
+    out = tmp_path / "loop.html"
+    status, _, err = call(monkeypatch, capsysbinary, "plot", folder / "run", "--out", out)
+    assert (status, err) == (2, f"dragoman: {out}: Too many levels of symbolic links.\n")
 
 
 def test_scores_are_printed_though_the_translations_cannot_be_written(folder, monkeypatch, capsysbinary):

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import unicodedata
 
 import numpy as np
 import pytest
@@ -114,6 +115,35 @@ def test_drop_copies_and_drop_overlap_leave_such_pairs_out(tmp_path):
     settings = DataSettings(drop_copies=True, drop_overlap=True)
     _, pair_filter = scan_corpus((source, target), settings, {"test": source_hashes(test)}, None)
     assert list(sample_pairs(source, target, pair_filter, 3, 10)) == [("a", "A")]
+
+
+def test_pairs_in_the_test_data_that_are_left_out_are_not_held_out_either(tmp_path):
+    source, target, test = tmp_path / "s", tmp_path / "t", tmp_path / "test"
+    source.write_text("".join(f"line {number}\n" for number in range(200)))
+    target.write_text("".join(f"Zeile {number}\n" for number in range(200)))
+    test.write_text("".join(f"line {number}\n" for number in range(100)))
+    others = {"test": source_hashes(test)}
+    _, pair_filter = scan_corpus((source, target), DataSettings(drop_overlap=True), others, HeldOutSources())
+    assert len(pair_filter.held_out) == 4
+    assert not pair_filter.held_out & others["test"]
+
+
+def test_a_source_in_another_unicode_form_is_the_same(tmp_path):
+    (tmp_path / "s").write_text(unicodedata.normalize("NFD", "Ein Mädchen läuft.\n"))
+    (tmp_path / "test").write_text("Ein Mädchen läuft.\n")
+    others = {"test": source_hashes(tmp_path / "test")}
+    statistics, _ = scan_corpus((tmp_path / "s",) * 2, DataSettings(), others, None)
+    assert statistics.overlap == {"test": 1}
+
+
+def test_pairs_without_a_token_on_a_side_are_left_out_and_counted(tmp_path):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("".join(f"line {number}\n" for number in range(40)) + "\u200b\n")
+    target.write_text("".join(f"line {number}\n" for number in range(41)))
+    tokenizer = Tokenizer.train(source.read_text().splitlines(), "bpe", TokenizerSettings(), 300)
+    tokenizer.save(tmp_path / "tokenizer.model")
+    corpus = build(tmp_path / "corpus", (source, target), (tmp_path / "tokenizer.model",) * 2)
+    assert (len(corpus), corpus.statistics.too_long) == (40, 1)
 
 
 def test_held_out_sources_are_not_in_training(tmp_path):

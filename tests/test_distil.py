@@ -276,6 +276,11 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
             "TEACHER --data TEXT --valid-source TEXT",
             "There is only --valid-source; give --valid-source and --valid-t",
         ),
+        (
+            "TEACHER --data TEXT --valid-source TEXT --valid-target SHORT",
+            "22 lines and SHORT has 1. Line",
+        ),
+        ("TEACHER --data TEXT --out SHORT", "SHORT is a file, and the student needs a folder; choose"),
         ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
         ("TEACHER --data TEXT --vocabulary 4", "--vocabulary is 4; it must be at least 5."),
         ("TEACHER --data FOLDER/a.tmx", "a.tmx has both sides of a corpus, and text of one language is read"),

@@ -174,6 +174,9 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
         DragomanError, match=r"out exists and was made with something else \(changed: models\); delete it"
     ):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
+    (tmp_path / "out").write_text("")
+    with pytest.raises(DragomanError, match="out is not as it was written; delete it to translate again, or"):
+        translate_file(text, tmp_path / "out", ABOUT, shout)
     (tmp_path / "mine").write_text("my own notes")
     with pytest.raises(
         DragomanError, match=r"out exists and was made with something else \(changed: ban\); delete it"

@@ -108,8 +108,10 @@ def test_a_run_mixes_and_tags_its_corpora(recipe, tmp_path):
 def test_a_source_that_is_held_out_is_not_trained_on_behind_a_tag(recipe, tmp_path):
     corpora = recipe.data.corpus
     both = replace(recipe, data=DataSettings(corpus=(corpora[0], replace(corpora[0], tag="<bt>"))))
-    prepare_converted(tmp_path / "run", both, both.data, lambda _: None)
+    said = []
+    prepare_converted(tmp_path / "run", both, both.data, said.append)
     data = PreparedData.load(tmp_path / "run" / "data")
+    assert said[-1].startswith(f"{len(data.valid_source)} pairs of corpora with a tag left out: their")
     trained = {tuple(data.train[pair][0]) for pair in range(len(data.train))}
     held_out = {tuple(ids) for ids in data.tokenizers.source.encode(data.valid_source)}
     tag = tuple(data.tokenizers.source.encode(["<bt>"])[0])

@@ -311,7 +311,7 @@ def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
             "auto.toml leaves the sizes of its model to the text: its preset is auto.",
         ),
         (["base", "--vocabulary", 0], "--vocabulary is 0; it must be at least 1."),
-        (["base", "--hours", -1], "--hours is -1.0; it must be at least 0."),
+        (["base", "--hours", -1], "--hours is -1.0; it must be at least 0.01."),
         ([tmp_path], "holds no model. Train one with"),
     ):
         status, _, err = run_cli(monkeypatch, capsys, *arguments)

@@ -64,8 +64,12 @@ def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_liste
     (tmp_path / "half" / "result.json").write_text("{")
     shutil.copytree(folder / "done", tmp_path / "other")
     (tmp_path / "other" / "result.json").write_text('{"validation": {"bleu": null}}')
+    shutil.copytree(folder / "done", tmp_path / "strange")
+    recipe = (tmp_path / "strange" / "recipe.toml").read_text()
+    (tmp_path / "strange" / "recipe.toml").write_text(recipe.replace("longest = ", "longst = "))
     messages = []
     assert [state.folder.name for state in runs_under(tmp_path, messages.append)] == ["done"]
+    assert "there is no key 'longst'" in messages[4]
     assert "damaged/recipe.toml is not TOML" in messages[0]
     assert messages[1].endswith("half/result.json is not JSON (line 1); it is not as a run writes it.")
     assert messages[2].endswith(

@@ -12,6 +12,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
+from dragoman.text.checks import check_readable
 from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.mixture import is_parallel
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages
@@ -70,6 +71,8 @@ def clean(given: Given) -> None:
             list(filter(None, (texts.valid_source, texts.test_source))),
             list(filter(None, (texts.valid_target, texts.test_target))),
         )
+        check_readable(texts.valid_source, texts.valid_target)
+        check_readable(texts.test_source, texts.test_target)
         files = texts.source, texts.target
         "\n".join(path.name for path in files).encode()  # raises before hours of work
         report = clean_files(files, asked.out, asked.checks, texts.languages, others, say)

@@ -52,7 +52,7 @@ class Distil:
     test_target: Path | None = None
     """Their translations."""
     vocabulary: int | None = None
-    """Number of tokens of a vocabulary that the student learns for itself; None keeps the teacher's."""
+    """Number of tokens of a vocabulary that the student learns for itself; None is the teacher's."""
     search: SearchSettings = field(default_factory=SearchSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)

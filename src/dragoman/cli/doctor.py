@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
@@ -16,6 +16,9 @@ from dragoman.system.toml import overlay, read_toml
 from dragoman.text.compression import plain_name
 from dragoman.text.mixture import WeightedCorpus, is_parallel
 from dragoman.text.settings import CorpusFiles, DataSettings
+
+if TYPE_CHECKING:
+    from dragoman.text.doctor import Finding
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,18 @@ def doctor(given: Given) -> None:
     from dragoman.text.datasets import resolve_dataset
 
     data = resolve_dataset(settings_from(DataSettings, given, data), say)
-    is_found = print_findings(data)
+    findings = print_findings(data)
     # clean takes the names that files have; train adds .gz or .zst to one that is not there.
     data = data if data.corpus else resolve_paths(data)
-    if is_found:
-        corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
-        say(f"To write a corpus without such pairs: dragoman clean {corpus}{held_out_words(data)} --out DIR")
+    if findings:
+        if all(finding.can_be_cleaned for finding in findings):
+            corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
+            words = f"{corpus}{held_out_words(data)}"
+            say(f"To write a corpus without such pairs: dragoman clean {words} --out DIR")
         sys.exit(1)
-    recipe = files[0] / "recipe.toml" if files[0].is_dir() else files[0]
-    corpus = shlex.quote(str(recipe)) if data.corpus else corpus_words(data)
+    corpus = corpus_words(data)
+    if data.corpus:
+        corpus = shlex.quote(str(files[0] / "recipe.toml" if files[0].is_dir() else files[0]))
     say(f"Train with: dragoman train {corpus} --out runs/NAME")
 
 
@@ -76,8 +82,8 @@ def held_out_words(data: DataSettings) -> str:
     return "".join(f" {shlex.join(pair)}" for pair in words)
 
 
-def print_findings(data: DataSettings) -> bool:
-    """Print what may be wrong with a corpus. Returns whether anything was found.
+def print_findings(data: DataSettings) -> "list[Finding]":
+    """Print what may be wrong with a corpus, and return it.
 
     Raises `DragomanError` for files that are missing, damaged or not named.
     """
@@ -90,7 +96,8 @@ def print_findings(data: DataSettings) -> bool:
     folder, data = data.folder, resolve_paths(data)
     if data.corpus:
         parts = [corpus.resolved(folder, resolve_paths) for corpus in data.corpus]
-        return sum(print_findings_of_part(data, number, part) for number, part in enumerate(parts, 1)) > 0
+        numbered = enumerate(parts, 1)
+        return [each for number, part in numbered for each in print_findings_of_part(data, number, part)]
     if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
@@ -108,10 +115,10 @@ def print_findings(data: DataSettings) -> bool:
             print(lines.in_words(str(finding)))
     if not findings:
         print(f"Nothing was found in {', '.join(map(str, data.files.values()))}.")
-    return bool(findings)
+    return findings
 
 
-def print_findings_of_part(data: DataSettings, number: int, part: WeightedCorpus) -> bool:
+def print_findings_of_part(data: DataSettings, number: int, part: WeightedCorpus) -> "list[Finding]":
     """Print what may be wrong with one of several corpora, as `print_findings` does."""
     print(f"Corpus {number}, {part.source}:")
     return print_findings(replace(data, corpus=(), source=part.source, target=part.target))

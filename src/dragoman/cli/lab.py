@@ -46,10 +46,11 @@ def lab(given: Given) -> None:
         run(chosen[0], asked, report)
         return
     failed = []
-    for experiment in chosen:
+    for number, experiment in enumerate(chosen, 1):
         if report.has_result(asked.out, experiment.name, asked.quick):
             say(f"{experiment.name} has a result in {asked.out}.")
             continue
+        say(f"Experiment {number} of {len(chosen)}: {experiment.name}.")
         try:
             run(experiment, asked, report)
         except DragomanError as error:  # an optional package is missing: the others can run

@@ -83,26 +83,34 @@ def usage() -> str:
     )
 
 
-def main() -> None:
-    """Run a verb. Errors that the user can correct are printed as a sentence, with exit status 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # for terminals that lack a character
-    arguments = sys.argv[1:]
+def run(arguments: list[str]) -> None:
+    """Run the verb of these arguments, or print the version or the verbs."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         return
     if arguments[0] == "--version":
         print(f"dragoman {__version__}")
         return
+    if sys.stdin is None or sys.stdout is None:
+        raise DragomanError("Standard input or output is closed; if there is none, give /dev/null.")
+    print_own_warnings()
+    silence_write_errors_of_threads()
+    configure_threads()
+    chosen = command(arguments[0])
+    chosen.run(chosen.parse(arguments[1:]))
+
+
+def main() -> None:
+    """Run a verb. Errors that the user can correct are printed as a sentence, with exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # for terminals that lack a character
     try:
-        if sys.stdin is None or sys.stdout is None:
-            raise DragomanError("Standard input or output is closed; if there is none, give /dev/null.")
-        print_own_warnings()
-        silence_write_errors_of_threads()
-        configure_threads()
-        chosen = command(arguments[0])
-        chosen.run(chosen.parse(arguments[1:]))
+        try:
+            run(sys.argv[1:])
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # its errors become sentences here
     except DragomanError as error:
         sys.exit(print_error(str(error)))
     except BrokenPipeError:  # the reader of the output has ended
@@ -111,6 +119,7 @@ def main() -> None:
     except OSError as error:
         from dragoman.cli.os_errors import sentence_of
 
+        sys.stdout = None  # it would try again to write what is left
         sys.exit(print_error(sentence_of(error)))
     except UnicodeEncodeError as error:
         from dragoman.cli.os_errors import sentence_of_name

@@ -30,7 +30,7 @@ class Paper:
 
     def __post_init__(self) -> None:
         counts = ("vocabulary", "length", "updates", "tokens", "gpus")
-        check_bounds(self, at_least=dict.fromkeys(counts, 1) | {"hours": 0}, at_most={"length": 2**20})
+        check_bounds(self, at_least=dict.fromkeys(counts, 1) | {"hours": 0.01}, at_most={"length": 2**20})
 
 
 def paper(given: Given) -> None:

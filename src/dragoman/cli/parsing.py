@@ -355,7 +355,8 @@ def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
         )
     if (out.parent / "manifest.json").exists():
         raise DragomanError(
-            f"{option} {out} is in the folder of a model, whose files must not change; choose another folder."
+            f"{option} {out} is in a folder whose files manifest.json lists, and another file would make it "
+            "incomplete; choose another folder."
         )
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):

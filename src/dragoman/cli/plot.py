@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Plot:
 def plot(given: Given) -> None:
     """Draw the curves of a run."""
     asked = settings_from(Plot, given)
+    refuse_missing_folder("--out", asked.out)
+    refuse_replacing("--out", asked.out)
     from dragoman.pipeline.runs import plot as draw
 
     draw(asked.run, asked.out)

@@ -138,7 +138,7 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
             raise DragomanError(f"{files[0]} has both sides of a corpus; leave --source and --target out.")
         return {}, COMMAND_LINE, {"source": files[0]}
     try:
-        return read_toml(files[0]), str(files[0]), {}
+        table = read_toml(files[0])
     except DragomanError as error:
         if not files[0].is_file() or files[0].suffix == ".toml":
             raise
@@ -146,6 +146,9 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
             f"{files[0]} is not a recipe in TOML. If it is a text, give its translation too: SOURCE TARGET. "
             "A file with both sides ends in .tmx, .tsv or .jsonl."
         ) from error
+    if (files[0].parent / "data" / "train" / "corpus.json").exists():  # of a run, which may have been moved
+        table["out"] = str(files[0].parent)
+    return table, str(files[0]), {}
 
 
 def run_training(training: Callable[[], object]) -> None:

@@ -104,7 +104,8 @@ def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
     """The translator of the runs, on the GPU of this process if torchrun has started several."""
     from dragoman.translation.translator import Translator
 
-    device = f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and has_gpu() else None
+    rank = None if engine.precision == "int8" or engine.shortlist else os.environ.get("LOCAL_RANK")
+    device = None if rank is None or not has_gpu() else f"cuda:{rank}"
     return Translator.load(
         *runs,
         device=device,

@@ -65,7 +65,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
         half = ", half of the updates: so few may not converge" * (warmup == updates // 2)
-        low = ", to keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
+        low = ", to keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) == 0.002)
         reasons.append(f"{warmup:,} warm-up step{'s' * (warmup > 1)}{half or low}")
     if reasons:
         say(f"Chosen: {'; '.join(reasons)}.")
@@ -89,7 +89,8 @@ def choose_from_text(
         reasons.append(f"a vocabulary of {size:,} tokens{rule}")
     source, target = batches.source_tokens_per_batch, batches.target_tokens_per_batch
     if source is None or target is None:
-        tokens = choose_batch_tokens(target_tokens, gpu)
+        longest = max(int(lengths.max()) for lengths in data.train.lengths()) + 1
+        tokens = max(choose_batch_tokens(target_tokens, gpu), longest)
         batches = replace(
             batches, source_tokens_per_batch=source or tokens, target_tokens_per_batch=target or tokens
         )

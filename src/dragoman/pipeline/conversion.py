@@ -7,7 +7,10 @@ from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
+from dragoman.system.wording import counted
 from dragoman.text.conversion import ConvertedData, converted
+from dragoman.text.corpus import source_hashes
+from dragoman.text.lines import line_hash, read_lines
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import SPACE
 from dragoman.translation.model_folder import Tokenizers, model_folder
@@ -32,8 +35,22 @@ def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings, say: Say) 
             data = with_old_text(lines, recipe.adaptation, say)
         tokenizer = replace(recipe.tokenizer, symbols=symbols)
         prepare(out, replace(recipe, data=data, tokenizer=tokenizer), say)
+        say_held_out_of_tagged(data, out, say)
     source, target = lines.source_language, lines.target_language
     return replace(recipe, data=replace(recipe.data, source_language=source, target_language=target))
+
+
+def say_held_out_of_tagged(data: DataSettings, out: Path, say: Say) -> None:
+    """Say how many pairs of corpora with a tag are left out because their sources are held out."""
+    if data.valid_source is not None or data.source is None:
+        return
+    held_out = source_hashes(out / "data" / "valid.source.txt")
+    lines = enumerate(read_lines(data.source), 1)
+    if count := sum(line_hash(text) in held_out for number, text in lines if data.tag(number)):
+        say(
+            f"{counted(count, 'pair')} of corpora with a tag left out: their sources are held out for "
+            "validation."
+        )
 
 
 def refuse_unknown_tags(recipe: Recipe) -> None:

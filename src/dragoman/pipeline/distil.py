@@ -22,7 +22,8 @@ from dragoman.system.files import file_hash
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay
 from dragoman.system.wording import counted
-from dragoman.text.lines import decode_line, read_lines, read_pairs
+from dragoman.text.checks import check_readable
+from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
@@ -79,8 +80,9 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     check_recipe(recipe)
     given = resolve_paths(replace(recipe.data, target=distillation.references))
     assert given.source is not None
-    for _ in read_lines(given.source) if given.target is None else read_pairs(given.source, given.target):
-        pass  # raises for files that do not match, before hours of translation
+    check_readable(given.source, given.target)  # before hours of translation
+    check_readable(given.valid_source, given.valid_target)
+    check_readable(given.test_source, given.test_target)
     write_distilled(replace(distillation, text=given.source, references=given.target), recipe.out, say)
     from dragoman.pipeline.run import run
 
@@ -90,7 +92,9 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
 
 
 def refuse_another_run(out: Path) -> None:
-    """Raise `DragomanError` if the folder holds a run on another text than its teacher's translations."""
+    """Raise `DragomanError` for a file, and for a run on other text than a teacher's translations."""
+    if out.exists() and not out.is_dir():
+        raise DragomanError(f"{out} is a file, and the student needs a folder; choose another --out.")
     if (out / "recipe.toml").exists() and not (out / DISTILLED).exists():
         raise DragomanError(f"{out} holds a run without {DISTILLED}; choose another --out for the student.")
 

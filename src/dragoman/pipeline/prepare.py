@@ -10,7 +10,7 @@ from dragoman.model.interface import Model
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError, is_out_of_memory
-from dragoman.system.files import complete_folder
+from dragoman.system.files import complete_folder, write_lines
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
 from dragoman.text.corpus import (
@@ -116,8 +116,7 @@ def write_valid(
 def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
     """Write pairs as two text files."""
     for number, side in enumerate(("source", "target")):
-        text = "".join(f"{pair[number]}\n" for pair in pairs)
-        (folder / f"{name}.{side}.txt").write_text(text, "utf-8", newline="\n")
+        write_lines(folder / f"{name}.{side}.txt", (pair[number] for pair in pairs))
 
 
 def train_tokenizers(

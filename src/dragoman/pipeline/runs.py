@@ -65,6 +65,8 @@ def damage_named(path: Path) -> Iterator[None]:
     """Raise `DragomanError` with the file's name if its contents are not as a run writes them."""
     try:
         yield
+    except DragomanError:
+        raise
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
     except KeyError as error:
@@ -132,6 +134,11 @@ def runs_under(folder: Path, say: Say) -> list[RunState]:
 
     `say` gets those that cannot be read. Raises `DragomanError` if there is no run.
     """
+    if not folder.is_dir():
+        raise DragomanError(f"There is no folder {folder}.")
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+            say(f"{path} cannot be read: permission denied.")
     states = []
     recipes = (recipe for pattern in ("recipe.toml", "**/*/recipe.toml") for recipe in folder.glob(pattern))
     for path in sorted({recipe.parent for recipe in recipes if (recipe.parent / "data").is_dir()}):

@@ -35,7 +35,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    path = path.resolve()
+    try:
+        path = path.resolve()
+    except RuntimeError as error:  # Python 3.13 raises it no more
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"{path.parent} is no folder", str(path))
     # Process numbers are not unique across machines.

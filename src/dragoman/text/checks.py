@@ -4,12 +4,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.text.lines import line_hash, raw_lines
+from dragoman.text.lines import line_hash, raw_lines, read_lines, read_pairs
 
 Pair = tuple[str, str]
 Hashes = npt.NDArray[np.uint64]
@@ -98,6 +99,19 @@ def has_length_ratio(pair: Pair) -> bool:
 def log_length_ratio(pair: Pair) -> float:
     """The logarithm of target length divided by source length, in characters; no side may be empty."""
     return math.log(len(pair[1]) / len(pair[0]))
+
+
+def check_readable(source: Path | None, target: Path | None) -> None:
+    """Read one or both sides of a text to the end.
+
+    Raises `DragomanError` for what training refuses, and for sides with different numbers of lines.
+    """
+    if source is not None and target is not None:
+        lines: Iterator[object] = read_pairs(source, target)
+    else:
+        lines = chain.from_iterable(read_lines(path) for path in (source, target) if path is not None)
+    for _ in lines:
+        pass
 
 
 def pair_hash(pair: Pair) -> int:

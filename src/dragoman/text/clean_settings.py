@@ -46,8 +46,8 @@ class CleanSettings:
     """Remove pairs with a side this many times as long as usual, compared with the other side; 0 keeps them.
     Pairs of at most 30 characters per side are not checked."""
     overlap: bool = True
-    """Remove pairs with a side that is in the validation or test files; without --no-near-duplicates, also if
-    it is nearly the same."""
+    """Remove pairs with a side that is in the validation or test files, or nearly so (unless
+    --no-near-duplicates)."""
     duplicates: bool = True
     """Remove pairs that equal an earlier pair."""
     near_duplicates: bool = True

@@ -53,7 +53,7 @@ class CorpusStatistics:
             *((n, f"with a source that is also in the {name} data") for name, n in self.overlap.items()),
             (self.held_out, "held out for validation"),
             (self.crlf, f"line{'s' * (self.crlf > 1)} with CRLF at the end; the carriage return is removed"),
-            (self.too_long, "longer than the recipe allows, left out"),
+            (self.too_long, "longer than the recipe allows, or without a token on a side, left out"),
         ]
         return [f"{self.pairs:,} pair{'s' * (self.pairs > 1)}", *(f"{n:,} {what}" for n, what in counts if n)]
 
@@ -93,6 +93,7 @@ def scan_corpus(
     """
     statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0), weights=settings.weights())
     statistics.crlf = sum(raw.endswith((b"\r\n", b"\r")) for path in files for raw in raw_lines(path))
+    drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
     for source_line, target_line in read_pairs(*files):
         statistics.pairs += 1
         if not source_line.strip() or not target_line.strip():
@@ -102,10 +103,9 @@ def scan_corpus(
         hashed = line_hash(source_line)
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
-        if candidates is not None:
+        if candidates is not None and hashed not in drop_sources:
             candidates.add(hashed, is_tagged=bool(settings.tag(statistics.pairs)))
     held_out = candidates.choose(files[0], statistics.pairs) if candidates is not None else frozenset()
-    drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 
 
@@ -160,7 +160,7 @@ def _write_shard(shard: Shard) -> tuple[int, int]:
         numbers, *texts = zip(*block, strict=True)
         encoded = (tokenizer.encode(lines) for tokenizer, lines in zip(tokenizers, texts, strict=True))
         for number, *pair in zip(numbers, *encoded, strict=True):
-            if shard.settings.longest and max(map(len, pair)) > shard.settings.longest:
+            if not all(pair) or 0 < shard.settings.longest < max(map(len, pair)):
                 too_long += 1
                 continue
             line_numbers.append(number)

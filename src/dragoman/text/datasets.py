@@ -1,7 +1,6 @@
 """Named datasets: their URLs, the hashes of their files, and their licences."""
 
 import gzip
-import hashlib
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +8,11 @@ from pathlib import Path
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, cache_folder
 from dragoman.system.messages import Say, silent
-from dragoman.text.archive_dataset import ArchiveDataset
+from dragoman.text.archive_dataset import ArchiveDataset, located
+from dragoman.text.archives import text_hash
 from dragoman.text.compression import GZIP_ERRORS
 from dragoman.text.downloads import DOWNLOAD_ERRORS, opened
 from dragoman.text.iwslt14 import IWSLT14
-from dragoman.text.lines import open_bytes
 from dragoman.text.settings import DataSettings
 from dragoman.text.wmt14 import WMT14
 
@@ -143,8 +142,7 @@ def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
 
 def _find_or_download(file: DatasetFile, folder: Path, say: Say) -> Path:
     """The path of the verified file in `folder`."""
-    plain, compressed = folder / file.name, folder / f"{file.name}.gz"
-    path = compressed if compressed.exists() and not plain.exists() else plain
+    path = located(folder, file.name)
     if not path.exists():
         _download(file, path, say)
     _verify(file, path)
@@ -153,12 +151,7 @@ def _find_or_download(file: DatasetFile, folder: Path, say: Say) -> Path:
 
 def _verify(file: DatasetFile, path: Path) -> None:
     """Raise `DragomanError` if the text at `path` is not the dataset's."""
-    try:
-        with open_bytes(path) as stream:
-            found = hashlib.sha256(stream.read()).hexdigest()
-    except DragomanError as error:
-        raise DragomanError(f"{error} Delete it to download it again.") from error
-    if found not in file.hashes:
+    if (found := text_hash(path)) not in file.hashes:
         raise DragomanError(
             f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to "
             "download it again."

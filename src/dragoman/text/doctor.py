@@ -51,6 +51,8 @@ class Finding:
     count: int = 0
     lines: list[int] = field(default_factory=list)
     """The first of the lines, counted from 1."""
+    can_be_cleaned: bool = True
+    """Whether `dragoman clean` takes files with this problem."""
 
     def add(self, line: int) -> None:
         """Count a line."""
@@ -131,7 +133,7 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
 
     Raises `DragomanError` for a file that cannot be read.
     """
-    empty = Finding(f"{path} is empty", "Training refuses it.")
+    empty = Finding(f"{path} is empty", "Training refuses it.", can_be_cleaned=False)
     not_text = Finding(
         f"Lines of {path} not UTF-8, or with a NUL",
         "Training refuses the file; convert it, with iconv for example.",
@@ -196,8 +198,9 @@ def check_counts(source: Path, target: Path) -> tuple[list[int], Finding]:
     """The numbers of lines of two files, and the finding that they differ."""
     counts = [sum(1 for _ in raw_lines(path)) for path in (source, target)]
     unpaired = Finding(
-        f"Lines without a counterpart, {counts[0]:,} in {source} and {counts[1]:,} in {target}",
+        f"Lines without a counterpart ({source} has {counts[0]:,} lines, {target} {counts[1]:,})",
         "Training refuses the files; from some line on they do not belong together.",
+        can_be_cleaned=False,
     )
     if counts[0] != counts[1]:
         unpaired.count = abs(counts[0] - counts[1])

@@ -6,6 +6,7 @@ or .zst are decompressed.
 
 import hashlib
 import io
+import unicodedata
 from collections.abc import Iterator
 from itertools import accumulate, islice, pairwise, zip_longest
 from pathlib import Path
@@ -104,5 +105,6 @@ def line_offsets(path: Path, every: int) -> list[int]:
 
 
 def line_hash(line: str) -> int:
-    """64 bits of BLAKE2b of a line without surrounding white space: the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(line.strip().encode(), digest_size=8).digest(), "big")
+    """64 bits of BLAKE2b of a line in NFC, without white space around it: the same on every machine."""
+    text = unicodedata.normalize("NFC", line.strip())
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

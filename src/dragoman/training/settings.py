@@ -72,7 +72,7 @@ class TrainingSettings:
             self,
             at_least=dict.fromkeys(counts, 1) | dict.fromkeys((*non_negative, "guided_alignment_weight"), 0),
             below={"label_smoothing": 1, "seed": 2**63},
-            at_most={"threads": 4096},
+            at_most={"threads": 4096, "updates": 10**9, "minutes": 10**7},
         )
 
 

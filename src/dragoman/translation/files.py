@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write
+from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.messages import Say
 from dragoman.system.progress import with_progress
 from dragoman.text.lines import raw_lines
 
 RECORD = "about.json"  # in the folder of parts
+OUTPUT = "output"  # in OUT.json: the SHA-256 of OUT
 BLOCK = 2_000  # lines that are translated and written together
 Block = list[tuple[int, bytes]]  # lines with their numbers, counted from 1
 About = dict[str, object]
@@ -156,8 +157,14 @@ def is_complete(out: Path, about: About) -> bool:
     """Whether this translation exists. Raises `DragomanError` if another file would be replaced."""
     record = out.with_name(out.name + ".json")
     existing = [path for path in (out, record) if path.exists()]
-    if existing:
-        refuse_another(existing[0], read_about(record) if record.exists() else {}, about)
+    if not existing:
+        return False
+    recorded = read_about(record) if record.exists() else {}
+    refuse_another(existing[0], recorded, about)
+    if out.exists() and recorded.get(OUTPUT, file_hash(out)) != file_hash(out):
+        raise DragomanError(
+            f"{out} is not as it was written; delete it to translate again, or choose another output."
+        )
     return out.exists()
 
 
@@ -245,6 +252,7 @@ def join(parts: Path, out: Path, count: int) -> bool:
             for path in paths:
                 with path.open("rb") as part:
                     shutil.copyfileobj(part, file)
-        write(out.with_name(out.name + ".json"), (parts / RECORD).read_bytes())
+        about = read_about(parts / RECORD) | {OUTPUT: file_hash(new)}
+        write(out.with_name(out.name + ".json"), (json.dumps(about, indent=2) + "\n").encode())
     shutil.rmtree(parts, ignore_errors=True)
     return True

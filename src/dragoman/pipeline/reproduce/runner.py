@@ -83,7 +83,7 @@ def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSett
 
 
 def make_cells(request: Request, data: DataSettings) -> list[Cell]:
-    """All seeds of the first row, then the next: by seed first, so that a part of a table is a table."""
+    """The cells: all rows with seed 1 first, so that an interrupted table is one of fewer seeds."""
     return [
         make_cell(request.folder, row.name, seed, request.scale.recipe(row, seed, data))
         for seed in range(1, request.seeds + 1)
