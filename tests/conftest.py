@@ -34,6 +34,7 @@ torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on ea
 MEASURED = {name: getattr(autoconfigure, name) for name in ("TIMED_UPDATES", "LEAST_SECONDS")}
 """How a run measures its speed: with 17 updates, nearly as many as most trainings of the tests have."""
 autoconfigure.TIMED_UPDATES, autoconfigure.LEAST_SECONDS = 1, 0.0
+os.fsync = lambda descriptor: None  # no test loses power; a run waits for the disk at every file
 
 
 LONG_FILES = {
@@ -285,10 +286,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train_to_write_capitals(folder: Path) -> None:
-    """Write the run and the files of `trained`."""
+    """Write the run and the files of `trained`; scored.source and scored.target are the run's test data."""
     from dragoman.pipeline.run import run
 
     write_copies(folder, "test", 5, seed=2)
+    test_source, test_target = write_copies(folder, "scored", 50, seed=1)
     recipe = small_recipe(
         folder,
         folder / "run",
@@ -301,6 +303,7 @@ def train_to_write_capitals(folder: Path) -> None:
     )
     recipe = replace(
         recipe,
+        data=replace(recipe.data, test_source=test_source, test_target=test_target),
         model=replace(recipe.model, d_model=32, d_ff=64, dropout=0.0),
         batches=BatchSettings(source_tokens_per_batch=400, target_tokens_per_batch=400),
     )

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jaxtyping
-import torch
-import torch._dynamo  # noqa: F401  PyTorch's optimizers want it: a second or two in every process that has not got it
 
 from dragoman.cli import main as cli
 from tests.conftest import MAX_SECONDS
@@ -25,6 +23,8 @@ def fork(work: Callable[[], object]) -> int:
 
     Its exit status is 1, or that of SystemExit, where it fails.
     """
+    import torch._dynamo  # PyTorch's optimizers want it: a second or two in every child that has not got it
+
     process = os.fork()
     if process:
         return process

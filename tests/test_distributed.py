@@ -36,7 +36,7 @@ from tests.processes import dragoman, fork, start, worst
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 FLAGS = (
-    "--updates 12 --validate-every 4 --checkpoint-every 2 --log-every 1 --warmup-steps 10 --preset tiny "
+    "--updates 8 --validate-every 4 --checkpoint-every 2 --log-every 1 --warmup-steps 10 --preset tiny "
     "--d-model 16 --d-ff 32 --heads 2 "
     "--encoder-layers 1 --decoder-layers 1 --dropout 0 --precision float32 --source-tokens-per-batch 400 "
     "--target-tokens-per-batch 400 "
@@ -130,14 +130,14 @@ def one(text) -> Path:
 def two(text) -> Path:
     """The same on two."""
     messages = train(text, text / "two", 2)
-    assert messages.count("Validation at update ") == 3  # only the main process writes messages
+    assert messages.count("Validation at update ") == 2  # only the main process writes messages
     return text / "two"
 
 
 @pytest.fixture(scope="module")
 def sharded(text) -> Path:
     """The same on two that have half of every weight each."""
-    assert train(text, text / "sharded", 2, "--shard").count("Validation at update ") == 3
+    assert train(text, text / "sharded", 2, "--shard").count("Validation at update ") == 2
     return text / "sharded"
 
 
@@ -152,7 +152,7 @@ def assert_near(run: Path, other: Path) -> None:
 def test_two_processes_train_as_one_does(one, two):
     assert_near(one, two)
     results = [json.loads((out / "result.json").read_text()) for out in (one, two)]
-    assert results[0]["updates"] == results[1]["updates"] == 12
+    assert results[0]["updates"] == results[1]["updates"] == 8
     assert results[0]["validation"]["bleu"] == pytest.approx(results[1]["validation"]["bleu"], abs=3)
 
 
@@ -172,7 +172,7 @@ def test_processes_accumulate_the_gradients_of_small_batches(text):
         "90",
         "--clip-norm",
         "0.5",
-        *("--updates", "4", "--validate-every", "4", "--checkpoint-every", "4"),
+        *("--updates", "2", "--validate-every", "2", "--checkpoint-every", "2"),
     )
     for name, ranks, flags in (("cut-one", 1, ()), ("cut-two", 2, ()), ("cut-spread", 2, ("--shard",))):
         train(text, text / name, ranks, *more, *flags)
@@ -330,7 +330,7 @@ def test_a_run_resumes_with_another_number_of_processes(request, text, first, se
     for path in (out / "result.json", *checkpoints(out)[1:]):
         path.unlink() if path.is_file() else shutil.rmtree(path)
     assert f"Resuming {out}" in train(text, out, second, *flags)
-    assert [path.name for path in checkpoints(out)] == ["step-00000008", "step-00000010", "step-00000012"]
+    assert [path.name for path in checkpoints(out)] == ["step-00000004", "step-00000006", "step-00000008"]
     assert_near(whole, out)
 
 
@@ -446,7 +446,7 @@ def test_each_process_may_meet_texts_of_its_own_length(text):
             "".join((line.upper() if number else line) + "\n" for line in lines)
         )
     files = ["--valid-source", str(text / "long.source"), "--valid-target", str(text / "long.target")]
-    assert "Translate with" in train(text, text / "long", 2, *files)
+    assert "Translate with" in train(text, text / "long", 2, *files, "--updates", "4")
 
 
 @pytest.fixture(scope="module")
@@ -503,7 +503,7 @@ def tested(text) -> Path:
 
 
 def test_all_processes_translate_the_test_data_and_one_scores_it(tested):
-    assert tested.with_name("tested.messages").read_text().count("Test: BLEU") == 1
+    assert tested.with_name("tested.messages").read_text().count("Test: BLEU = ") == 1
     written = (tested / "test.hypotheses.txt").read_text().splitlines()
     assert written == Translator.load(tested).translate(
         (tested.parent / "test.source").read_text().splitlines()

@@ -10,6 +10,7 @@ from dragoman import SearchSettings, Translator
 from dragoman.inspection import mean_effects
 from dragoman.inspection.ablation import head_effects
 from dragoman.inspection.changes import parse_changes
+from dragoman.inspection.drawing import decimal
 from dragoman.inspection.mean_effects import interval
 from dragoman.inspection.what_if import inspect_changed
 from dragoman.inspection.what_if_picture import hypotheses
@@ -105,7 +106,7 @@ def test_a_file_gives_the_means_of_its_lines(heads, folder, tmp_path):  # noqa: 
     picture = tmp_path / "heads.svg"
     assert heads("--show", "heads", "--out", picture)[0] == 0
     texts = [each.text for each in ElementTree.parse(picture).getroot().iter() if each.tag.endswith("text")]
-    assert all(f"{mean:+.3f}" in texts for row in found["cross"]["mean"] for mean in row)
+    assert all(decimal(mean, 3, "+") in texts for row in found["cross"]["mean"] for mean in row)
 
 
 def test_a_packed_model_takes_interventions(folder):  # noqa: F811

@@ -35,7 +35,6 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
-from dragoman.text.batches import Update
 from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume, step_of
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.distributed import ProcessGroup
@@ -52,7 +51,6 @@ from dragoman.training.memory import (
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
-    corpus_loss,
     make_optimizer,
     step_optimizer,
 )
@@ -60,6 +58,7 @@ from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
 from tests.processes import die_when, fork, worst
+from tests.short_of_memory import cut_batches
 
 HERE = World(device=torch.device("cpu"))
 
@@ -378,50 +377,11 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(copied):
 # ---- memory
 
 
-def split_where_memory_is_short(folder: Path) -> None:
-    """Compute a gradient with little memory, and save it: the limit is real, and the kernel's."""
-    recipe, data = prepared_run(folder, "short")
-    recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
-    model, batches = make_model(recipe, data, HERE.device).double(), make_batches(recipe, data, HERE)
-    objective = Objective.of(model, recipe.training)
-    batch = batches.load(list(range(len(data.train))) * 20)
-    update = Update(0, 1, [batch], batch.tokens)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, limits[1]))
-    with pytest.raises(
-        DragomanError,
-        match=r"not enough memory for [\d,]+ pairs at once; train with a lower --micro-batch-tokens\.",
-    ):
-        accumulate_gradients(
-            objective, update, ProcessGroup(size=2, device=HERE.device)
-        )  # where batches cannot be cut: the other process would not know
-    model.zero_grad()
-    calls = []
-    objective.register_forward_hook(lambda *_: calls.append(1))
-    with pytest.warns(
-        UserWarning,
-        match=r"for [\d,]+ pairs at once; .* Until then gradients are accumulated from smaller batches\.",
-    ):
-        accumulate_gradients(objective, update, HERE)
-    (folder / "result").write_text(str(len(calls)))
-    calls.clear()
-    cut = corpus_loss(objective, update.batches, HERE)
-    assert len(calls) > 1
-    resource.setrlimit(resource.RLIMIT_AS, limits)
-    apart = [weight.grad.clone() for weight in model.parameters()]
-    model.zero_grad()
-    calls.clear()
-    accumulate_gradients(objective, update, HERE)
-    assert len(calls) == 1
-    assert cut == pytest.approx(corpus_loss(objective, update.batches, HERE))
-    for one, other in zip(apart, model.parameters(), strict=True):
-        torch.testing.assert_close(one, other.grad)
-
-
 def test_out_of_memory_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
+    recipe, _ = prepared_run(tmp_path, "short")
+    recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
     process = multiprocessing.get_context("spawn").Process(
-        target=split_where_memory_is_short, args=(tmp_path,)
+        target=cut_batches, args=(recipe, tmp_path / "result")
     )
     process.start()  # not forked: what this process has freed and kept would suffice
     process.join()

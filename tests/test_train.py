@@ -56,6 +56,44 @@ def prepared(tmp_path):
     return autoconfigure(recipe, data, silent, HERE), data
 
 
+def trained_run(folder: Path, **training: object) -> Recipe:
+    """A recipe whose run, in the folder, has ended."""
+    recipe = small_recipe(folder, folder / "run", **training)
+    run(recipe, silent)
+    return recipe
+
+
+def copied(recipe: Recipe, folder: Path) -> Recipe:
+    """The same run, in a folder of the test's own, where it may change."""
+    shutil.copytree(recipe.out, folder / recipe.out.name)
+    return replace(recipe, out=folder / recipe.out.name)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory) -> Recipe:
+    """A run that has made its 24 updates without a stop. Read only."""
+    return trained_run(tmp_path_factory.mktemp("straight"))
+
+
+FAST = {"learning_rate_scale": 8.0, "label_smoothing": 0.0}
+"""With them the average of the last checkpoints is the best model."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Recipe, list[str]]:
+    """A run that has kept the average of its checkpoints, and what it said. Read only."""
+    folder, messages = tmp_path_factory.mktemp("finished"), []
+    recipe = small_recipe(folder, folder / "run", **FAST)
+    run(recipe, messages.append)
+    return recipe, messages
+
+
+@pytest.fixture(scope="module")
+def straight_48(tmp_path_factory) -> Recipe:
+    """As `finished`, with twice as many updates from the start. Read only."""
+    return trained_run(tmp_path_factory.mktemp("straight-48"), updates=48, **FAST)
+
+
 def final_weights(recipe: Recipe) -> dict[str, torch.Tensor]:
     return load_file(checkpoints(recipe.out)[-1] / "model.safetensors")
 
@@ -81,19 +119,19 @@ RESTRICTED = {"neighbourhood": 2, "norm": "none", "residual": False}
     ("stop", "variant"),
     [(5, {}), (8, {}), (21, {}), (8, VARIANT), pytest.param(8, RESTRICTED, marks=pytest.mark.long)],
 )
-def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, stop, variant):
-    write_copies(tmp_path, "train", 200)
+def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(straight, tmp_path, stop, variant):
+    stopped = small_recipe(tmp_path, tmp_path / "stopped")
+    stopped = replace(stopped, model=replace(stopped.model, **variant))
+    if variant:
+        straight = replace(stopped, out=tmp_path / "straight")
+        run(straight, silent)
+    prepare(stopped.out, stopped, silent)
+    data = PreparedData.load(stopped.out / "data")
+    stopped = autoconfigure(stopped, data, silent, HERE)
+    stop_at(stop, stopped, data)
+    assert fit(stopped, make_schedule(stopped), data, silent, HERE).step == 24
     ends = []
-    for name in ("straight", "stopped"):
-        recipe = small_recipe(tmp_path, tmp_path / name)
-        recipe = replace(recipe, model=replace(recipe.model, **variant))
-        prepare(recipe.out, recipe, silent)
-        data = PreparedData.load(recipe.out / "data")
-        recipe = autoconfigure(recipe, data, silent, HERE)
-        if name == "stopped":
-            stop_at(stop, recipe, data)
-        state = fit(recipe, make_schedule(recipe), data, silent, HERE)
-        assert state.step == 24
+    for recipe in (straight, stopped):
         tensors, steps = average_checkpoints(recipe.out, 3, 4, 24, silent)
         ends.append((final_weights(recipe), tensors))
         assert steps == [16, 20, 24]
@@ -106,9 +144,7 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_pa
 
 
 @pytest.mark.parametrize("begun_for", [12, 48])
-def test_a_run_resumed_with_other_updates_equals_one_started_with_them(tmp_path, begun_for):
-    straight = small_recipe(tmp_path, tmp_path / "straight")
-    run(straight, silent)
+def test_a_run_resumed_with_other_updates_equals_one_started_with_them(straight, tmp_path, begun_for):
     recipe = small_recipe(tmp_path, tmp_path / "changed", updates=begun_for)
     prepare(recipe.out, recipe, silent)
     data = PreparedData.load(recipe.out / "data")
@@ -123,13 +159,10 @@ def test_a_run_resumed_with_other_updates_equals_one_started_with_them(tmp_path,
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
 
 
-def test_a_finished_run_resumes_with_more_updates(tmp_path):
+def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_path):
     """Also where its model was an average: the best checkpoint is kept beside it."""
-    recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0, label_smoothing=0.0)
+    recipe = copied(finished[0], tmp_path)
     later = replace(recipe, training=replace(recipe.training, updates=48))
-    straight = replace(later, out=tmp_path / "straight")
-    run(straight, silent)
-    run(recipe, silent)
     first = (recipe.out / "result.json").read_text()
     assert "average" in json.loads(first)["model"]
     average = file_hash(recipe.out / "model" / "model.safetensors")
@@ -141,26 +174,26 @@ def test_a_finished_run_resumes_with_more_updates(tmp_path):
     assert f"The model so far is kept in {recipe.out / 'previous-model'}." in messages
     assert file_hash(recipe.out / "previous-model" / "model.safetensors") == average
     for weights in (final_weights, lambda each: load_file(each.out / "model" / "model.safetensors")):
-        one, other = weights(straight), weights(later)
+        one, other = weights(straight_48), weights(later)
         assert all(torch.equal(one[name], other[name]) for name in one)
-    results = [json.loads((each.out / "result.json").read_text()) for each in (straight, later)]
+    results = [json.loads((each.out / "result.json").read_text()) for each in (straight_48, later)]
     assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
-    assert read_state(checkpoints(later.out)[-1]).best == read_state(checkpoints(straight.out)[-1]).best
+    best = [read_state(checkpoints(each.out)[-1]).best for each in (straight_48, later)]
+    assert best[0] == best[1]
 
 
-def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_one_before(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run")
+def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_one_before(
+    finished, straight_48, tmp_path
+):
+    recipe = copied(finished[0], tmp_path)
     later = replace(recipe, training=replace(recipe.training, updates=48))
-    straight = replace(later, out=tmp_path / "straight")
-    run(straight, silent)
-    run(recipe, silent)
     newest = checkpoints(recipe.out)[-1] / "model.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     messages: list[str] = []
     run(later, messages.append)
     assert "Resuming from step-00000020; the updates after it are repeated." in messages
     assert (recipe.out / "result-24.json").exists()
-    one, other = final_weights(straight), final_weights(later)
+    one, other = final_weights(straight_48), final_weights(later)
     assert all(torch.equal(one[name], other[name]) for name in one)
     for path in checkpoints(recipe.out):
         (path / "model.safetensors").write_bytes(b"")
@@ -203,13 +236,9 @@ def test_the_kept_model_has_the_lowest_perplexity_of_best_last_and_average(tmp_p
     )
 
 
-def test_validations_say_their_update_and_which_model_they_are_of(tmp_path):
-    recipe, messages = (
-        small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0, label_smoothing=0.0),
-        [],
-    )
-    run(recipe, messages.append)
-    validations = [message.split(": loss ")[0] for message in messages if message.startswith("Validation")]
+def test_validations_say_their_update_and_which_model_they_are_of(finished):
+    said = [message.split(": loss ")[0] for message in finished[1]]
+    validations = [message for message in said if message.startswith("Validation")]
     assert validations[:3] == [f"Validation at update {step}" for step in (8, 16, 24)]
     assert validations[-1] == "Validation of the average of the checkpoints at 16, 20, 24"
 
@@ -237,7 +266,6 @@ def killed_at(operation: int, work) -> bool:
     return status == 0
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_of_models_that_diverged_the_one_with_the_lower_loss_is_kept():
     losses = {"best": 7943.2, "last": 7891.4, "average": math.nan}
     scores = {kind: {"nll": nll, "perplexity": perplexity(nll)} for kind, nll in losses.items()}
@@ -246,11 +274,9 @@ def test_of_models_that_diverged_the_one_with_the_lower_loss_is_kept():
     assert min(candidates, key=Candidate.nll).kind == "last"
 
 
-def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(tmp_path):
-    run(
-        recipe := small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0, label_smoothing=0.0),
-        silent,
-    )
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(finished, tmp_path):
+    recipe, _ = finished
     ended, folder, begun = recipe.out, tmp_path / "killed", tmp_path / "begun"
     recorded, data = replace(recorded_recipe(ended), out=folder), PreparedData.load(ended / "data")
     state, best = read_state(checkpoints(recipe.out)[-1]), load_file(ended / "best" / "model.safetensors")
@@ -300,8 +326,7 @@ def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(tmp_path
 
 def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     """As it is there where a run was killed before the average took the model's state."""
-    recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
-    run(recipe, silent)
+    recipe = trained_run(tmp_path, updates=8)
     (recipe.out / "result.json").unlink()
     copy_folder(recipe.out / "model", recipe.out / "best")
     messages = []
@@ -349,9 +374,8 @@ def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0, label_smoothing=0.0)
-    run(recipe, silent)
+def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(finished, tmp_path):
+    recipe = copied(finished[0], tmp_path)
     later = replace(recipe, training=replace(recipe.training, updates=48))
     result = (recipe.out / "result.json").read_text()
     for damaged, message in (("{}", "lacks 'updates'"), (result[:-9], "is not JSON"), ("[]", "a wrong type")):
@@ -373,8 +397,7 @@ def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(tmp_path
 
 
 def test_a_text_that_changed_since_the_run_began_is_named(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run")
-    run(recipe, silent)
+    recipe = trained_run(tmp_path, updates=8)
     (recipe.out / "result.json").unlink()
     later = (recipe.out / "data" / "train" / "corpus.json").stat().st_mtime + 1
     os.utime(recipe.data.source, (later, later))
@@ -444,17 +467,27 @@ def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_pa
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def assert_learnt(out: Path, test_target: Path) -> None:
+    """The run translates most of its test data, 50 lines, to the letter, and has scored them."""
+    assert json.loads((out / "result.json").read_text())["test"][0]["value"] > 80
+    hypotheses = (out / "test.hypotheses.txt").read_text().splitlines()
+    right = sum(
+        one == other for one, other in zip(hypotheses, test_target.read_text().splitlines(), strict=True)
+    )
+    assert right > 35
+
+
+def test_a_transformer_learns_in_seconds_to_write_capitals_and_its_test_data_is_scored(trained):
+    assert_learnt(trained / "run", trained / "scored.target")
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
-    [
-        {},
-        pytest.param({"architecture": "conv"}, marks=pytest.mark.long),
-        pytest.param({"architecture": "gru"}, marks=pytest.mark.long),
-        pytest.param({"attention_score": "general", "norm": "batch"}, marks=pytest.mark.long),
-    ],
-    ids=["transformer", "conv", "gru", "variant"],
+    [{"architecture": "conv"}, {"architecture": "gru"}, {"attention_score": "general", "norm": "batch"}],
+    ids=["conv", "gru", "variant"],
 )
-def test_copying_is_learnt_in_seconds_and_translated(tmp_path, kind):
+def test_other_models_learn_it_too(tmp_path, kind):
     write_copies(tmp_path, "train", 2000)
     test_source, test_target = write_copies(tmp_path, "test", 50, seed=1)
     recipe = Recipe(
@@ -480,14 +513,8 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, kind):
     )
     messages = []
     run(recipe, messages.append)
-    result = json.loads((recipe.out / "result.json").read_text())
-    assert result["test"][0]["value"] > 80
     assert any(message.startswith("Test: BLEU = ") for message in messages)
-    hypotheses = (recipe.out / "test.hypotheses.txt").read_text().splitlines()
-    right = sum(
-        one == other for one, other in zip(hypotheses, test_target.read_text().splitlines(), strict=True)
-    )
-    assert right > 35
+    assert_learnt(recipe.out, test_target)
 
 
 def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on(tmp_path):
@@ -611,7 +638,7 @@ def test_denormals_are_flushed_during_training_only(tmp_path):
         if message.startswith("Validation"):
             found.append((torch.tensor(1e-30) * 1e-10).item())
 
-    run(small_recipe(tmp_path, tmp_path / "run"), say)
+    run(small_recipe(tmp_path, tmp_path / "run", updates=8), say)
     assert set(found) == {0.0}
     assert (torch.tensor(1e-30) * 1e-10).item() > 0, "what others compute is left alone"
 
@@ -650,7 +677,7 @@ def test_a_signal_ends_training_with_a_checkpoint_and_its_exit_status(number, tm
 
 @pytest.mark.usefixtures("listening")
 def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_resume(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run")
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=12)
     messages = []
 
     def say(message: str) -> None:
@@ -690,10 +717,8 @@ def test_training_stops_when_validation_no_longer_improves():
     assert is_better({"bleu": 0, "loss": 4}, {"bleu": 0, "loss": 5}, "bleu")
 
 
-def test_the_last_checkpoints_are_kept_and_no_others(prepared):
-    recipe, data = prepared
-    fit(recipe, make_schedule(recipe), data, silent, HERE)
-    assert [path.name for path in checkpoints(recipe.out)] == [
+def test_the_last_checkpoints_are_kept_and_no_others(straight):
+    assert [path.name for path in checkpoints(straight.out)] == [
         "step-00000016",
         "step-00000020",
         "step-00000024",
