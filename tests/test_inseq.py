@@ -1,6 +1,6 @@
 """inseq gives the same attributions of an exported model, where both have the same definition.
 
-What has to be the same for it (docs/inspection.md says what differs as it comes):
+What has to be the same for it (docs/inspection-compared.md says what differs as it comes):
 
 - inseq's integrals begin at the embedding of the unknown token, which is therefore 0 in these models, and by
   default leave END out (`include_eos_baseline`).

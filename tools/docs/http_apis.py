@@ -161,7 +161,7 @@ def described(path: str, methods: str, operation: Schema, shared: Schema) -> Ite
     """A path: what it does, what it takes and answers, and an example."""
     yield f"({label(path)})=\n## {methods} {path}"
     for paragraph in operation["description"].split("\n\n"):
-        yield prose(paragraph).replace("docs/inspection.md", "[](../../inspection.md)")
+        yield prose(paragraph).replace("docs/inspection-data.md", "[](../../inspection-data.md)")
     contents = operation.get("requestBody", {}).get("content", {})
     yield "\n".join(facts(contents, operation["responses"]))
     for content in list(contents.values())[:1]:

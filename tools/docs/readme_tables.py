@@ -19,7 +19,7 @@ from dragoman.pipeline.reproduce import baselines_page, curves_page, page, table
 
 ROOT = Path(__file__).parents[2]
 READMES = (ROOT / "benchmarks" / "README.md", ROOT / "experiments" / "README.md")
-PAGES = (*READMES, ROOT / "docs" / "inspection.md")
+PAGES = (*READMES, ROOT / "docs" / "inspection.md", ROOT / "docs" / "inspection-compared.md")
 """With those of the documentation, whose other tables have no measurements."""
 
 

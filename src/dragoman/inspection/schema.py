@@ -1,4 +1,4 @@
-"""An inspection as JSON, documented in docs/inspection.md: texts as they are, arrays in base64."""
+"""An inspection as JSON, documented in docs/inspection-data.md: texts as they are, arrays in base64."""
 
 import base64
 import math

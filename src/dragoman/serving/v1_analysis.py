@@ -49,7 +49,7 @@ def router(service: Service) -> APIRouter:
         With `changes`, what it would have computed. Without them, a run's answer has its training; `heads`
         adds the effect of each head, `attribution` what each token contributes, and `value_zeroing` how much
         a layer mixes each token into the others.
-        docs/inspection.md describes the answer.
+        docs/inspection-data.md describes the answer.
         """
         model, settings = choose_model(service, asked, asked.text), settings_of(service, asked)
         changes = parse_changes(asked.changes)

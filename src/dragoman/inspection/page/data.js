@@ -1,4 +1,4 @@
-// The data of the report: docs/inspection.md describes the JSON. Arrays are decoded where they are read.
+// The data of the report: docs/inspection-data.md describes the JSON. Arrays are decoded where they are read.
 
 /** The table of an inspection, with its arrays as {shape, values}. */
 export function decoded(table) {
