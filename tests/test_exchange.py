@@ -89,7 +89,7 @@ def test_an_export_that_fails_verification_is_not_written(run, tmp_path, monkeyp
     ]
     status, _, err = call(monkeypatch, capsysbinary, *export)
     assert status == 2
-    assert "transformers cuts '>>eng<< ein Mann' into <unk> " in err
+    assert "transformers tokenizes '>>eng<< ein Mann' as <unk> " in err
     assert err.endswith(f"Nothing was written to {tmp_path / 'there'}.\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text"]
 
@@ -108,7 +108,7 @@ def test_an_import_that_fails_verification_is_not_written(tmp_path, monkeypatch,
     ]
     status, _, err = call(monkeypatch, capsysbinary, *arguments)
     assert status == 2
-    assert "transformers cuts 'ein >>eng<< Mann' into" in err
+    assert "transformers tokenizes 'ein >>eng<< Mann' as" in err
     assert not (tmp_path / "run").exists()
 
 
@@ -244,9 +244,9 @@ def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
     for name, message in (
         (
             "bad.pt",
-            "bad.pt holds _?io.open, which is no tensor and no plain value; nothing of the file was run",
+            "bad.pt holds _?io.open, which is neither tensor nor plain value; no code of the file was",
         ),
-        ("old.pt", "old.pt is damaged, or no checkpoint of PyTorch's; nothing of it was run"),
+        ("old.pt", "old.pt is damaged, or is not a checkpoint of PyTorch; no code of it was run"),
         ("list.pt", "list.pt holds a list where a checkpoint is a dictionary"),
         ("cut.pt", "cut.pt is damaged"),
         ("empty.pt", "empty.pt is damaged"),

@@ -728,7 +728,7 @@ def test_another_class_is_refused_and_not_run(place, tmp_path):
         state_of(tensors, options) | {place: Harmful(tmp_path / "harm")}, tmp_path / "checkpoint_best.pt"
     )
     with pytest.raises(
-        DragomanError, match=r"checkpoint_best\.pt holds _?io\.open.*nothing of the file was run"
+        DragomanError, match=r"checkpoint_best\.pt holds _?io\.open.*no code of the file was run"
     ):
         fairseq.read(tmp_path)
     (tmp_path / "checkpoint_best.pt").write_bytes(pickle.dumps(Harmful(tmp_path / "harm")))

@@ -240,8 +240,7 @@ DAMAGE = [
     ),
     (
         lambda at: changed(at, activation_function="tanh"),
-        "activation_function is 'tanh'; Dragoman can hold models "
-        "with 'relu' or 'gelu' or 'swish' or 'silu' alone",
+        "activation_function is 'tanh'; Dragoman supports only 'relu' or 'gelu' or 'swish' or 'silu'",
     ),
     (
         lambda at: changed(at, pad_token_id=999),

@@ -468,11 +468,11 @@ CONFIGURATIONS = [
     (
         "model.encoder.type",
         "recurrent",
-        "config.yaml: model.encoder.type is 'recurrent'; Dragoman can hold models with 'transformer' alone",
+        "config.yaml: model.encoder.type is 'recurrent'; Dragoman supports only 'transformer'",
     ),
     ("model.encoder.type", None, "model.encoder.type is 'recurrent'"),
     ("model.decoder.type", "recurrent", "model.decoder.type is 'recurrent'"),
-    ("model.decoder.alpha", 0.5, "model.decoder.alpha is 0.5; Dragoman can hold models with 1.0 alone"),
+    ("model.decoder.alpha", 0.5, "model.decoder.alpha is 0.5; Dragoman supports only 1.0"),
     (
         "model.encoder.activation",
         "tanh",
@@ -493,7 +493,7 @@ CONFIGURATIONS = [
         "model.encoder has no layer_norm.* Dragoman cannot hold.*write layer_norm",
     ),
     ("model.encoder.embeddings.scale", True, "scale is True in the encoder and False in the decoder"),
-    ("model.encoder.num_layers", "six", "model.encoder.num_layers is 'six', which is no such number"),
+    ("model.encoder.num_layers", "six", "model.encoder.num_layers is 'six', which is not a valid number"),
     (
         "model.encoder.embeddings",
         None,
@@ -502,7 +502,7 @@ CONFIGURATIONS = [
     ("data.src", "de", "data.src is 'de'; Dragoman reads what JoeyNMT 2 writes"),
     ("data.src.has_prompt", True, "reads prompts or the names of languages"),
     ("data.special_symbols.lang_tags", ["<de>"], "reads prompts or the names of languages"),
-    ("data.special_symbols.pad_id", 0, "pad_id is 0; Dragoman can hold models with 1 alone"),
+    ("data.special_symbols.pad_id", 0, "pad_id is 0; Dragoman supports only 1"),
     (
         "data.src.lowercase",
         True,
@@ -517,7 +517,7 @@ CONFIGURATIONS = [
     (
         "data.src.level",
         "byte",
-        "data.src has the level 'byte' and the tokenizer_type 'sentencepiece'; JoeyNMT has none such",
+        "data.src has the level 'byte' and the tokenizer_type 'sentencepiece'; JoeyNMT has no such",
     ),
     ("data.trg.level", "bpe", "data.trg.tokenizer_cfg is None; Dragoman reads what JoeyNMT 2 writes"),
 ]
@@ -622,14 +622,14 @@ def test_damaged_tokenizer_files_are_refused(tmp_path):
     (theirs.path / "trg.codes").unlink()
     refused(theirs, r"trg.codes cannot be read")
     theirs.config["data"]["src"]["tokenizer_cfg"]["separator"] = "￭"
-    refused(theirs.save(), "separator is '￭'; Dragoman can hold models with '@@' alone")
+    refused(theirs.save(), "separator is '￭'; Dragoman supports only '@@'")
 
 
 def test_damaged_files_are_refused(tmp_path):
     theirs = Folder(tmp_path / "model")
     path = theirs.path / "best.ckpt"
     path.write_bytes(path.read_bytes()[:-500])
-    refused(theirs, r"best.ckpt is damaged, or no checkpoint of PyTorch's")
+    refused(theirs, r"best.ckpt is damaged, or is not a checkpoint of PyTorch")
     torch.save({"state": 1}, path)
     refused(theirs, r"best.ckpt has no tensors as its model_state; it is no checkpoint of JoeyNMT")
     torch.save({"model_state": {"a": 1}}, path)
@@ -663,7 +663,7 @@ def test_a_checkpoint_with_other_classes_is_refused_and_not_run(tmp_path):
     theirs = Folder(tmp_path / "model")
     path = theirs.path / "best.ckpt"
     torch.save({"model_state": theirs.state, "stats_state": Malice()}, path)
-    refused(theirs, r"best.ckpt holds tests.test_joeynmt.run, .*nothing of the file was run")
+    refused(theirs, r"best.ckpt holds tests.test_joeynmt.run, .*no code of the file was run")
     path.write_bytes(pickle.dumps({"model_state": Malice()}))
     refused(theirs, r"best.ckpt")
     assert not Malice.ran
@@ -673,7 +673,7 @@ def test_a_checkpoint_with_numpy_numbers_is_refused_until_they_are_removed(tmp_p
     theirs = Folder(tmp_path / "model")
     old, new = theirs.path / "best.ckpt", theirs.path / "new"
     torch.save({"model_state": theirs.state, "best_ckpt_score": numpy.float64(3)}, old)
-    refused(theirs, r"best.ckpt holds numpy.*nothing of the file was run")
+    refused(theirs, r"best.ckpt holds numpy.*no code of the file was run")
     torch.save({"model_state": torch.load(old, weights_only=False)["model_state"]}, new)
     new.rename(old)
     joeynmt.read(theirs.path)

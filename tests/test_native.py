@@ -311,18 +311,18 @@ def test_non_finite_weights_are_reported(lib, precision):
 
 def test_a_lack_of_memory_gets_a_sentence(lib):
     with (
-        pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give fewer"),
+        pytest.raises(DragomanError, match="not enough memory for 3 sentences at once; give fewer"),
         explain_out_of_memory(3),
     ):
         raise MemoryError
     full = ctypes.CDLL(lib._name)
     full.dragoman_new_engine = lambda *arguments: None
     with pytest.raises(
-        DragomanError, match="does not give the memory or the threads for --workers 1; give few"
+        DragomanError, match="cannot provide the memory or the threads for --workers 1; give few"
     ):
         native(full, model_of("as in the paper"), "float32", 1)
     full.dragoman_load_model = lambda *arguments: None
-    with pytest.raises(DragomanError, match="Memory does not suffice to pack this model"):
+    with pytest.raises(DragomanError, match="There is not enough memory to pack this model"):
         native(full, model_of("as in the paper"), "float32", 1)
 
 

@@ -48,7 +48,7 @@ def test_every_difference_is_refused_with_its_message(engine_of_itself):
     for other, message in (
         (
             replace(engine, encode=lambda text: [5, END]),
-            "Other cuts 'ein Mann fährt Rad' into .*, and Dragoman into ",
+            "Other tokenizes 'ein Mann fährt Rad' as .*, and Dragoman as ",
         ),
         (
             replace(engine, log_probs=lambda *ids: engine.log_probs(*ids) + 0.5),

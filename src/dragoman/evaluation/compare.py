@@ -87,8 +87,8 @@ def paired_bootstrap_of_means(
 
     check_lines(lines, baseline)
     seed = seed_of_environment()
-    chance = np.random.default_rng(None if seed == "none" else int(seed))
-    drawn = chance.choice(len(lines), size=(samples, len(lines)), replace=True)
+    rng = np.random.default_rng(None if seed == "none" else int(seed))
+    drawn = rng.choice(len(lines), size=(samples, len(lines)), replace=True)
     ours, theirs = np.array(lines), np.array(baseline)
     differences = np.abs(ours[drawn].mean(1) - theirs[drawn].mean(1))
     observed = abs(ours.mean() - theirs.mean())

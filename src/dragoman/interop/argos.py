@@ -2,7 +2,7 @@
 
     NAME/metadata.json         the languages
     NAME/model/                CTranslate2's folder
-    NAME/sentencepiece.model   cuts the source, and spells the translation
+    NAME/sentencepiece.model   tokenizes the source, and spells the translation
     NAME/minisbd/rules.onnx    ends of sentences, without which the program would download a model for them
     NAME/README.md
 

@@ -230,7 +230,9 @@ def stack_of(name: str, config: Mapping[str, Any], tensors: Tensors, origin: Pat
     )
     for key, types in NUMBER_TYPES.items():
         if not isinstance(stack[key], types):
-            raise DragomanError(f"{origin}: model.{name}.{key} is {stack[key]!r}, which is no such number.")
+            raise DragomanError(
+                f"{origin}: model.{name}.{key} is {stack[key]!r}, which is not a valid number."
+            )
     stack["layer_norm"] = norm_of(name, stack, tensors, origin)
     stack["scale"] = section(config, origin, "model", name, "embeddings").get("scale", False)
     for key, values in {
@@ -315,7 +317,7 @@ def refuse_preprocessing(name: str, side: Mapping[str, Any], origin: Path) -> No
         if str(options.get(key, none)).lower() != none:
             raise DragomanError(
                 f"{origin}: {key} is {options[key]!r} in data.{name}, and Dragoman does not change text "
-                "before it cuts it. To read the model "
+                "before it tokenizes it. To read the model "
                 f"all the same write {none} there, and prepare what you translate as JoeyNMT does."
             )
 
@@ -353,8 +355,8 @@ def tokenizer_of(
             word_tokenizer, codes=WITHIN_VOCABULARY + read_codes(file_of(options, "codes", origin))
         ), []
     raise DragomanError(
-        f"{origin}: data.{name} has the level {level!r} and the tokenizer_type {kind!r}; JoeyNMT has none "
-        "such."
+        f"{origin}: data.{name} has the level {level!r} and the tokenizer_type {kind!r}; JoeyNMT has no "
+        "such tokenizer."
     )
 
 

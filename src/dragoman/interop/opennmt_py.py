@@ -176,7 +176,7 @@ def load(path: Path) -> dict[str, Any]:
         if any(f"holds {package}." in str(error) for package in ("onmt", "torchtext")):
             raise DragomanError(
                 f"{path} is a checkpoint of OpenNMT-py 2 or older: its vocabularies are pickled classes, "
-                "and nothing of it was run. "
+                "and no code of it was run. "
                 "OpenNMT-py's tools/convertv2_v3.py makes a checkpoint of version 3 from it, which Dragoman "
                 "reads."
             ) from error
@@ -344,7 +344,7 @@ def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], p
             Path(named).name if named else "a SentencePiece model (*.model) or subword-nmt's codes (*code*)"
         )
         raise DragomanError(
-            f"{path}: of {len(files)} files beside it, none is known to be what cuts the words of {name!r}; "
+            f"{path}: of {len(files)} files beside it, none is known to segment the words of {name!r}; "
             f"put {wanted} there."
         )
     return None

@@ -27,9 +27,11 @@ def load_pickle(path: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # a damaged file makes torch raise nearly anything
         if other := re.search(r"nsupported (?:global: GLOBAL|class) ([\w.]+)", str(error)):
-            reason = f"holds {other[1]}, which is no tensor and no plain value; nothing of the file was run."
+            reason = (
+                f"holds {other[1]}, which is neither tensor nor plain value; no code of the file was run."
+            )
         else:
-            reason = "is damaged, or no checkpoint of PyTorch's; nothing of it was run."
+            reason = "is damaged, or is not a checkpoint of PyTorch; no code of it was run."
         raise DragomanError(f"{path} {reason}") from error
     if not isinstance(checkpoint, dict):
         raise DragomanError(f"{path} holds a {type(checkpoint).__name__} where a checkpoint is a dictionary.")

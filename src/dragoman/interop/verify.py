@@ -87,7 +87,7 @@ def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) 
 def verify(engine: ReferenceEngine, model: Model, tokenizers: Tokenizers, sentences: Sequence[str]) -> float:
     """Compare the engine with the model; return the largest difference of a log-probability, in nats.
 
-    Raises `DragomanError`, naming the sentence, if the engine tokenises or translates it otherwise, if a
+    Raises `DragomanError`, naming the sentence, if the engine tokenizes or translates it otherwise, if a
     log-probability differs too much, or if it is too long for the engine.
     """
     largest = 0.0
@@ -104,8 +104,8 @@ def verify(engine: ReferenceEngine, model: Model, tokenizers: Tokenizers, senten
             )
         if (theirs := engine.encode(sentence)) != [engine.first_ids[token] for token in source]:
             raise DragomanError(
-                f"{engine.name} cuts {sentence!r} into {pieces_text(tokenizers.source, theirs)}, and "
-                f"Dragoman into {pieces_text(tokenizers.source, source)}."
+                f"{engine.name} tokenizes {sentence!r} as {pieces_text(tokenizers.source, theirs)}, and "
+                f"Dragoman as {pieces_text(tokenizers.source, source)}."
             )
         [[best]] = greedy_search(model, torch.tensor([source]), SEARCH)
         largest = max(largest, compare(engine, model, sentence, source, [*best.ids, END]))

@@ -175,9 +175,7 @@ def check_options(origin: Path, options: Mapping[str, object], required: Mapping
     """Raise `DragomanError` for the first option that has another value than the required one."""
     for name, value in required.items():
         if name in options and options[name] != value:
-            raise DragomanError(
-                f"{origin}: {name} is {options[name]!r}; Dragoman can hold models with {value!r} alone."
-            )
+            raise DragomanError(f"{origin}: {name} is {options[name]!r}; Dragoman supports only {value!r}.")
 
 
 def check_equal(origin: Path, options: Mapping[str, object], encoder: str, decoder: str) -> None:
@@ -193,8 +191,7 @@ def map_option(origin: Path, options: Mapping[str, Any], name: str, values: Mapp
     """Our value of an option. Raises `DragomanError` for an option's value that is not among `values`."""
     if (value := options[name]) not in values:
         raise DragomanError(
-            f"{origin}: {name} is {value!r}; Dragoman can hold models with {' or '.join(map(repr, values))} "
-            "alone."
+            f"{origin}: {name} is {value!r}; Dragoman supports only {' or '.join(map(repr, values))}."
         )
     return values[value]
 

@@ -485,7 +485,7 @@ class SearchEngine {
         sentences.erase(std::remove_if(sentences.begin(), sentences.end(), leaves), sentences.end());
     }
 
-    // Memory does not suffice for the sentences that are taken and those that run: the search of the largest
+    // There is not enough memory for the sentences that are taken and those that run: the search of the largest
     // fails.
     void fail_largest(std::vector<Sentence>& taken, std::vector<Sentence>& running) {
         const auto memory_size = [](const Sentence& sentence) {
@@ -592,7 +592,7 @@ size_t dragoman_sizeof_search() { return sizeof(Search); }
 int32_t dragoman_max_rows() { return amx_allowed() ? 3 * TILE : 36; }
 
 // A packed model, to be freed by dragoman_free_model. If it fails: null, with a sentence in `error` unless
-// memory does not suffice. The sizes are those of the caller's structures.
+// there is not enough memory. The sizes are those of the caller's structures.
 void* dragoman_load_model(const TransformerSettings* settings, size_t settings_size,
                           const Parameter* parameters, size_t parameter_size, int32_t count, char* error,
                           size_t error_size) {
@@ -614,7 +614,7 @@ void* dragoman_load_model(const TransformerSettings* settings, size_t settings_s
 void dragoman_free_model(void* model) { delete static_cast<Transformer*>(model); }
 
 // Threads that search with a model, which must outlive them; to be freed by dragoman_free_engine. Null if
-// memory does not suffice.
+// there is not enough memory.
 void* dragoman_new_engine(const void* model, int32_t workers, int32_t max_rows) {
     try {
         return new SearchEngine(*static_cast<const Transformer*>(model), workers, max_rows);

@@ -100,7 +100,7 @@ class NativeDecoder:
     ) -> None:
         """`weights` has the parameters of `Transformer` by name.
 
-        Raises `DragomanError` if one is missing, unknown or misshapen, and if memory does not suffice.
+        Raises `DragomanError` if one is missing, unknown or misshapen, and for a lack of memory.
         """
         self.max_positions, self.shortlist = settings.longest, shortlist
         declare(lib)
@@ -125,7 +125,7 @@ class NativeDecoder:
             len(error),
         )
         if not model:
-            reason = error.value.decode() or "Memory does not suffice to pack this model for translation."
+            reason = error.value.decode() or "There is not enough memory to pack this model for translation."
             raise DragomanError(reason)
         self._engine = SearchEngine(lib, model, workers, self.max_rows)
 
@@ -152,7 +152,7 @@ class NativeDecoder:
         """As `beam_search` without groups and coverage; no hypotheses for a source that is END alone.
 
         No sentence depends on another, to the last bit. With a shortlist, a prefix's tokens are on every
-        sentence's list. Raises `MemoryError` if memory does not suffice, `DragomanError` if the model has
+        sentence's list. Raises `MemoryError` for a lack of memory, `DragomanError` if the model has
         non-finite weights or if min_length or the prefix is beyond its learned positions, `IndexError` for an
         unknown id. An interrupt ends the search after the current token.
         """

@@ -114,7 +114,7 @@ class SearchEngine:
         if not self._engine:
             lib.dragoman_free_model(model)
             raise DragomanError(
-                f"The system does not give the memory or the threads for --workers {workers}; give fewer."
+                f"The system cannot provide the memory or the threads for --workers {workers}; give fewer."
             )
         # It takes microseconds, and keeps the interpreter's lock.
         self._submit = SUBMIT(("dragoman_submit", lib))

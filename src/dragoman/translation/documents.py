@@ -114,13 +114,14 @@ class Segment:
         if Counter(found) != Counter(names):
             return None
         known = set(names)
-        single = iter([name for name in names if is_single(name, known)])
+        unpaired = iter([name for name in names if is_unpaired(name, known)])
         places: list[list[str]] = []
         opened: list[str] = []
         waiting = 0
         for name in found:
-            places.append([] if is_single(name, known) else [name])
-            if is_single(name, known):
+            has_partner = not is_unpaired(name, known)
+            places.append([name] if has_partner else [])
+            if not has_partner:
                 waiting += 1
             elif name.startswith("</"):
                 if not opened or opened.pop() != name.replace("/", ""):
@@ -128,12 +129,12 @@ class Segment:
             elif not name.endswith("/>"):
                 opened.append(name)
             if not opened:
-                places[-1] += islice(single, waiting)
+                places[-1] += islice(unpaired, waiting)
                 waiting = 0
         return places
 
 
-def is_single(name: str, names: set[str]) -> bool:
+def is_unpaired(name: str, names: set[str]) -> bool:
     """Whether a mark is an opening or closing tag without its partner in `names`."""
     partner = name.replace("/", "") if name.startswith("</") else "</" + name[1:]
     return not name.endswith("/>") and partner not in names

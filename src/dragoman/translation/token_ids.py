@@ -88,6 +88,6 @@ def explain_out_of_memory(sentences: int) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise DragomanError(
-            f"The memory does not suffice for {counted(sentences, 'sentence')} at once; give "
+            f"There is not enough memory for {counted(sentences, 'sentence')} at once; give "
             f"{'fewer (--batch-tokens of dragoman translate) or ' * (sentences > 1)}shorter sentences."
         ) from error

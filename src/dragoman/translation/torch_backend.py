@@ -66,7 +66,7 @@ class TorchBackend:
     ) -> NBest:
         """The `n_best` best hypotheses of each source. A source ends with END; END alone has none.
 
-        Raises `DragomanError` for a model whose probabilities are not finite, and if memory does not suffice.
+        Raises `DragomanError` for a model whose probabilities are not finite, and for a lack of memory.
         """
 
         def search_batch(batch: list[int]) -> NBest:
