@@ -125,7 +125,7 @@ def test_json_of_one_set_without_a_baseline_is_json_alone(monkeypatch, capsysbin
             "--hypotheses names 1 different files for 2 test sets; give one for each.",
         ),
         ([*TWO, "--hypotheses", "x", "./x"], "--hypotheses names 1 different files for 2 test sets"),
-        ([*TWO, "--hypotheses", "x", "model/x"], "model/x is in the folder of a model, whose files must not"),
+        ([*TWO, "--hypotheses", "x", "model/x"], "model/x is in a folder whose files manifest.json lists"),
         (
             [*TWO, "--baseline", "one.other"],
             "--baseline names 1 files for 2 test sets; give a run, or a file for each.",
@@ -138,6 +138,20 @@ def test_files_that_do_not_fit_together_are_refused(monkeypatch, capsysbinary, f
     status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *options)
     assert (status, out) == (2, "")
     assert message in err
+
+
+def test_blank_references_are_told_and_a_file_of_them_is_refused(monkeypatch, capsysbinary, folder, tmp_path):
+    given = ["evaluate", folder, "--source", tmp_path / "source", "--target", tmp_path / "target"]
+    (tmp_path / "source").write_text("".join(f"{line}\n" for line in LINES[:2]))
+    (tmp_path / "target").write_text("a\n\n")
+    status, _, err = call(monkeypatch, capsysbinary, *given)
+    assert (status, f"{tmp_path / 'target'} has 1 blank line; a translation of one counts as an" in err) == (
+        0,
+        True,
+    )
+    (tmp_path / "target").write_text("\n \n")
+    status, _, err = call(monkeypatch, capsysbinary, *given)
+    assert (status, f"All lines of {tmp_path / 'target'} are blank; give a file with" in err) == (2, True)
 
 
 def test_a_bad_seed_is_refused_before_anything_is_translated(monkeypatch, capsysbinary, folder):

@@ -175,6 +175,7 @@ def read_test_sets(asked: Evaluate) -> Iterator[TestSet]:
     for number, (source, target) in enumerate(zip(asked.source, asked.target, strict=True)):
         pairs = list(read_pairs(source, target))
         references = [reference for _, reference in pairs]
+        check_blank(target, references)
         baseline = []
         if asked.baseline and not names_run(asked.baseline):
             baseline = list(read_lines(asked.baseline[number]))
@@ -182,6 +183,15 @@ def read_test_sets(asked: Evaluate) -> Iterator[TestSet]:
         if asked.paper_bleu is not None:
             tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
         yield TestSet(names[number], [sentence for sentence, _ in pairs], references, baseline)
+
+
+def check_blank(path: Path, references: Sequence[str]) -> None:
+    """Warn of blank references. Raises `DragomanError` if all are blank: some scores would be perfect."""
+    blank = sum(not reference.strip() for reference in references)
+    if blank == len(references):
+        raise DragomanError(f"All lines of {path} are blank; give a file with translations to compare with.")
+    if blank:
+        say(f"{path} has {counted(blank, 'blank line')}; a translation of one counts as an error.")
 
 
 def refuse_bad_files(asked: Evaluate) -> None:
