@@ -235,7 +235,8 @@ def test_every_setting_is_used_or_refused(architecture, field, sources, targets)
     settings = ModelSettings(architecture, d_model=12, d_ff=8, heads=2, encoder_layers=2, decoder_layers=2)
     if field.name == "max_positions":
         settings = replace(settings, positions="learned")
-    change = 24 if field.name == "d_model" else another(field.name, getattr(settings, field.name))
+    within_bounds = {"d_model": 24, "alignment_head": 2}
+    change = within_bounds.get(field.name) or another(field.name, getattr(settings, field.name))
     target_in = torch.cat([torch.full_like(targets[:, :1], START), targets], 1)
     made = []
     try:

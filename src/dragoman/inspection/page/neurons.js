@@ -23,7 +23,7 @@ export function Neurons({ inspection }) {
       side=${side} />`;
 }
 
-/** neurons: those of a side, as docs/inspection-data.md describes them. drawn: the first token that the grid has,
+/** neurons: those of a side, as docs/inspection-data.md has them. drawn: the first token that the grid has,
  * and the one after the last. */
 function Side({ neurons, tokens, drawn: [start, stop], side }) {
   const { active, width, zeros } = neurons;
