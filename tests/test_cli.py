@@ -106,10 +106,10 @@ def test_every_line_feed_ends_a_line_whatever_the_bytes(folder, raw):
 def test_a_few_lines_do_not_wait_for_the_compiler_which_then_finishes(
     monkeypatch, capsysbinary, folder, tmp_path
 ):
-    compiler, go, cache = tmp_path / "compiler", tmp_path / "go", tmp_path / "cache"
+    compiler, begun, go, cache = (tmp_path / name for name in ("compiler", "begun", "go", "cache"))
     wait = f"for i in $(seq 600); do [ -e {go} ] && break; sleep 0.1; done"
     probe = 'case "$*" in *-dM*) exit;; esac'
-    waits = f'#!/bin/sh\n{probe}\n{wait}\necho said >&2\nfor last; do :; done\ntouch "$last"\n'
+    waits = f'#!/bin/sh\n{probe}\ntouch {begun}\n{wait}\necho said >&2\nfor last; do :; done\ntouch "$last"\n'
     compiler.write_text(waits)
     compiler.chmod(0o755)
     lines = tmp_path / "lines"
@@ -123,6 +123,8 @@ def test_a_few_lines_do_not_wait_for_the_compiler_which_then_finishes(
         sys.stdin = lines.open()
         sys.stdout = (tmp_path / "out").open("w")
         run_command(["translate", *asked], tmp_path / "said")
+        while not begun.exists():  # the thread that starts the compiler may come later on a busy machine
+            time.sleep(0.01)
 
     assert os.waitpid(fork(translate), 0)[1] == 0
     assert (tmp_path / "out").read_text() == expected
