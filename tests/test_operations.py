@@ -25,13 +25,14 @@ from dragoman.native.build import DECODER, load_library
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.serving import connections
+from dragoman.serving.admission import MAX_CHARACTERS, Preparation
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.loading import load_models
 from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
-from dragoman.serving.service import MAX_CHARACTERS, Preparation, Service, prepare_each, with_tags
+from dragoman.serving.service import Service, prepare_each, with_tags
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import interruption
 from dragoman.translation.documents import plain_text

@@ -25,6 +25,7 @@ from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, libretranslate, v1
+from dragoman.serving.admission import Admission
 from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError, error_body
@@ -36,7 +37,7 @@ from dragoman.serving.middleware import key_of_body, key_of_form
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
 from dragoman.serving.server import listening
-from dragoman.serving.service import Admission, Service
+from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MAX_SECONDS

@@ -104,7 +104,7 @@ def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
     """The translator of the runs, on the GPU of this process if torchrun has started several."""
     from dragoman.translation.translator import Translator
 
-    rank = None if engine.precision == "int8" or engine.shortlist else os.environ.get("LOCAL_RANK")
+    rank = None if engine.needs_cpu else os.environ.get("LOCAL_RANK")
     device = None if rank is None or not has_gpu() else f"cuda:{rank}"
     return Translator.load(
         *runs,

@@ -35,6 +35,11 @@ class EngineSettings:
     """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. A search with a
     constraint other than min_length has none."""
 
+    @property
+    def needs_cpu(self) -> bool:
+        """Whether no GPU can translate so: int8 and shortlists are for CPUs."""
+        return self.precision == "int8" or self.shortlist is not None
+
     def __post_init__(self) -> None:
         check_types(self)
         check_bounds(self, at_least={"workers": 1}, at_most={"workers": 10_000})

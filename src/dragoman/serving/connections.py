@@ -49,6 +49,7 @@ class Connection(HttpToolsProtocol):
     """The time at which what is expected has to be there."""
     _timer: asyncio.TimerHandle | None = None
     _head_bytes, _is_in_head = 0, True
+    """What has arrived since the head of a request began, and whether the head is still incomplete."""
     when_lost: Callable[[], object] | None = None
     """Called if the client closes the connection."""
 

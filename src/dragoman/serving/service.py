@@ -1,15 +1,12 @@
 """Translation for all routes: admission, deadlines and cancellation around `Translator.submit`."""
 
 import asyncio
-import math
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from threading import Lock
 from typing import TypeVar
 
 from starlette.types import Scope
@@ -17,6 +14,7 @@ from starlette.types import Scope
 from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import max_target_length
 from dragoman.search.settings import SearchSettings
+from dragoman.serving.admission import Admission, Preparation
 from dragoman.serving.errors import ApiError
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
@@ -29,94 +27,12 @@ from dragoman.translation.translator import PreparedSentences, Translation, Tran
 
 T = TypeVar("T")
 NBest = list[list[Translation]]  # the translations of each sentence, best first
-QUEUE_SHARE = 0.5  # of the deadline: a request that would wait longer is refused at once
-BUSY = "The server is busy; try again later."
 POLL_SECONDS = 0.02  # between two looks at a search that is streamed
-RATE_SECONDS = 10.0  # over which the speed is averaged
-MIN_QUEUE = 2_000  # tokens that are admitted at any speed
 CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
 FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
 MAX_TAGS = 500  # of a sentence; the time that it takes to restore them grows with their square
 MAX_OUTPUT = 4_000_000  # tokens for which a request may make the search keep memory
 MAX_FORCED = 500  # characters of forced words; memory and time grow with their tokens
-MAX_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
-
-
-@dataclass
-class Admission:
-    """A queue that is bounded in tokens, and in the time that they take at the speed so far."""
-
-    max_tokens: int
-    deadline: float
-    tokens: int = 0
-    """Source tokens of all requests that are being translated."""
-    requests: int = 0
-    """These requests."""
-    _done: float = 0.0
-    """Tokens done in the last seconds in which there was work, and those seconds."""
-    _seconds: float = 0.0
-    _since: float = 0.0
-
-    @contextmanager
-    def admit(self, tokens: int) -> Iterator[None]:
-        """Count a request and its tokens while it is translated.
-
-        Raises `ApiError` 429 if there are too many, or too many for the deadline. A request that is alone is
-        admitted.
-        """
-        if self.tokens and (wait := self.seconds_too_many(tokens)) > 0:
-            raise ApiError(429, BUSY, retry_after=math.ceil(wait))
-        self._advance()
-        self.tokens += tokens
-        self.requests += 1
-        try:
-            yield
-            self._done += tokens
-        finally:
-            self._advance()
-            self.tokens -= tokens
-            self.requests -= 1
-
-    def seconds_too_many(self, tokens: int) -> float:
-        """Seconds until so many tokens can be admitted; 0 if they can be now."""
-        excess = float(self.tokens + tokens - self.max_tokens)
-        if self._done:
-            in_time = self._done / self._seconds * self.deadline * QUEUE_SHARE
-            excess = max(excess, self.tokens + tokens - max(in_time, MIN_QUEUE))
-        return max(0.0, excess * self._seconds / self._done if self._done else float(excess > 0))
-
-    def _advance(self) -> None:
-        """Add the time since the last call, if there was work in it, and forget what is long ago."""
-        now = time.monotonic()
-        if self.tokens:
-            self._seconds += now - self._since
-            if self._seconds > RATE_SECONDS:
-                share = RATE_SECONDS / self._seconds
-                self._done, self._seconds = self._done * share, RATE_SECONDS
-        self._since = now
-
-
-class Preparation:
-    """A thread that cuts and tokenizes long texts, and how many characters it has to do."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "dragoman-preparation")
-        self._lock = Lock()
-        self._characters = 0
-
-    def submit(self, function: Callable[[], T], characters: int) -> Future[T]:
-        """Run a function in the thread. Raises `ApiError` 429 if the thread has too much to do."""
-        with self._lock:
-            if self._characters and self._characters + characters > MAX_CHARACTERS:
-                raise ApiError(429, BUSY, retry_after=1)
-            self._characters += characters
-        future = self._thread.submit(function)
-        future.add_done_callback(lambda _: self._finish(characters))
-        return future
-
-    def _finish(self, characters: int) -> None:
-        with self._lock:
-            self._characters -= characters
 
 
 @dataclass(frozen=True)

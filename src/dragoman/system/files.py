@@ -37,7 +37,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         return
     try:
         path = path.resolve()
-    except RuntimeError as error:  # Python 3.13 raises it no more
+    except RuntimeError as error:  # for links in a circle, before Python 3.13
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"{path.parent} is no folder", str(path))

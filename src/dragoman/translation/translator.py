@@ -148,8 +148,7 @@ class Translator:
         tokenizers = stored[0].tokenizers
         if any(other.tokenizers != tokenizers for other in stored):
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
-        needs_cpu = engine.precision == "int8" or engine.shortlist is not None
-        device_name = device or ("cuda" if not needs_cpu and has_gpu() else "cpu")
+        device_name = device or ("cuda" if not engine.needs_cpu and has_gpu() else "cpu")
         check_device(device_name)
         in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
 
