@@ -51,6 +51,16 @@ def say(message: str) -> None:
 # ---- training
 
 
+def trained_models(arguments: argparse.Namespace, seed: int) -> dict[str, Path]:
+    """The folders of the teacher and of the students of a seed, by name."""
+    students = arguments.folder / f"seed-{seed}"
+    found = {TEACHER: arguments.teacher_run or arguments.folder / TEACHER}
+    for preset in arguments.presets:
+        found[f"{preset}, distilled"] = students / preset
+        found[f"{preset}, original"] = students / f"{preset}-original"
+    return found
+
+
 def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path]:
     """The teacher's folder, and the file of its translations of the training text; made if missing."""
     distilled = arguments.folder / "distilled"
@@ -60,13 +70,11 @@ def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path]:
     return teacher, distilled / DISTILLED
 
 
-def train_students(
-    arguments: argparse.Namespace, seed: int, teacher: Path, distilled: Path
-) -> dict[str, Path]:
-    """The folders of the students of a seed, by name; trained if they are not."""
-    found = {}
+def train_students(arguments: argparse.Namespace, seed: int, teacher: Path, distilled: Path) -> None:
+    """Train the students of a seed that are not complete."""
+    folders = trained_models(arguments, seed)
     for preset in arguments.presets:
-        out = arguments.folder / f"seed-{seed}" / preset
+        out = folders[f"{preset}, distilled"]
         recipe = student_recipe(teacher, arguments.train[0], out, preset)
         training = replace(
             recipe.training,
@@ -77,12 +85,10 @@ def train_students(
         )
         model = replace(recipe.model, dropout=arguments.dropout)
         data = replace(recipe.data, target=distilled)
-        found[f"{preset}, distilled"] = run(replace(recipe, model=model, training=training, data=data), say)
+        run(replace(recipe, model=model, training=training, data=data), say)
         chosen = read_recipe(out)  # with the numbers that were chosen, which are the same for both texts
         original = replace(chosen.data, target=arguments.train[1])
-        other = replace(chosen, out=out.with_name(f"{preset}-original"), data=original)
-        found[f"{preset}, original"] = run(other, say)
-    return found
+        run(replace(chosen, out=folders[f"{preset}, original"], data=original), say)
 
 
 def teacher_recipe(arguments: argparse.Namespace, out: Path) -> Recipe:
@@ -175,9 +181,11 @@ def measure(arguments: argparse.Namespace) -> tuple[list[Row], list[Row]]:
     metric = bleu_metric(tokenize, lowercase=False)
     rows: dict[tuple[str, str, int], Row] = {}
     comparisons: list[Row] = []
-    teacher, distilled = train_teacher(arguments)
+    taught = None if arguments.trained else train_teacher(arguments)
     for seed in arguments.seeds:
-        models = {TEACHER: teacher} | train_students(arguments, seed, teacher, distilled)
+        if taught is not None:
+            train_students(arguments, seed, *taught)
+        models = trained_models(arguments, seed)
         written = translations(arguments, models)
         for (name, precision, beam), lines in written.items():
             kind = {"model": name, "precision": precision, "beam": beam}
@@ -204,6 +212,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", default="students", help="of the corpus, in the names of the results")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--teacher-run", type=Path, help="a complete run, instead of a teacher to train")
+    parser.add_argument("--trained", action="store_true", help="measure the models in FOLDER; train none")
     parser.add_argument("--teacher", choices=list(PRESETS), default="small")
     parser.add_argument("--teacher-updates", type=int, default=4000)
     parser.add_argument("--teacher-dropout", type=float, default=0.3)
