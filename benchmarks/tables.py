@@ -101,6 +101,35 @@ def train_starts(*results: Row) -> str:
     return table(["preset", "beside", "allocator and oneDNN", "ours, s", "theirs, s"], rows)
 
 
+WAYS = {
+    "pytorch": "PyTorch's",
+    "compile": "torch.compile",
+    "native": "Triton",
+    "graphs": "Triton, in CUDA graphs",
+}
+"""Of gpu_train.py: what computes the steps between matrix products."""
+
+
+def gpu_train(*results: Row) -> str:
+    """A row for each preset and way of training on a GPU; the share is of the peak in bfloat16."""
+    heads = ["preset", "text", "kernels", "target tokens/s", "ms an update", "ms of the host"]
+    heads += ["share of the peak", "GiB"]
+    rows = [
+        (
+            f"`{found['preset']}`",
+            found["text"],
+            WAYS[found["way"]],
+            shown(found["target_tokens_per_second"]),
+            shown(found["milliseconds_per_update"], 1),
+            shown(found["host_milliseconds_per_update"], 1),
+            f"{found['share_of_peak']:.1%}",
+            shown(found["used_gib"], 1),
+        )
+        for found in results
+    ]
+    return table(heads, rows)
+
+
 def products(*results: Row) -> str:
     """A row for each preset and machine: the speed of matrix products alone, and training's share of it."""
     rows = [
@@ -304,6 +333,17 @@ def student_differences(found: Row) -> str:
 # ---- adaptation.py
 
 
+def student_validation(found: Row) -> str:
+    """A line for each kind of model: the BLEU of greedy translations of the validation text."""
+    teacher = found["rows"][0]["validation"][0]
+    lines = []
+    for row in found["rows"]:
+        differences = [value - teacher for value in row["validation"]]
+        beside = mean_and_spread(differences, "+") if any(differences) else ""
+        lines.append([row["model"], mean_and_spread(row["validation"]), beside])
+    return table(["model", "BLEU, validation, greedy", "beside the teacher"], lines)
+
+
 def adaptation(found: Row) -> str:
     """A row a model: BLEU of each seed, the mean, and the mean change from the initial model."""
     seeds = list(found["bleu"].values())
@@ -323,6 +363,27 @@ def adaptation(found: Row) -> str:
 
 
 # ---- restricted_attention.py
+
+
+def augmented_text(found: Row) -> str:
+    """A row for each kind of training text and dropout: scores of the seeds, and of the first row's."""
+    heads = ["training text", "dropout", "BLEU, validation, greedy", "BLEU, test", "chrF2, test"]
+    heads += ["BLEU beside the first row", "p"]
+    first, *_ = found["rows"]
+    lines = []
+    for row in found["rows"]:
+        pairs = zip(row["bleu"], first["bleu"], strict=True)
+        differences = [] if row is first else [one - other for one, other in pairs]
+        lines.append(
+            [
+                row["text"],
+                str(row["dropout"]),
+                *(mean_and_spread(row[score]) for score in ("validation", "bleu", "chrf2")),
+                mean_and_spread(differences, "+") if differences else "",
+                ", ".join(f"{p:.3f}" for p in row.get("p", [])),
+            ]
+        )
+    return table(heads, lines)
 
 
 def restricted_attention(*results: Row) -> str:

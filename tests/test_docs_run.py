@@ -125,7 +125,7 @@ def test_torchrun_has_the_options_of_the_pages():
 def test_kubernetes_starts_the_server_with_its_options():
     yaml = pytest.importorskip("yaml", reason="PyYAML is missing: pip install pyyaml")
     served = [
-        each for text in blocks(DOCS / "serving.md", "yaml") for each in containers(yaml.safe_load(text))
+        each for text in blocks(DOCS / "deploying.md", "yaml") for each in containers(yaml.safe_load(text))
     ]
     for container in served:
         parse(["serve", "/models", *container["args"]])

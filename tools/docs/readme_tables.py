@@ -51,6 +51,7 @@ def table3(found: dict[str, Any]) -> str:
 MAKERS: dict[str, Callable[..., str]] = {
     "adaptation": tables.adaptation,
     "attributions": tables.attributions,
+    "augmented_text": tables.augmented_text,
     "baseline_scores": baseline_scores,
     "baseline_speeds": baseline_speeds,
     "baseline_trials": baseline_trials,
@@ -59,6 +60,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "decode": tables.decode,
     "decode_ratios": tables.decode_ratios,
     "earlier_models": tables.earlier_models,
+    "gpu_train": tables.gpu_train,
     "guided_alignment": tables.guided_alignment,
     "inspections": tables.inspections,
     "learning_curves": learning_curves,
@@ -76,6 +78,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "stop_rule_gains": tables.stop_rule_gains,
     "stop_rules": tables.stop_rules,
     "student_differences": tables.student_differences,
+    "student_validation": tables.student_validation,
     "students": tables.students,
     "table1": table1.written_table,
     "table3": table3,
