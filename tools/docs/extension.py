@@ -49,7 +49,7 @@ def site_links(_: Sphinx, __: str, text: list[str]) -> None:
         ("../experiments/README.md", "reference/results/experiments.md"),
         ("../lab/README.md", "explanation/experiments/index.md"),
     ):
-        text[0] = re.sub(rf"\({re.escape(path)}(?=[#)])", f"(/{here}", text[0])
+        text[0] = re.sub(rf"\((\.\./)*{re.escape(path)}(?=[#)])", f"(/{here}", text[0])
     text[0] = results.without_log(text[0])
 
 
