@@ -1,1 +1,1 @@
-"""Errors, TOML, files and the machine: what every floor needs."""
+"""Errors, TOML, files and the machine: what every other folder needs."""
