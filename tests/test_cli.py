@@ -520,6 +520,12 @@ REFUSED = [
     ),
     (["translate", "{0}/run", "-b", "2.5"], "dragoman: --beam-size is '2.5'; it has to be a whole number."),
     (["translate", "{0}/run", "--length-penalty", "x"], "--length-penalty is 'x'; it has to be a number."),
+    (["translate", "{0}/run", "--prefix", "x\udcff"], "--prefix is 'x\\udcff'; it has to be text in UTF-8."),
+    (
+        ["serve", "--api-keys", "k", "--new-key", "x\udcff"],
+        "--new-key is 'x\\udcff'; it has to be text in UTF-8.",
+    ),
+    (["inspect", "{0}/run", "x\udcff"], "'x\\udcff' is not text in UTF-8."),
     (
         ["train", "--micro-batch-tokens", "much"],
         "--micro-batch-tokens is 'much'; it has to be a whole number or 'auto'.",
@@ -1298,7 +1304,6 @@ def test_a_full_disk_of_temporary_files_is_named(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["serve", "--api-keys", "keys.toml", "--new-key", "b\udcff"],
         ["clean", "b\udcff", "plain", "--out", "there"],
         ["export", "run", "--to", "ctranslate2", "--out", "b\udcff"],
         ["train", "plain", "plain", "--out", "b\udcff"],

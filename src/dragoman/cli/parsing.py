@@ -22,7 +22,7 @@ T = TypeVar("T")
 Given = dict[str, Any]  # values of the options that the user gave, by the names of their fields
 SHORT = {"source": "-s", "target": "-t", "out": "-o", "output": "-o", "n_best": "-n", "beam_size": "-b"}
 METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
-WANTED = {int: "a whole number", float: "a number"}
+WANTED = {int: "a whole number", float: "a number", str: "text in UTF-8"}
 
 
 def flag_of(setting: Field[Any]) -> str:
@@ -108,7 +108,7 @@ class Option:
         if text in others:
             return text
         try:
-            return kind(text)
+            return text.encode().decode() if kind is str else kind(text)
         except ValueError as error:
             raise ValueError(" or ".join([WANTED[kind], *map(repr, others)]) + ".") from error
 
