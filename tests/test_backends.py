@@ -69,7 +69,7 @@ def test_a_shortlist_is_used_by_cpp_alone(folder, tmp_path):  # noqa: F811
     ]
     for work in refused:
         with pytest.raises(
-            DragomanError, match=r"A shortlist is for greedy and beam search in C\+\+, which needs a compiler"
+            DragomanError, match=r"A shortlist is for greedy and beam search in C\+\+, without temperature, "
         ):
             work()
 

@@ -424,7 +424,7 @@ def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary
         monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", folder / "short"
     )
     assert status == 2
-    assert "Translations: 1, references: 5" in err
+    assert f"{folder / 'short'} has 1 line and {files[-1]} has 5" in err
 
 
 def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, capsysbinary, folder):
@@ -636,7 +636,11 @@ REFUSED = [
     ),
     (
         ["translate", "{0}/run", "--input", "{0}/test.source", "--shortlist", "{0}/test.target"],
-        "test.target is no shortlist; make one with: dragoman shortlist RUN",
+        "test.target is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out ANOTHER",
+    ),
+    (
+        ["translate", "{0}/run", "--shortlist", "{0}/none", "--temperature", "1"],
+        "in C++, without temperature, force_words, groups and coverage_penalty.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/run/model"],

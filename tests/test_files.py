@@ -52,6 +52,17 @@ def test_n_lines_in_n_lines_out_in_order(text, tmp_path):
     assert (tmp_path / "other").read_bytes() == (tmp_path / "out").read_bytes()
 
 
+@pytest.mark.parametrize("lines", [2, 7, 12])
+def test_a_text_that_changes_while_it_is_translated_is_told_so(text, tmp_path, lines):
+    def shout_and_change(block):
+        text.write_text("changed\n" * lines)
+        return shout(block)
+
+    with pytest.raises(DragomanError, match=r"text has changed while it was translated; delete .*out\.parts"):
+        translate_file(text, tmp_path / "out", ABOUT, shout_and_change)
+    assert not (tmp_path / "out").exists()
+
+
 def test_where_there_is_no_terminal_progress_is_told_now_and_then(text, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
     assert translate_file(text, tmp_path / "out", ABOUT, shout)

@@ -167,6 +167,7 @@ def test_a_model_of_before_has_unknown_languages(folder):
             "<p class=x>amber birch</p>\n<!-- heath --><pre>cedar</pre>",
             "<p class=x>AMBER BIRCH</p>\n<!-- heath --><pre>cedar</pre>",
         ),
+        ("page.xhtml", "<p>amber birch</p>", "<p>AMBER BIRCH</p>"),
         ("page.xml", "<a><b x='1'>amber birch</b></a>", "<a><b x='1'>AMBER BIRCH</b></a>"),
         ("empty.txt", "", ""),
     ],
@@ -192,6 +193,36 @@ def test_a_document_may_be_split(monkeypatch, capsysbinary, folder, tmp_path):
     assert whole[0] == 0
 
 
+def test_tags_of_plain_text_are_warned_of_unless_they_are_kept(monkeypatch, capsysbinary, folder, tmp_path):
+    path = tmp_path / "a.srt"
+    path.write_text("amber <i>birch</i>\n")
+    command = ["translate", folder / "run", "--document", path]
+    warning = f"{path} is read as plain text; tags such as <i> may be lost. --keep-tags keeps them."
+    assert warning in call(monkeypatch, capsysbinary, *command)[2]
+    assert "plain text" not in call(monkeypatch, capsysbinary, *command, "--keep-tags")[2]
+
+
+def test_long_sentences_of_a_document_are_counted_by_how_they_are_translated(
+    monkeypatch, capsysbinary, folder, tmp_path
+):
+    path = tmp_path / "a.html"
+    long = "amber " * 40
+    path.write_text(f"<p>{long}</p><p>{long}<b>birch</b> cedar</p>")
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path)
+    assert status == 0
+    assert "1 sentence has more tokens" in err
+    assert "is translated in parts" in err
+    assert "is translated whole, perhaps badly" in err
+
+
+def test_a_document_may_be_translated_by_mbr(monkeypatch, capsysbinary, folder, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("amber birch\n")
+    search = ["--temperature", 1, "--n-best", 4, "--mbr"]
+    status, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path, *search)
+    assert (status, out.count("\n")) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -215,6 +246,7 @@ def test_what_does_not_go_with_a_document_is_refused(
     [
         (None, "cannot be read"),
         (b"\xff", "is not UTF-8 (byte 1)"),
+        (b"\x1f\x8b\x08", "a.html is compressed; decompress it first."),
         (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and translations are written in"),
         (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),

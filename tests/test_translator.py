@@ -520,6 +520,36 @@ def test_a_part_ends_after_punctuation_if_its_second_half_has_some():
     assert split(ids, wide, 6) == [[10, 11, 12, 13, 14, END], [15, END]]
 
 
+def parts_of(pieces, most):
+    """The pieces of each part."""
+    found = split([*range(10, 10 + len(pieces)), END], [*pieces, "</s>"], most)
+    return [[pieces[token - 10] for token in part[:-1]] for part in found]
+
+
+def byte_pieces(text):
+    return ["\u2581" if byte == 32 else f"<0x{byte:02X}>" for byte in text.encode()]
+
+
+@given(st.text(min_size=1), st.integers(5, 9))
+def test_no_part_ends_inside_a_character(text, most):
+    parts = parts_of([f"<0x{byte:02X}>" for byte in text.encode()], most)
+    assert "".join(bytes(int(piece[3:5], 16) for piece in part).decode() for part in parts) == text
+
+
+@pytest.mark.parametrize(
+    ("pieces", "most", "first"),
+    [
+        (byte_pieces("I came. Then I"), 12, byte_pieces("I came.")),
+        (byte_pieces("很早。你好"), 14, byte_pieces("很早。")),
+        (["\u2581很", "早", "!", "你", "好", "吗"], 6, ["\u2581很", "早", "!"]),  # normalised from ！
+        (["\u2581a", "b", ",", "5", "c", "d"], 6, ["\u2581a", "b", ",", "5", "c"]),
+        (["\u2581der", "\u2581Sch@@", "\u2581n@@", "\u2581ee"], 4, ["\u2581der"]),
+    ],
+)
+def test_a_part_ends_where_a_reader_would_pause(pieces, most, first):
+    assert parts_of(pieces, most)[0] == first
+
+
 @given(st.lists(st.text("a.。！、 ", min_size=1)))
 def test_parts_are_joined_by_a_space_unless_wide_punctuation_ends_one(texts):
     joined = join_texts(texts)

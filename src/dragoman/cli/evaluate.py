@@ -165,9 +165,8 @@ def names_run(baseline: Sequence[Path]) -> bool:
 
 def read_test_sets(asked: Evaluate) -> Iterator[TestSet]:
     """The test sets. Raises `DragomanError` for files that do not belong together, before any work."""
-    from dragoman.evaluation.metrics import check_lines
     from dragoman.evaluation.paper import tokenised_bleu
-    from dragoman.text.lines import read_lines, read_pairs
+    from dragoman.text.lines import read_pairs
 
     names = [path.name for path in asked.target]
     if len(set(names)) < len(names):
@@ -178,8 +177,7 @@ def read_test_sets(asked: Evaluate) -> Iterator[TestSet]:
         check_blank(target, references)
         baseline = []
         if asked.baseline and not names_run(asked.baseline):
-            baseline = list(read_lines(asked.baseline[number]))
-            check_lines(baseline, references)
+            baseline = [line for line, _ in read_pairs(asked.baseline[number], target)]
         if asked.paper_bleu is not None:
             tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
         yield TestSet(names[number], [sentence for sentence, _ in pairs], references, baseline)

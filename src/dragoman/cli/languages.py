@@ -7,7 +7,7 @@ from dragoman.cli.console import say
 from dragoman.text.records import primary
 from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages, language_of_name
 
-MARKUP = (".html", ".htm", ".xml")
+HTML, XML = (".html", ".htm", ".xhtml"), ".xml"  # endings of names
 
 
 def warn_of_files(
@@ -33,13 +33,13 @@ def warn_of_document(run: Path, languages: Languages, path: Path, text: str) -> 
     from dragoman.translation.markup import language_of_root
 
     format_of = path.suffix.lower()
-    if format_of in MARKUP:
-        declared = language_of_root(text, is_html=format_of != ".xml")
+    if format_of in (*HTML, XML):
+        declared = language_of_root(text, is_html=format_of in HTML)
         if LANGUAGE_CODE.fullmatch(declared):
             statement = f"{path} is in {declared} by the language of its first element"
             warn_of_language(run, languages, statement, declared, languages.source)
             return
-    named = path.with_suffix("") if format_of in (*MARKUP, ".txt", ".md") else path
+    named = path.with_suffix("") if format_of in (*HTML, XML, ".txt", ".md") else path
     language = language_of_name(named.name)
     warn_of_language(
         run, languages, f"{path} is in {language} by the end of its name", language, languages.source

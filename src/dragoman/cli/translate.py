@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -15,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.languages import warn_of_document, warn_of_files
+from dragoman.cli.languages import HTML, XML, warn_of_document, warn_of_files
 from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
-from dragoman.native.settings import EngineSettings
+from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -26,6 +27,7 @@ from dragoman.system.machine import configure_allocator, has_gpu
 
 if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
+    from dragoman.translation.documents import Document
     from dragoman.translation.translator import Translation, Translator
 
 GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
@@ -34,6 +36,7 @@ HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", 
 ENCODING = {
     ".html": HTML_ENCODING,
     ".htm": HTML_ENCODING,
+    ".xhtml": HTML_ENCODING,
     ".xml": re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)"""),
 }
 """Where a document names its encoding, by the ending of its name."""
@@ -56,8 +59,8 @@ class Translate:
     """Write to this file, which appears when it is complete. FILE.json beside it lists the models and
     settings that made it, unless it is a document."""
     document: Path | None = None
-    """Translate a document instead: a text, HTML (.html, .htm) or XML (.xml) file. Paragraphs, tags and
-    addresses stay as they are."""
+    """Translate a document instead: a text, HTML (.html, .htm, .xhtml) or XML (.xml) file. Paragraphs, tags
+    and addresses stay as they are."""
     json: bool = False
     """Write one JSON object per line, with the n best translations and their scores."""
     trace: bool = False
@@ -142,9 +145,9 @@ def refuse_contradictions(asked: Translate) -> None:
         refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
     if asked.alternatives and (asked.trace or asked.search.n_best > 1):
         raise DragomanError("--alternatives replaces the translations; leave --trace and --n-best out.")
-    if asked.engine.shortlist and (asked.stream or asked.trace or asked.alternatives):
-        raise DragomanError("--stream, --trace and --alternatives need all tokens; leave --shortlist out.")
-    if asked.document is not None and (asked.input or asked.json or asked.stream or asked.search.n_best > 1):
+    refuse_shortlist(asked)
+    several = asked.search.n_best > 1 and not asked.search.mbr
+    if asked.document is not None and (asked.input or asked.json or asked.stream or several):
         raise DragomanError(
             "--document writes one translation of a whole document; leave --input, --json, --stream and "
             "--n-best out."
@@ -157,6 +160,16 @@ def refuse_contradictions(asked: Translate) -> None:
         refuse_output(asked.output, asked.input, asked.document)
         if asked.document is not None:
             refuse_missing_folder("--output", asked.output)
+
+
+def refuse_shortlist(asked: Translate) -> None:
+    """Raise `DragomanError` for a shortlist where all tokens are needed."""
+    if asked.engine.shortlist is None:
+        return
+    if asked.stream or asked.trace or asked.alternatives:
+        raise DragomanError("--stream, --trace and --alternatives need all tokens; leave --shortlist out.")
+    if not asked.search.is_standard_beam_search:
+        raise DragomanError(SHORTLIST_NEEDS_NATIVE)
 
 
 def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:
@@ -214,13 +227,18 @@ class TranslationJob:
     """Translates numbered lines as the options ask, and counts those that are longer than any of training."""
 
     def __init__(self, translator: "Translator", asked: Translate) -> None:
-        self.translator, self.asked, self.long = translator, asked, 0
+        self.translator, self.asked = translator, asked
+        self.long: Counter[SearchSettings] = Counter()
+
+    def count_long(self, sentences: Sequence[str], settings: SearchSettings) -> None:
+        """Count those sentences that are translated with these settings and longer than any of training."""
+        self.long[settings] += self.translator.count_long_sentences(sentences, settings)
 
     def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
         """A line of output for each numbered line of input."""
         asked, translator = self.asked, self.translator
         lines = [input_line(raw, number) for number, raw in block]
-        self.long += translator.count_long_sentences(lines, asked.search)
+        self.count_long(lines, asked.search)
         if asked.alternatives:
             found = [translator.alternatives(line, asked.alternatives, asked.search) for line in lines]
             return [as_json(line, "alternatives", each) for line, each in zip(lines, found, strict=True)]
@@ -238,17 +256,18 @@ class TranslationJob:
     def stream(self, number: int, raw: bytes) -> Iterator[str]:
         """The translation of a line, piece by piece."""
         line = input_line(raw, number)
-        self.long += self.translator.count_long_sentences([line], self.asked.search)
+        self.count_long([line], self.asked.search)
         return self.translator.stream(line, self.asked.search)
 
     def say_long(self) -> None:
-        """Say how many lines were longer than any of training."""
+        """Say how many sentences were longer than any of training."""
         from dragoman.translation.segmentation import long_translation_message
 
         one_by_one = self.asked.stream or self.asked.alternatives
-        settings = dataclasses.replace(self.asked.search, split=0) if one_by_one else self.asked.search
-        if self.long:
-            warn(long_translation_message(self.long, self.translator, settings))
+        for settings, count in self.long.items():
+            used = dataclasses.replace(settings, split=0) if one_by_one else settings
+            if count:
+                warn(long_translation_message(count, self.translator, used))
 
 
 def as_json(
@@ -302,36 +321,53 @@ def declared_encoding(path: Path, text: str) -> str:
     return found[1].lower().replace("utf8", "utf-8") if found else "utf-8"
 
 
-def translate_document(job: TranslationJob, path: Path) -> str:
-    """The translation of a document. Raises `DragomanError` if the file is missing or not UTF-8."""
-    from dragoman.translation import markup
-    from dragoman.translation.documents import plain_text, split_by_marks
-
+def read_document(path: Path) -> str:
+    """The text of a document. Raises `DragomanError` if the file is missing or not UTF-8."""
     try:
-        text = path.read_bytes().decode()
+        raw = path.read_bytes()
+        text = raw.decode()
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
+        if raw.startswith(GZIP):
+            raise DragomanError(f"{path} is compressed; decompress it first.") from error
         raise DragomanError(f"{path} is not UTF-8 (byte {error.start + 1}); convert it first.") from error
     if (encoding := declared_encoding(path, text)) not in ("utf-8", "us-ascii"):
         raise DragomanError(
             f"{path} says that its encoding is {encoding}, and translations are written in UTF-8; change the "
             "declaration to UTF-8."
         )
-    warn_of_document(job.asked.run, job.translator.languages, path, text)
-    language = job.translator.languages.source
-    if path.suffix.lower() in (".html", ".htm"):
-        document = markup.html(text, language)
-    elif path.suffix.lower() == ".xml":
-        document = markup.xml(text, language)
-    else:
-        document = plain_text(text, language)
+    return text
+
+
+def parse_document(path: Path, text: str, language: str, keep_tags: bool) -> "Document":
+    """The document by the ending of its name. Warns of tags in plain text, unless they are kept."""
+    from dragoman.translation import markup
+    from dragoman.translation.documents import plain_text
+    from dragoman.translation.tags import TAG
+
+    ending = path.suffix.lower()
+    if ending in HTML:
+        return markup.html(text, language)
+    if ending == XML:
+        return markup.xml(text, language)
+    if (found := TAG.search(text)) and not keep_tags:
+        warn(f"{path} is read as plain text; tags such as {found[0]} may be lost. --keep-tags keeps them.")
+    return plain_text(text, language)
+
+
+def translate_document(job: TranslationJob, path: Path) -> str:
+    """The translation of a document. Raises as `read_document`."""
+    from dragoman.translation.documents import split_by_marks
+
+    text, asked, languages = read_document(path), job.asked.search, job.translator.languages
+    warn_of_document(job.asked.run, languages, path, text)
+    document = parse_document(path, text, languages.source, asked.keep_tags)
     translations: dict[int, str] = {}
-    asked = job.asked.search
     searches = asked, dataclasses.replace(asked, keep_tags=True, split=None)  # tags need whole sentences
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
         sentences = [document.sentences[number] for number in numbers]
-        job.long += job.translator.count_long_sentences(sentences, settings)
+        job.count_long(sentences, settings)
         translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
     return document.join([translations[number] for number in range(len(document.segments))])
 

@@ -236,7 +236,8 @@ class Search:
         recorded = along_translation(self.calls, self.rows[: len(target)]) if self.calls else None
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
-            word_starts(tokens[:-1], side.unknown_is_word) for tokens, side in zip(pieces, sides, strict=True)
+            word_starts(tokens[:-1], side.unknown_is_word, side.codes is not None)
+            for tokens, side in zip(pieces, sides, strict=True)
         ]
         encoded = encode_sentences(sides[0], [sentence])[0]
         if encoded[: len(source) - 1] == source[:-1]:  # no token was changed

@@ -10,8 +10,8 @@ from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds, check_types
 
 SHORTLIST_NEEDS_NATIVE = (
-    "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; "
-    "leave the shortlist out."
+    "A shortlist is for greedy and beam search in C++, without temperature, force_words, groups and "
+    "coverage_penalty. This needs a compiler and a Transformer on a CPU. Leave the shortlist out."
 )
 
 

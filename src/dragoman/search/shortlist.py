@@ -18,7 +18,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
 
 Ids = npt.NDArray[np.int32]
-ADVICE = "make one with: dragoman shortlist RUN --source … --target … --out {}"
+ADVICE = "make one with: dragoman shortlist RUN --source … --target … --out "
 EM_ITERATIONS = 5  # Model 1 has one optimum
 MAX_LINKS = 20_000_000  # token pairs that are counted: they take some gigabytes
 
@@ -62,12 +62,12 @@ class Shortlist:
         """
         if not path.is_file():
             raise DragomanError(
-                f"{path} is {'a folder' if path.is_dir() else 'missing'}; {ADVICE.format(path)}"
+                f"{path} is a folder; {ADVICE}FILE" if path.is_dir() else f"{path} is missing; {ADVICE}{path}"
             )
         try:
             arrays = read_arrays(path)
         except DragomanError as error:
-            raise DragomanError(f"{path} is no shortlist; {ADVICE.format(path)}") from error
+            raise DragomanError(f"{path} is no shortlist; {ADVICE}ANOTHER-FILE") from error
         ids = [arrays[name] for name in ("translations", "always") if name in arrays]
         shaped = [value.ndim for value in ids] == [2, 1]
         valid = shaped and all(value.dtype == np.int32 and value.min(initial=0) >= -1 for value in ids)
@@ -76,7 +76,7 @@ class Shortlist:
             or not {UNKNOWN, END} <= set(ids[1].tolist())
             or any(np.isin([PAD, START], value).any() for value in ids)
         ):
-            raise DragomanError(f"{path} is no shortlist; {ADVICE.format(path)}")
+            raise DragomanError(f"{path} is no shortlist; {ADVICE}ANOTHER-FILE")
         shortlist = cls(*ids)
         if len(shortlist.translations) != sizes[0] or shortlist.highest >= sizes[1]:
             raise DragomanError(

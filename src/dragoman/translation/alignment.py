@@ -36,17 +36,24 @@ def select_head(
     return layer_weights.mean(1) if head is None else layer_weights[:, head - 1]
 
 
-def word_starts(pieces: Sequence[str], unknown_is_word: bool = False) -> list[int]:
+def word_starts(
+    pieces: Sequence[str], unknown_is_word: bool = False, is_segmented: bool = False
+) -> list[int]:
     """The number of the word in which each piece begins, counted from 0.
 
-    SentencePiece's sign for a space begins a word. `<unk>` has no such sign: it is a word in a vocabulary of
-    words (`unknown_is_word`), and a part of a word in other vocabularies.
+    SentencePiece's sign for a space begins a word, unless it follows another such sign or, in text that
+    subword-nmt has segmented, `@@`. `<unk>` has no such sign: it is a word in a vocabulary of words
+    (`unknown_is_word`), and a part of a word in other vocabularies.
     """
-    words, last = [], -1
+    words, last, before = [], -1, ""
     for piece in pieces:
-        first = last + (piece.startswith(SPACE) or last < 0 or (unknown_is_word and piece == UNKNOWN_PIECE))
+        is_inside = before.endswith("@@") if is_segmented else before == SPACE
+        is_unknown_word = unknown_is_word and piece == UNKNOWN_PIECE
+        first = last + ((piece.startswith(SPACE) and not is_inside) or last < 0 or is_unknown_word)
         words.append(first)
-        last = first + piece[1:].count(SPACE)  # an unknown piece may span several words
+        # An unknown piece may span several words.
+        last = first + max(len(piece.replace(SPACE, " ").split()) - 1, 0)
+        before = piece
     return words
 
 

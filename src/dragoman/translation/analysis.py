@@ -267,7 +267,7 @@ def align_ids(
     tokenizer = translator.tokenizers.target
     words = (
         source_words(translator, sentence, source),
-        word_starts(tokenizer.pieces(target), tokenizer.unknown_is_word),
+        word_starts(tokenizer.pieces(target), tokenizer.unknown_is_word, tokenizer.codes is not None),
     )
     return precise_alignment(target_weights(translator, source, target), *words)
 

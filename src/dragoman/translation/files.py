@@ -44,8 +44,8 @@ def translate_file(
     """Write line n of `out` from line n of `source`; return whether `out` is complete now.
 
     `about` is what the translations depend on besides the text. `say` gets what happened.
-    Raises `DragomanError` if another translation would be replaced, if another process writes this one, and
-    for a file that cannot be read.
+    Raises `DragomanError` if another translation would be replaced, if another process writes this one, for a
+    file that cannot be read, and for one that changes meanwhile.
     """
     refuse_paths(source, out)
     count, digest = measure(source)
@@ -62,6 +62,7 @@ def translate_file(
                 return True
             missing = open_parts(parts, about, range(rank, count, ranks))
             translate_blocks(source, parts, missing, count, translate, say, visible=rank == 0)
+            refuse_changed(source, parts, before=(count, digest))
             is_joined = join(parts, out, count)
     except FileNotFoundError:  # another process has found all blocks complete, and has joined them
         if not is_complete(out, about):
@@ -151,6 +152,14 @@ def measure(source: Path) -> tuple[int, str]:
         digest.update(line)
         lines += 1
     return -(-lines // BLOCK), digest.hexdigest()
+
+
+def refuse_changed(source: Path, parts: Path, before: tuple[int, str]) -> None:
+    """Raise `DragomanError` if a file has changed since it was measured."""
+    if measure(source) != before:
+        raise DragomanError(
+            f"{source} has changed while it was translated; delete {parts}, and run the command again."
+        )
 
 
 def is_complete(out: Path, about: About) -> bool:

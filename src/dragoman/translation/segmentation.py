@@ -1,5 +1,6 @@
 """Sentences that are too long: split into parts, or truncated. This module imports no torch."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,13 +14,16 @@ if TYPE_CHECKING:
 
 PAUSES = (".", "!", "?", ";", ":", ",")  # before a space
 WIDE_PAUSES = ("。", "！", "？", "；", "，", "、")  # no space follows these
+FIRST_WIDE = "\N{CJK RADICAL REPEAT}"  # from here on: Chinese and Japanese, without spaces; Korean
+BYTE = re.compile("<0x([0-9A-F]{2})>")
+MAX_BYTES = 4  # of a character
 
 
 def split(ids: Sequence[int], pieces: Sequence[str], max_tokens: int) -> list[list[int]]:
     """The ids in parts of at most `max_tokens` tokens, each with its own END.
 
     `pieces` are the texts of the ids, END last. A part ends after punctuation if its second half contains
-    any, else between words, else between any two tokens.
+    any, else between words, else between any two characters.
     """
     parts, first = [], 0
     while len(ids) - first > max_tokens:
@@ -31,19 +35,40 @@ def split(ids: Sequence[int], pieces: Sequence[str], max_tokens: int) -> list[li
 
 def best_split(pieces: Sequence[str], first: int, last: int) -> int:
     """The index at which the part that begins at `first` ends; at most `last`."""
-    places = range(first + 1, last + 1)
-    words = [place for place in places if pieces[place].startswith(SPACE)]
+    places = [place for place in range(first + 1, last + 1) if not is_inside_character(pieces[place])]
+    words = [
+        place for place in places if pieces[place].startswith(SPACE) and not pieces[place - 1].endswith("@@")
+    ]
     pauses = [
         place
         for place in places
-        if 2 * (place - first) >= last - first and is_pause(pieces[place - 1], pieces[place])
+        if 2 * (place - first) >= last - first
+        and is_pause(text_of(pieces[max(place - MAX_BYTES, 0) : place]), text_of(pieces[place:][:MAX_BYTES]))
     ]
-    return (pauses or words or [last])[-1]
+    return (pauses or words or places or [last])[-1]
 
 
-def is_pause(before: str, piece: str) -> bool:
-    """Whether a part may end between these pieces because of punctuation."""
-    return before.endswith(WIDE_PAUSES) or (before.endswith(PAUSES) and piece.startswith(SPACE))
+def is_inside_character(piece: str) -> bool:
+    """Whether a piece is a byte that continues a character of UTF-8."""
+    byte = BYTE.fullmatch(piece)
+    return byte is not None and 0x80 <= int(byte[1], 16) < 0xC0
+
+
+def text_of(pieces: Sequence[str]) -> str:
+    """The text of pieces, without bytes that are not a whole character."""
+    parts = ((BYTE.fullmatch(piece), piece) for piece in pieces)
+    return b"".join(bytes.fromhex(byte[1]) if byte else piece.encode() for byte, piece in parts).decode(
+        errors="ignore"
+    )
+
+
+def is_pause(before: str, after: str) -> bool:
+    """Whether a part may end between these texts because of punctuation.
+
+    A vocabulary's normalisation may have replaced wide punctuation, after which no space follows.
+    """
+    is_end_of_word = after.startswith(SPACE) or after[:1] >= FIRST_WIDE
+    return before.endswith(WIDE_PAUSES) or (before.endswith(PAUSES) and is_end_of_word)
 
 
 def truncate(ids: Sequence[int], max_tokens: int) -> list[int]:
