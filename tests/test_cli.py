@@ -636,7 +636,7 @@ REFUSED = [
     ),
     (
         ["translate", "{0}/run", "--input", "{0}/test.source", "--shortlist", "{0}/test.target"],
-        "test.target is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out ANOTHER",
+        "test.target is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out A",
     ),
     (
         ["translate", "{0}/run", "--shortlist", "{0}/none", "--temperature", "1"],

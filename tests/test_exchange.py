@@ -148,7 +148,9 @@ def test_an_export_without_the_other_engine_is_refused(run, tmp_path, monkeypatc
 
 def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "blank").write_text("\n \n")
-    out = ["--out", tmp_path / "there"]
+    out, link, package = ["--out", tmp_path / "there"], tmp_path / "link", tmp_path / "a.argosmodel"
+    package.mkdir()
+    link.symlink_to(package)
     for arguments, message in (
         (
             ["export", run, "--to", "onnx", "--precision", "int8", *out],
@@ -159,6 +161,12 @@ def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monk
             "blank has no sentence to compare with",
         ),
         (["export", run, "--to", "onnx", "--out", run], "run exists already; choose another --out"),
+        (["export", run, "--to", "onnx", "--out", link], "link exists already; choose another --out"),
+        (["export", run, "--to", "argos", "--out", package], "a.argosmodel exists already; choose another"),
+        (
+            ["export", run, "--to", "onnx", "--out", run / "model" / "x"],
+            f"{run / 'model' / 'x'} is in the folder of the model {run / 'model'}; choose another --out.",
+        ),
         (["export", tmp_path, "--to", "onnx", *out], "holds runs, not a model"),
         (["import", tmp_path / "none", "--from", "huggingface", *out], "There is no "),
         (["import", tmp_path, "--from", "huggingface", *out], "config.json cannot be read"),

@@ -811,9 +811,94 @@ def test_a_damaged_dictionary_or_codes_file_is_refused(name, text, tmp_path):
 def test_sentencepiece_tokens_without_their_model_are_refused(tmp_path):
     folder_of(tmp_path, words=[["▁ein", "▁Mann"], ["a"]])
     with pytest.raises(
-        DragomanError, match=r"dict\.de\.txt has SentencePiece's token '▁ein', and there is no model"
+        DragomanError, match=r"dict\.de\.txt: the vocabulary is of SentencePiece's pieces; put"
     ):
         fairseq.read(tmp_path)
+
+
+def test_pieces_of_subword_nmt_without_their_codes_are_refused(tmp_path):
+    folder_of(tmp_path, words=[["M@@", "a@@", "n"], ["a"]])
+    with pytest.raises(DragomanError, match=r"is of subword-nmt's pieces; put its codes \(bpecodes, codes"):
+        fairseq.read(tmp_path)
+    (tmp_path / "bpe.codes").write_text(CODES)
+    fairseq.read(tmp_path)
+
+
+def test_a_few_words_may_have_the_mark_of_a_space(tmp_path):
+    folder_of(tmp_path, words=[["▁ein", "a▁b", *map(str, range(20))], ["a"]])
+    assert fairseq.read(tmp_path).tokenizers.source.encode(["7"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "wanted"),
+    [
+        (
+            "bpe",
+            "gpt2",
+            "bpe is 'gpt2'; Dragoman reads models with subword_nmt or fastbpe or sentencepiece, or",
+        ),
+        (
+            "tokenizer",
+            "moses",
+            "tokenizer is 'moses'; Dragoman reads models with space, or without a tokenizer",
+        ),
+    ],
+)
+def test_other_subwords_and_tokenizers_are_refused(tmp_path, option, value, wanted):
+    folder_of(tmp_path)
+    state = torch.load(tmp_path / "checkpoint_best.pt", weights_only=False)
+    state["cfg"][option] = {"_name": value}
+    torch.save(state, tmp_path / "checkpoint_best.pt")
+    with pytest.raises(DragomanError, match=wanted):
+        fairseq.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (lambda weight: weight.fill_(torch.nan), "has NaN or infinite numbers"),
+        (lambda weight: weight.double() * 1e300, "has NaN or infinite numbers"),
+        (lambda weight: weight.to(torch.int8), r"is a tensor of torch\.int8 .*; floating-point numbers were"),
+        (lambda weight: weight.to_sparse(), r"is a tensor of torch\.float32 \(torch\.sparse_coo"),
+    ],
+)
+def test_tensors_without_finite_real_numbers_are_refused(tmp_path, change, wanted):
+    folder_of(tmp_path)
+    state = torch.load(tmp_path / "checkpoint_best.pt", weights_only=False)
+    name = "encoder.layers.0.fc1.weight"
+    state["model"][name] = change(state["model"][name])
+    torch.save(state, tmp_path / "checkpoint_best.pt")
+    with pytest.raises(DragomanError, match=f"{name} {wanted}"):
+        fairseq.read(tmp_path)
+
+
+def test_a_setting_out_of_bounds_is_told_with_the_file(tmp_path):
+    folder_of(tmp_path, dropout=-1.0)
+    with pytest.raises(DragomanError, match=r"checkpoint_best\.pt: dropout is -1\.0; it must be at least 0"):
+        fairseq.read(tmp_path)
+
+
+def test_a_lack_of_memory_is_no_damage(tmp_path, monkeypatch, capsysbinary):
+    folder_of(tmp_path)
+
+    def load(*_, **__):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] can't allocate memory: you tried 9 bytes.")
+
+    monkeypatch.setattr(torch, "load", load)
+    command = ["import", tmp_path, "--from", "fairseq", "--out", tmp_path / "there"]
+    status, _, err = call(monkeypatch, capsysbinary, *command)
+    assert (status, "There is not enough memory to read" in err) == (2, True)
+
+
+def test_names_of_special_tokens_that_are_taken_get_a_number(tmp_path):
+    words = ["<start>", "<dragoman:start0>", "ein"]
+    folder_of(tmp_path, words=[words, words])
+    assert fairseq.read(tmp_path).tokenizers.source.pieces([START]) == ["<dragoman:start1>"]
+
+
+def test_a_token_with_a_nul_is_never_read(tmp_path):
+    folder_of(tmp_path, words=[["a\0b", "ein"], ["a"]])
+    assert fairseq.read(tmp_path).tokenizers.source.decode([6]) == "ein"
 
 
 def test_several_subword_models_are_refused(tmp_path):

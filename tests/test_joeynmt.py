@@ -464,6 +464,22 @@ def test_tied_embeddings_have_the_encoders_scale(tmp_path):
     assert joeynmt.read(theirs.path).model.settings.scale_embeddings
 
 
+def test_a_scale_may_be_a_number(tmp_path):
+    theirs = Folder(tmp_path / "model", scale=1)
+    assert joeynmt.read(theirs.path).model.settings.scale_embeddings is True
+
+
+def test_lists_within_lists_are_shown_in_part(tmp_path):
+    theirs = Folder(tmp_path / "model")
+    bomb = "a0: &a0 [x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+    )
+    (theirs.path / "config.yaml").write_text(f"{bomb}model: *a11\n")
+    with pytest.raises(DragomanError, match="model is ") as told:
+        joeynmt.read(theirs.path)
+    assert len(str(told.value)) < 1000
+
+
 CONFIGURATIONS = [
     (
         "model.encoder.type",

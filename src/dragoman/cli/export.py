@@ -1,6 +1,5 @@
 """`dragoman export`: a model in another engine's format, which is compared with ours before it is written."""
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import MANIFEST, NEW, atomic_write, beside, delete
 from dragoman.system.wording import counted
 from dragoman.text.settings import Languages
 
@@ -50,7 +50,8 @@ def export(given: Given) -> None:
     asked = settings_from(Export, given)
     refuse_contradictions(asked)
     asked = replace(asked, out=asked.out.absolute())
-    refuse_existing(asked.out)
+    refuse_existing(asked.out, may_be_empty_folder=asked.to != "argos")
+    refuse_model_folder(asked.out)
     str(asked.out).encode()  # UnicodeEncodeError: engines open only names in UTF-8
     if asked.to == "adapter":
         from dragoman.cli.adapter import export_adapter
@@ -174,13 +175,16 @@ def formats_of(
 def write_package(out: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary folder, and pack it to the file atomically."""
     from dragoman.interop import argos
-    from dragoman.system.files import atomic_write
 
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".argos-") as folder:
-        write(Path(folder))
+    folder = beside(out, NEW)  # a process that was killed has left one of this name
+    delete(folder)
+    folder.mkdir(parents=True)
+    try:
+        write(folder)
         with atomic_write(out) as file:
-            argos.pack(Path(folder), file)
+            argos.pack(folder, file)
+    finally:
+        delete(folder)
 
 
 def refuse_contradictions(asked: Export) -> None:
@@ -203,10 +207,18 @@ def refuse_contradictions(asked: Export) -> None:
         raise DragomanError(f"--out is {asked.out}; for --to argos it has to end in .argosmodel.")
 
 
-def refuse_existing(out: Path) -> None:
-    """Raise `DragomanError` if there is something already."""
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+def refuse_existing(out: Path, may_be_empty_folder: bool = True) -> None:
+    """Raise `DragomanError` if there is something already; a link would be replaced."""
+    is_empty_folder = out.is_dir() and not out.is_symlink() and not any(out.iterdir())
+    if (out.exists() or out.is_symlink()) and not (is_empty_folder and may_be_empty_folder):
         raise DragomanError(f"{out} exists already; choose another --out, or delete it.")
+
+
+def refuse_model_folder(out: Path) -> None:
+    """Raise `DragomanError` for a place in the folder of a model, which would be incomplete then."""
+    for folder in out.parents:
+        if (folder / MANIFEST).exists() and (folder / "model.toml").exists():
+            raise DragomanError(f"{out} is in the folder of the model {folder}; choose another --out.")
 
 
 def sample_sentences(path: Path) -> list[str]:

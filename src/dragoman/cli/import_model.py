@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from dragoman.cli.console import say
 from dragoman.cli.export import refuse_existing, sample_sentences
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.wording import counted
 from dragoman.text.settings import Languages, languages_of_name
 
@@ -121,9 +121,17 @@ def read_model(asked: Import) -> "Imported":
         return joeynmt.read(asked.model)
     except DragomanError:
         raise
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DragomanError(
+            f"There is not enough memory to read {asked.model}. Stop other programs, or use a machine with "
+            "more memory."
+        ) from error
     except (TypeError, ValueError, LookupError, AttributeError) as error:  # settings of unexpected types
         raise DragomanError(
-            f"{asked.model} has settings or files that are not as {asked.origin} writes them ({error})."
+            f"{asked.model} has settings or files that are not as {asked.origin} writes them "
+            f"({str(error)[:200]})."
         ) from error
 
 

@@ -19,6 +19,7 @@ from dragoman.interop.vocabulary import (
     Vocabulary,
     check_size,
     read_codes,
+    refuse_subword_pieces,
     sentencepiece_tokenizer,
     split_lines,
     word_tokenizer,
@@ -33,10 +34,11 @@ from dragoman.interop.weights import (
     import_layers,
     layer_names,
     map_option,
+    settings_in,
 )
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.system.errors import DragomanError
-from dragoman.text.tokenizer import SPACE
+from dragoman.system.wording import shown
 from dragoman.translation.model_folder import Tokenizers
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
@@ -130,6 +132,7 @@ def read(path: Path) -> Imported:
     path = checkpoint_of(path)
     checkpoint = load_checkpoint(path)
     model, task = configuration(checkpoint, path)
+    refuse_other_subwords(checkpoint, path)
     if not isinstance(checkpoint.get("model"), Mapping) or not all(
         isinstance(tensor, Tensor) for tensor in checkpoint["model"].values()
     ):
@@ -210,18 +213,37 @@ def as_dict(value: object, name: str, origin: Path) -> dict[str, Any]:
     return dict(value)
 
 
+def refuse_other_subwords(checkpoint: Mapping[str, Any], origin: Path) -> None:
+    """Raise `DragomanError` for a tokenizer, or a subword model, with which Dragoman cannot split text.
+
+    fairseq records what its own commands use in training and in validation.
+    """
+    options, config = checkpoint.get("args"), checkpoint.get("cfg")
+    for option, known in (("bpe", ("subword_nmt", "fastbpe", "sentencepiece")), ("tokenizer", ("space",))):
+        value = getattr(options, option, None)
+        if options is None and isinstance(config, Mapping):
+            section = config.get(option)
+            value = section.get("_name") if isinstance(section, Mapping) else section
+        if value is not None and value not in known:
+            raise DragomanError(
+                f"{origin}: {option} is {shown(value)}; Dragoman reads models with {' or '.join(known)}, or "
+                f"without a {option}."
+            )
+
+
 def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:
     """The model's settings. Raises `DragomanError` for options that Dragoman does not have."""
-    if (architecture := model.get("_name") or model.get("arch")) not in ARCHITECTURES:
+    architecture = model.get("_name") or model.get("arch")
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
         raise DragomanError(
-            f"{origin}: the architecture is {architecture!r}; Dragoman reads "
+            f"{origin}: the architecture is {shown(architecture)}; Dragoman reads "
             f"{', '.join(sorted(ARCHITECTURES))}."
         )
     check_options(origin, {name: value for name, value in model.items() if value}, REQUIRED)
     sizes = {name: model.get(name, default) for name, default in SIZES.items()}
     sizes["decoder_ffn_embed_dim"] = model.get("decoder_ffn_embed_dim", sizes["encoder_ffn_embed_dim"])
     if wrong := [name for name, size in sizes.items() if not isinstance(size, int)]:
-        raise DragomanError(f"{origin}: {wrong[0]} is {sizes[wrong[0]]!r}, and a number was expected.")
+        raise DragomanError(f"{origin}: {wrong[0]} is {shown(sizes[wrong[0]])}, and a number was expected.")
     options = {"activation_fn": "relu", **model, **sizes}
     for name in SHARED_OPTIONS:
         encoder, decoder = f"encoder_{name}", f"decoder_{name}"
@@ -230,22 +252,23 @@ def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:
         check_equal(origin, options, encoder, decoder)
     learned = bool(model.get("encoder_learned_pos"))
     encoder_width, decoder_width = sizes["encoder_ffn_embed_dim"], sizes["decoder_ffn_embed_dim"]
-    return ModelSettings(
-        d_model=sizes["encoder_embed_dim"],
-        d_ff=encoder_width,
-        decoder_d_ff=None if decoder_width == encoder_width else decoder_width,
-        heads=sizes["encoder_attention_heads"],
-        encoder_layers=sizes["encoder_layers"],
-        decoder_layers=sizes["decoder_layers"],
-        dropout=model.get("dropout", 0.1),
-        attention_dropout=model.get("attention_dropout", 0.0),
-        positions="learned" if learned else TENSOR2TENSOR,
-        first_position=0 if learned else FIRST_POSITION,
-        norm="pre" if model.get("encoder_normalize_before") else "post",
-        activation=map_option(origin, options, "activation_fn", ACTIVATIONS),
-        attention_bias=True,
-        scale_embeddings=not model.get("no_scale_embedding"),
-    )
+    with settings_in(origin):
+        return ModelSettings(
+            d_model=sizes["encoder_embed_dim"],
+            d_ff=encoder_width,
+            decoder_d_ff=None if decoder_width == encoder_width else decoder_width,
+            heads=sizes["encoder_attention_heads"],
+            encoder_layers=sizes["encoder_layers"],
+            decoder_layers=sizes["decoder_layers"],
+            dropout=model.get("dropout", 0.1),
+            attention_dropout=model.get("attention_dropout", 0.0),
+            positions="learned" if learned else TENSOR2TENSOR,
+            first_position=0 if learned else FIRST_POSITION,
+            norm="pre" if model.get("encoder_normalize_before") else "post",
+            activation=map_option(origin, options, "activation_fn", ACTIVATIONS),
+            attention_bias=True,
+            scale_embeddings=not model.get("no_scale_embedding"),
+        )
 
 
 def name_map(settings: ModelSettings) -> dict[str, list[str]]:
@@ -398,13 +421,10 @@ def read_tokenizers(
         return (source, target), Tokenizers.of(
             *(sentencepiece_tokenizer(models[0], side.pieces) for side in (source, target))
         )
-    for file, pieces in zip(files, pieces_of_sides, strict=True):
-        if piece := next((piece for piece in pieces if SPACE in piece), None):
-            raise DragomanError(
-                f"{file} has SentencePiece's token {piece!r}, and there is no model of SentencePiece beside "
-                "it."
-            )
     merges = read_codes(codes[0]) if codes else None
+    for file, pieces in zip(files, pieces_of_sides, strict=True):
+        if merges is None:
+            refuse_subword_pieces(f"{file}: the vocabulary", pieces)
     return (source, target), Tokenizers.of(
         *(word_tokenizer(side.pieces, merges) for side in (source, target))
     )

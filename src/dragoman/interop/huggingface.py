@@ -34,6 +34,7 @@ from dragoman.interop.weights import (
     import_layers,
     layer_names,
     map_option,
+    settings_in,
 )
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
@@ -147,21 +148,22 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
     encoder_width, decoder_width = config["encoder_ffn_dim"], config["decoder_ffn_dim"]
     if type(head := config.get("dragoman_alignment_head", 1)) is not int:
         raise DragomanError(f"{origin}: dragoman_alignment_head is {head!r}; it has to be a number.")
-    return ModelSettings(
-        d_model=config["d_model"],
-        d_ff=encoder_width,
-        decoder_d_ff=None if decoder_width == encoder_width else decoder_width,
-        heads=config["encoder_attention_heads"],
-        encoder_layers=config["encoder_layers"],
-        decoder_layers=config["decoder_layers"],
-        dropout=config["dropout"],
-        attention_dropout=config["attention_dropout"],
-        positions=HALVES,
-        activation=map_option(origin, config, "activation_function", ACTIVATIONS),
-        attention_bias=True,
-        scale_embeddings=config["scale_embedding"],
-        alignment_head=config.get("dragoman_alignment_head"),
-    )
+    with settings_in(origin):
+        return ModelSettings(
+            d_model=config["d_model"],
+            d_ff=encoder_width,
+            decoder_d_ff=None if decoder_width == encoder_width else decoder_width,
+            heads=config["encoder_attention_heads"],
+            encoder_layers=config["encoder_layers"],
+            decoder_layers=config["decoder_layers"],
+            dropout=config["dropout"],
+            attention_dropout=config["attention_dropout"],
+            positions=HALVES,
+            activation=map_option(origin, config, "activation_function", ACTIVATIONS),
+            attention_bias=True,
+            scale_embeddings=config["scale_embedding"],
+            alignment_head=config.get("dragoman_alignment_head"),
+        )
 
 
 def name_map(settings: ModelSettings) -> dict[str, list[str]]:

@@ -31,10 +31,12 @@ from dragoman.interop.weights import (
     check_sinusoids,
     import_layers,
     layer_names,
+    settings_in,
     take_embedding,
 )
 from dragoman.model.settings import Activation, ModelSettings
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.wording import shown
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.subword_nmt import WITHIN_VOCABULARY
 from dragoman.text.tokenizer import Tokenizer
@@ -166,8 +168,8 @@ def section(config: Mapping[str, Any], origin: Path, *keys: str) -> dict[str, An
         value = value.get(key)
         if not isinstance(value, dict):
             raise DragomanError(
-                f"{origin}: {'.'.join(keys[:depth])} is {value!r}; Dragoman reads what JoeyNMT 2 writes, a "
-                "section."
+                f"{origin}: {'.'.join(keys[:depth])} is {shown(value)}; Dragoman reads what JoeyNMT 2 "
+                "writes, a section."
             )
     return dict(value)
 
@@ -200,24 +202,25 @@ def settings_of(config: Mapping[str, Any], tensors: Tensors, origin: Path) -> Mo
     for name in SHARED_OPTIONS:
         if encoder[name] != decoder[name]:
             raise DragomanError(
-                f"{origin}: {name} is {encoder[name]!r} in the encoder and {decoder[name]!r} in the "
-                "decoder; in Dragoman they are the same."
+                f"{origin}: {name} is {shown(encoder[name])} in the encoder and {shown(decoder[name])} in "
+                "the decoder; in Dragoman they are the same."
             )
-    return ModelSettings(
-        d_model=encoder["hidden_size"],
-        d_ff=encoder["ff_size"],
-        decoder_d_ff=None if decoder["ff_size"] == encoder["ff_size"] else decoder["ff_size"],
-        heads=encoder["num_heads"],
-        encoder_layers=encoder["num_layers"],
-        decoder_layers=decoder["num_layers"],
-        dropout=encoder["dropout"],
-        attention_dropout=encoder["dropout"],
-        norm=encoder["layer_norm"],
-        norm_epsilon=1e-6,
-        activation=ACTIVATIONS[encoder["activation"]],
-        attention_bias=True,
-        scale_embeddings=encoder["scale"],
-    )
+    with settings_in(origin):
+        return ModelSettings(
+            d_model=encoder["hidden_size"],
+            d_ff=encoder["ff_size"],
+            decoder_d_ff=None if decoder["ff_size"] == encoder["ff_size"] else decoder["ff_size"],
+            heads=encoder["num_heads"],
+            encoder_layers=encoder["num_layers"],
+            decoder_layers=decoder["num_layers"],
+            dropout=encoder["dropout"],
+            attention_dropout=encoder["dropout"],
+            norm=encoder["layer_norm"],
+            norm_epsilon=1e-6,
+            activation=ACTIVATIONS[encoder["activation"]],
+            attention_bias=True,
+            scale_embeddings=encoder["scale"],
+        )
 
 
 def stack_of(name: str, config: Mapping[str, Any], tensors: Tensors, origin: Path) -> dict[str, Any]:
@@ -231,10 +234,11 @@ def stack_of(name: str, config: Mapping[str, Any], tensors: Tensors, origin: Pat
     for key, types in NUMBER_TYPES.items():
         if not isinstance(stack[key], types):
             raise DragomanError(
-                f"{origin}: model.{name}.{key} is {stack[key]!r}, which is not a valid number."
+                f"{origin}: model.{name}.{key} is {shown(stack[key])}, which is not a valid number."
             )
     stack["layer_norm"] = norm_of(name, stack, tensors, origin)
-    stack["scale"] = section(config, origin, "model", name, "embeddings").get("scale", False)
+    scale = section(config, origin, "model", name, "embeddings").get("scale", False)
+    stack["scale"] = bool(scale) if scale in (0, 1) else scale  # JoeyNMT reads a number as true or false
     for key, values in {
         "activation": tuple(ACTIVATIONS),
         "layer_norm": ("pre", "post"),
@@ -242,7 +246,7 @@ def stack_of(name: str, config: Mapping[str, Any], tensors: Tensors, origin: Pat
     }.items():
         if stack[key] not in values:
             raise DragomanError(
-                f"{origin}: {key} is {stack[key]!r} in the {name}; Dragoman has "
+                f"{origin}: {key} is {shown(stack[key])} in the {name}; Dragoman has "
                 f"{', '.join(map(repr, values))}."
             )
     return stack

@@ -5,7 +5,7 @@ model. It reads these as unknown, so each gets a token of its own here, with the
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from dragoman.interop.pickles import load_pickle, only_checkpoint
 from dragoman.interop.vocabulary import (
     Vocabulary,
     read_codes,
+    refuse_subword_pieces,
     sentencepiece_tokenizer,
     word_tokenizer,
 )
@@ -29,11 +30,12 @@ from dragoman.interop.weights import (
     import_layers,
     layer_names,
     map_option,
+    settings_in,
     take_embedding,
 )
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.system.errors import DragomanError
-from dragoman.text.tokenizer import SPACE, Tokenizer
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
 FEED_FORWARD = {
@@ -196,21 +198,22 @@ def settings_of(options: Mapping[str, Any], path: Path) -> ModelSettings:
     map_option(path, options, "self_attn_type", {"scaled-dot": "", "scaled-dot-flash": ""})
     if options["hidden_size"] <= 0:
         check_equal(path, options, "enc_hid_size", "dec_hid_size")
-    return ModelSettings(
-        d_model=options["enc_hid_size"] if options["hidden_size"] <= 0 else options["hidden_size"],
-        d_ff=options["transformer_ff"],
-        heads=options["heads"],
-        encoder_layers=options["enc_layers"] if options["layers"] <= 0 else options["layers"],
-        decoder_layers=options["dec_layers"] if options["layers"] <= 0 else options["layers"],
-        dropout=first_value(options["dropout"]),
-        attention_dropout=first_value(options["attention_dropout"]),
-        positions=map_option(path, options, "position_encoding_type", POSITIONS),
-        source_end=False,
-        norm="pre",
-        norm_epsilon=options["norm_eps"],
-        activation=map_option(path, options, "pos_ffn_activation_fn", ACTIVATIONS),
-        attention_bias=bool(options["add_qkvbias"]),
-    )
+    with settings_in(path):
+        return ModelSettings(
+            d_model=options["enc_hid_size"] if options["hidden_size"] <= 0 else options["hidden_size"],
+            d_ff=options["transformer_ff"],
+            heads=options["heads"],
+            encoder_layers=options["enc_layers"] if options["layers"] <= 0 else options["layers"],
+            decoder_layers=options["dec_layers"] if options["layers"] <= 0 else options["layers"],
+            dropout=first_value(options["dropout"]),
+            attention_dropout=first_value(options["attention_dropout"]),
+            positions=map_option(path, options, "position_encoding_type", POSITIONS),
+            source_end=False,
+            norm="pre",
+            norm_epsilon=options["norm_eps"],
+            activation=map_option(path, options, "pos_ffn_activation_fn", ACTIVATIONS),
+            attention_bias=bool(options["add_qkvbias"]),
+        )
 
 
 def first_value(dropout: Any) -> float:
@@ -300,7 +303,7 @@ def read_side(
     transforms = transforms_of(options, path)
     model = subword_model(name, transforms, options, path)
     if model is None:
-        refuse_sentencepiece_pieces(name, pieces, path)
+        refuse_subword_pieces(f"{path}: the vocabulary {name!r}", pieces)
         return vocabulary, word_tokenizer(vocabulary.pieces)
     if "bpe" in transforms or ("sentencepiece" not in transforms and model.suffix != ".model"):
         return vocabulary, word_tokenizer(vocabulary.pieces, read_codes(model))
@@ -319,6 +322,17 @@ def transforms_of(options: Mapping[str, Any], path: Path) -> set[str]:
     return transforms & SUBWORD_TRANSFORMS
 
 
+def refuse_one_name(name: str, options: Mapping[str, Any], path: Path) -> None:
+    """Raise `DragomanError` if the models of both sides are different files of this name."""
+    named = {str(options.get(f"{side}_subword_model") or "") for side in SIDES}
+    if not options.get("share_vocab") and len(named) > 1 and {Path(each).name for each in named} == {name}:
+        raise DragomanError(
+            f"{path}: the subword models of source and target, {' and '.join(sorted(named))}, have the same "
+            f"name, and {name} beside the checkpoint can be only one of them; Dragoman cannot read this "
+            "model."
+        )
+
+
 def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], path: Path) -> Path | None:
     """The subword model of a side: the file that the options name, or the only one beside the checkpoint.
 
@@ -333,6 +347,7 @@ def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], p
         options.get("src_subword_model") if options.get("share_vocab") else None
     )
     if named and (file := path.parent / Path(named).name).is_file():
+        refuse_one_name(file.name, options, path)
         return file
     beside = {*path.parent.glob("*.model"), *path.parent.glob("*code*")}
     files = sorted(file for file in beside if file.is_file() and file.suffix != ".pt" and file != path)
@@ -348,12 +363,3 @@ def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], p
             f"put {wanted} there."
         )
     return None
-
-
-def refuse_sentencepiece_pieces(name: str, pieces: Sequence[str], path: Path) -> None:
-    """Raise `DragomanError` for a vocabulary of SentencePiece: one token in ten begins with a space."""
-    if sum(piece.startswith(SPACE) for piece in pieces) * 10 > len(pieces):
-        raise DragomanError(
-            f"{path}: the vocabulary {name!r} is of SentencePiece's pieces; put the SentencePiece model "
-            "(*.model) beside it."
-        )

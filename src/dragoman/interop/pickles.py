@@ -9,23 +9,24 @@ from typing import Any
 
 import torch
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, is_out_of_memory
 
 
 def load_pickle(path: Path) -> dict[str, Any]:
     """Load the dictionary in a file of `torch.save`, by PyTorch's `weights_only` loading.
 
     `argparse.Namespace` is allowed, and the classes in the caller's `torch.serialization.safe_globals`.
-    Raises `DragomanError` if the file is damaged or holds objects of other classes.
+    Raises `DragomanError` if the file is damaged or holds objects of other classes, and PyTorch's error if
+    memory runs out.
     """
     try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings(action="ignore"):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
-    except MemoryError:
-        raise
     except Exception as error:  # a damaged file makes torch raise nearly anything
+        if is_out_of_memory(error):
+            raise
         if other := re.search(r"nsupported (?:global: GLOBAL|class) ([\w.]+)", str(error)):
             reason = (
                 f"holds {other[1]}, which is neither tensor nor plain value; no code of the file was run."

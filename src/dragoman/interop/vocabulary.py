@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class Vocabulary:
         others = [row for row in range(len(pieces)) if row not in special]
         names = [pieces[row] for row in special]
         if start in (pad, unknown, end):
-            names[START] = next(name for name in ("<s>", "<start>", "<dragoman:start>") if name not in pieces)
+            candidates = chain(("<s>", "<start>"), (f"<dragoman:start{number}>" for number in count()))
+            names[START] = next(name for name in candidates if name not in pieces)
         return cls([*names, *(pieces[row] for row in others)], [*special, *others])
 
     def with_sentencepiece(self, *paths: Path) -> "Vocabulary":
@@ -108,6 +110,24 @@ def check_size(path: Path, pieces: Sequence[str], origin: Path, name: str, rows:
             f"{path} has {len(pieces)} tokens, and {name} in {origin} has {rows} rows; they do not belong "
             "together."
         )
+
+
+def refuse_subword_pieces(place: str, pieces: Sequence[str]) -> None:
+    """Raise `DragomanError` if pieces are of a subword model, which was not found.
+
+    They are if one in ten has the mark of a space or of subword-nmt. `place` names them in the message.
+    """
+    shares = {
+        "SentencePiece's pieces; put the SentencePiece model (*.model)": [
+            piece.startswith(SPACE) for piece in pieces
+        ],
+        "subword-nmt's pieces; put its codes (bpecodes, codes, code or bpe.codes)": [
+            piece.endswith("@@") for piece in pieces
+        ],
+    }
+    for what, marked in shares.items():
+        if sum(marked) * 10 > len(pieces):
+            raise DragomanError(f"{place} is of {what} beside it.")
 
 
 def split_lines(path: Path) -> list[str]:
@@ -204,8 +224,9 @@ def with_pieces(model: Any, pieces: Sequence[str], encode_new: bool = False) -> 
     lowest = min((piece.score for piece in known.values()), default=0.0) - 1
     new = []
     names: dict[str, None] = {}
-    for number, piece in enumerate(pieces):  # an empty or repeated piece gets a name that no text has
-        names[piece if piece and piece not in names else f"<dragoman:{number}>"] = None
+    for number, piece in enumerate(pieces):  # others get a name that no text has
+        is_new = piece and "\0" not in piece and piece not in names
+        names[piece if is_new else f"<dragoman:{number}>"] = None
     for number, piece in enumerate(names):
         if number == UNKNOWN:
             new.append(kind(piece=piece, type=kind.UNKNOWN))

@@ -3,7 +3,8 @@
 Shapes: N positions, V vocabulary, D = d_model.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from dragoman.model.symbols import START
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_weights, weights
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import shown
 from dragoman.translation.model_folder import Tokenizers
 
 NameMap = Mapping[str, Sequence[str]]
@@ -56,14 +58,28 @@ class Tensors:
         return shape[0]
 
     def take(self, name: str, shape: Sequence[int]) -> Tensor:
-        """Remove and return a tensor. Raises `DragomanError` if it is missing or has another shape."""
+        """Remove and return a tensor.
+
+        Raises `DragomanError` if it is missing, has another shape, or its elements are not real numbers.
+        """
         if name not in self._unused:
             raise DragomanError(f"{self.origin} lacks the tensor {name}, of shape {tuple(shape)}.")
         if self.shape(name) != tuple(shape):
             raise DragomanError(
                 f"{self.origin}: {name} has the shape {self.shape(name)}, and {tuple(shape)} was expected."
             )
-        return self._unused.pop(name).float()
+        tensor = self._unused.pop(name)
+        is_plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
+        if not is_plain or not tensor.is_floating_point():
+            raise DragomanError(
+                f"{self.origin}: {name} is a tensor of {tensor.dtype} ({tensor.layout}, {tensor.device}); "
+                "floating-point numbers were expected. Quantised models cannot be read."
+            )
+        if not (found := tensor.float()).isfinite().all():
+            raise DragomanError(
+                f"{self.origin}: {name} has NaN or infinite numbers; the model's training may have diverged."
+            )
+        return found
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove tensors that the model does not need, if they are there."""
@@ -78,6 +94,17 @@ class Tensors:
             raise DragomanError(
                 f"{self.origin} has the tensor {first}{more}, which a model of its settings does not."
             )
+
+
+@contextmanager
+def settings_in(origin: Path) -> Iterator[None]:
+    """Name the file in the message about a setting that is out of bounds, if it has no name yet."""
+    try:
+        yield
+    except DragomanError as error:
+        if str(error).startswith(str(origin)):
+            raise
+        raise DragomanError(f"{origin}: {error}") from error
 
 
 def layer_names(ours: str, theirs: str, depth: int, names: NameMap) -> dict[str, list[str]]:
@@ -175,23 +202,26 @@ def check_options(origin: Path, options: Mapping[str, object], required: Mapping
     """Raise `DragomanError` for the first option that has another value than the required one."""
     for name, value in required.items():
         if name in options and options[name] != value:
-            raise DragomanError(f"{origin}: {name} is {options[name]!r}; Dragoman supports only {value!r}.")
+            raise DragomanError(
+                f"{origin}: {name} is {shown(options[name])}; Dragoman supports only {value!r}."
+            )
 
 
 def check_equal(origin: Path, options: Mapping[str, object], encoder: str, decoder: str) -> None:
     """Raise `DragomanError` if an option of the encoder and one of the decoder have different values."""
     if options[encoder] != options[decoder]:
         raise DragomanError(
-            f"{origin}: {encoder} is {options[encoder]} and {decoder} {options[decoder]}; in Dragoman they "
-            "are the same."
+            f"{origin}: {encoder} is {shown(options[encoder])} and {decoder} {shown(options[decoder])}; in "
+            "Dragoman they are the same."
         )
 
 
 def map_option(origin: Path, options: Mapping[str, Any], name: str, values: Mapping[str, Value]) -> Value:
     """Our value of an option. Raises `DragomanError` for an option's value that is not among `values`."""
-    if (value := options[name]) not in values:
+    value = options[name]
+    if not isinstance(value, str) or value not in values:
         raise DragomanError(
-            f"{origin}: {name} is {value!r}; Dragoman supports only {' or '.join(map(repr, values))}."
+            f"{origin}: {name} is {shown(value)}; Dragoman supports only {' or '.join(map(repr, values))}."
         )
     return values[value]
 

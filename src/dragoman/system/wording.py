@@ -1,6 +1,7 @@
 """Numbers and settings in sentences."""
 
 import dataclasses
+import reprlib
 import types
 import typing
 from pathlib import Path
@@ -12,10 +13,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+BRIEF = reprlib.Repr()  # lists within lists can be written in few bytes, and have no end when they are shown
+BRIEF.maxlevel, BRIEF.maxstring, BRIEF.maxother, BRIEF.maxlong = 3, 1000, 1000, 1000
+
+
 def shown(value: Any) -> str:
     """A value as Python writes it, shortened."""
     try:
-        written = repr(value)
+        written = BRIEF.repr(value)
     except (ValueError, RecursionError):  # thousands of digits, or of nested lists
         return "too long to show"
     return written if len(written) <= 200 else written[:200] + "…"

@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import Arrays, check_folder, read_arrays, read_json, write_folder
+from dragoman.system.wording import shown
 from dragoman.translation.model_folder import StoredModel, model_hash
 
 FACTORS, ABOUT = "adapter.safetensors", "adapter.json"
@@ -106,8 +107,8 @@ class Adapter:
                 raise TypeError(f"{ABOUT} holds {about!r}, and has to hold an object")
             longest, head = about["longest_source"], about.get("alignment_head")
             for name, value in (("longest_source", longest), ("alignment_head", head)):
-                if value is not None and type(value) is not int:
-                    raise TypeError(f"{name} is {value!r}, and has to be a number")
+                if value is not None and (type(value) is not int or value < 1):
+                    raise TypeError(f"{name} is {shown(value)}, and has to be a number from 1 on")
             return cls(about["base"], factors, longest, head)
         except (KeyError, TypeError) as error:
             raise DragomanError(
