@@ -1,5 +1,6 @@
 """C++ is compiled once, where it runs, and kept; without a compiler there is another way."""
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+from dragoman.native import build
 from dragoman.native.build import DECODER, TRAINING_KERNELS, WIDE
 from tests.conftest import MAX_SECONDS
 
@@ -78,6 +80,26 @@ def test_what_a_killed_compiler_has_left_is_cleared_away(tmp_path):
         os.utime(kept / name, (time.time() - 3600 * hours,) * 2)
     assert told(begun(tmp_path)) == ("5", "")
     assert [path.name for path in kept.glob("tmp*")] == ["tmpnew"]
+
+
+def test_the_flags_of_cxx_are_those_of_another_library(tmp_path):
+    for flags in ("", " -O0", " -fno-builtin"):
+        assert told(begun(tmp_path, CXX=f"g++{flags}")) == ("5", "")
+    assert len(list((tmp_path / "cache" / "dragoman" / "native").iterdir())) == 3
+
+
+def test_a_library_that_the_system_does_not_map_is_kept(tmp_path, monkeypatch):
+    library = tmp_path / "library.so"
+    library.write_bytes(b"intact")
+    tmp_path.chmod(0o700)
+
+    def refuse(path):
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    with pytest.raises(OSError, match=r"mounted noexec\? Set XDG_CACHE_HOME"):
+        build.load(library)
+    assert library.exists()
 
 
 def test_a_damaged_library_is_made_anew(tmp_path):

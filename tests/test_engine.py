@@ -3,6 +3,7 @@
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -220,6 +221,34 @@ def test_searches_that_run_together_find_what_each_finds_alone(lib, precision, c
     again = [future.result(SECONDS) for future in [decoder.submit(*each) for each in searches]]
     assert again == alone
     assert sorted(map(repr, together)) == sorted(map(repr, alone))
+
+
+def test_ctrl_c_in_submit_ends_one_search_alone(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    submit = decoder._engine._submit
+
+    def submit_then_interrupt(*asked):
+        submit(*asked)
+        raise KeyboardInterrupt
+
+    decoder._engine._submit = submit_then_interrupt
+    with pytest.raises(KeyboardInterrupt):
+        decoder.submit(texts(1, 5), SearchSettings())
+    decoder._engine._submit = submit
+    assert search(decoder, texts(1, 5), SearchSettings())
+    while decoder._engine._pending:
+        time.sleep(0.01)
+
+
+def test_a_forked_process_may_drop_the_parents_decoder(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 2)
+    for _ in range(20):
+        assert search(decoder, texts(1, 5), SearchSettings())
+        if (child := os.fork()) == 0:
+            signal.alarm(SECONDS)  # ends the child if it hangs
+            decoder._engine._closing()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_search_of_many_sentences_leaves_places_to_others(lib):

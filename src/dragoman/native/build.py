@@ -142,7 +142,8 @@ def check_size(size_in_cpp: Callable[[], int], structure: type[ctypes.Structure]
 def load(library: Path) -> ctypes.CDLL:
     """Load a library from a folder that only this user can write to. Raises `OSError`.
 
-    A library that cannot be loaded is removed, so that the next process compiles it again.
+    A library that cannot be loaded is removed, so that the next process compiles it again, unless the system
+    does not map it: its file system may be mounted noexec.
     """
     folder = library.parent.stat()
     if sys.platform != "win32" and (folder.st_uid != os.getuid() or folder.st_mode & 0o022):
@@ -152,7 +153,11 @@ def load(library: Path) -> ctypes.CDLL:
         )
     try:
         return ctypes.CDLL(str(library))
-    except OSError:
+    except OSError as error:
+        if "failed to map segment" in str(error):
+            raise OSError(
+                f"{error} (is {library.parent} mounted noexec? Set XDG_CACHE_HOME to another folder.)"
+            ) from error
         library.unlink(missing_ok=True)
         raise
 
@@ -166,8 +171,8 @@ def library_path(program: Program, compiler: list[str]) -> Path:
     # The predefined macros name the compiler and the processor.
     macros = run_compiler([*command, "-dM", "-E", "-x", "c++", os.devnull], compiler)
     sources = [program.source, *sorted(HERE.glob("*.h"))]
-    flags = map(str.encode, command[len(compiler) :])
-    key = hashlib.sha256(b"".join([macros, *flags, *map(Path.read_bytes, sources)])).hexdigest()[:24]
+    flags = "\0".join(command[1:]).encode()
+    key = hashlib.sha256(b"".join([macros, flags, *map(Path.read_bytes, sources)])).hexdigest()[:24]
     return cache_folder() / "native" / f"{key}.so"
 
 
@@ -204,5 +209,6 @@ def run_compiler(command: list[str], compiler: list[str]) -> bytes:
         command, check=False, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True
     )
     if process.returncode:
-        raise RuntimeError(f"{compiler[0]} says: {process.stderr.decode(errors='replace').strip()}")
+        said = process.stderr.decode(errors="replace").strip() or f"exit status {process.returncode}"
+        raise RuntimeError(f"{compiler[0]} says: {said}")
     return process.stdout

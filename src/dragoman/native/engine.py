@@ -120,7 +120,8 @@ class SearchEngine:
         self._submit = SUBMIT(("dragoman_submit", lib))
         self._process = os.getpid()
         # Not at the program's end: other threads may still submit searches then.
-        weakref.finalize(self, lib.dragoman_close_engine, self._engine).atexit = False
+        self._closing = weakref.finalize(self, close_engine, lib, self._engine, self._process)
+        self._closing.atexit = False
         arguments = lib, self._engine, model, self._pending, self._lock
         Thread(target=finish_searches, args=arguments, name="dragoman-searches", daemon=True).start()
 
@@ -143,8 +144,11 @@ class SearchEngine:
         address = addressof(search)
         future: SearchFuture[Result] = SearchFuture(self, address)
         with self._lock:
-            check_status(self._submit(self._engine, address, sizeof(search)))
+            # In this order: Ctrl-C may end this function at any moment, and C++ then uses the search.
             self._pending[address] = Pending(self, search, read, future)
+            if status := self._submit(self._engine, address, sizeof(search)):
+                del self._pending[address]
+                check_status(status)
         return future
 
     def cancel(self, address: int, future: Future[Any]) -> None:
@@ -152,6 +156,12 @@ class SearchEngine:
         with self._lock:  # another search may have its address by now
             if (pending := self._pending.get(address)) and pending.future is future:
                 self._lib.dragoman_cancel(self._engine, address)
+
+
+def close_engine(lib: ctypes.CDLL, engine: int, process: int) -> None:
+    """End the engine's threads, which a forked process does not have."""
+    if os.getpid() == process:
+        lib.dragoman_close_engine(engine)
 
 
 def finish_searches(

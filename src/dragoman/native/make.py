@@ -55,8 +55,9 @@ def compile_atomically(library: Path, command: list[str]) -> int:
     Returns the exit status; the compiler's errors go to stderr. Raises `OSError`.
     """
     for leftover in library.parent.glob("tmp*"):  # of a compiler that was killed
-        if leftover.stat().st_mtime < time.time() - 3600:
-            shutil.rmtree(leftover, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process has removed it
+            if leftover.stat().st_mtime < time.time() - 3600:
+                shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         new = Path(folder) / library.name
         # The output is captured because stderr may be closed.
