@@ -312,6 +312,31 @@ def test_the_folders_precision_and_generation_settings_are_ignored(tmp_path):
         engine_of(folder, imported)
 
 
+@pytest.mark.parametrize(
+    ("file", "setting", "wanted"),
+    [
+        ("generation_config.json", {"decoder_start_token_id": 4}, "decoder_start_token_id is 4, and "),
+        (
+            "generation_config.json",
+            {"eos_token_id": [0, 4]},
+            r"eos_token_id is \[0, 4\], and 0 in config.json",
+        ),
+        (
+            "generation_config.json",
+            {"forced_bos_token_id": 4},
+            "forced_bos_token_id is 4, and Dragoman forces",
+        ),
+        ("config.json", {"forced_bos_token_id": 4}, "forced_bos_token_id is 4, and Dragoman forces"),
+    ],
+)
+def test_other_first_and_last_tokens_of_a_translation_are_refused(tmp_path, file, setting, wanted):
+    folder = marian(tmp_path / "theirs")
+    found = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps(found | setting))
+    with pytest.raises(DragomanError, match=f"{file}: {wanted}"):
+        huggingface.read(folder)
+
+
 def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
     folder = marian(tmp_path / "theirs")
     pieces = json.loads((folder / "vocab.json").read_text())

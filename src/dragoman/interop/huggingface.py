@@ -41,6 +41,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_tensors, load_weights, save_tensors, weights
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.wording import shown
 from dragoman.translation.model_folder import Tokenizers
 
 ENCODER = {
@@ -90,6 +91,7 @@ def read(folder: Path) -> Imported:
     Raises `DragomanError`, naming the file, if a file is damaged or Dragoman cannot hold the model.
     """
     config = configuration(folder / "config.json")
+    refuse_other_generation(folder, config)
     settings = settings_of(config, folder / "config.json")
     path = next((path for path in (folder / name for name in WEIGHTS) if path.exists()), None)
     if path is None:
@@ -119,6 +121,26 @@ def read(folder: Path) -> Imported:
         sentencepiece_tokenizer(folder / "target.spm", target_vocabulary.pieces),
     )
     return Imported(model, tokenizers, (source_vocabulary, target_vocabulary))
+
+
+def refuse_other_generation(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raise `DragomanError` if transformers begins or ends translations by other tokens than config.json has.
+
+    generation_config.json also has settings of the search, which a model does not depend on.
+    """
+    path = folder / "generation_config.json"
+    generation = read_json(path) if path.exists() else {}
+    for file, found in (("config.json", config), (path.name, generation)):
+        if (token := found.get("forced_bos_token_id")) is not None:
+            raise DragomanError(
+                f"{folder / file}: forced_bos_token_id is {shown(token)}, and Dragoman forces no first token."
+            )
+    for name in ("decoder_start_token_id", "eos_token_id"):
+        if (token := generation.get(name)) not in (None, config[name], [config[name]]):
+            raise DragomanError(
+                f"{path}: {name} is {shown(token)}, and {config[name]} in config.json; they have to be the "
+                "same."
+            )
 
 
 def configuration(path: Path) -> dict[str, Any]:
