@@ -308,7 +308,7 @@ def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has
         ),
         (
             {"adaptation": {"replay": ["a", "b"], "replay_share": 1.0}},
-            "replay_share is 1.0; it must be below 1",
+            "replay_share is 1.0; it must be at most 0.99",
         ),
         ({"adaptation": {"replay": ["a.tmx", "b"]}}, "a.tmx has both sides of a corpus, and text of one"),
         ({"adaptation": {"replay": ["a.tmx"]}}, "a.tmx has both sides of a corpus, and text of one"),
@@ -335,6 +335,11 @@ def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder,
     with pytest.raises(DragomanError, match=message):
         complete(given | asked | {"adaptation": initial | asked.get("adaptation", {})})
     assert not (tmp_path / "out").exists()
+
+
+def test_how_the_text_is_sampled_is_not_kept_from_the_initial_model(trained, folder, tmp_path):
+    given = table(trained, folder, tmp_path / "out")
+    assert complete(given | {"tokenizer": {"sampled_copies": 3}}).tokenizer.sampled_copies == 3
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 from torch import distributed, nn
 
 from dragoman.model import weights as checkpoint
+from dragoman.pipeline.reopen import remove_folder
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     NEW,
@@ -16,7 +17,6 @@ from dragoman.system.files import (
     copy_folder,
     readable_folder,
     recover_interrupted_write,
-    remove_folder,
     write_folder,
 )
 from dragoman.training.checkpoint import TrainingState, load_optimizer, optimizer_tensors, resume

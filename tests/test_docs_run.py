@@ -48,6 +48,9 @@ NOT_RUN = {
     "$ mkdir -p /etc/dragoman /srv/dragoman/models": "the same",
     "$ /opt/dragoman/bin/dragoman serve --api-keys /etc/dragoman/keys.toml --new-key weblate": "the same",
     "$ cp deploy/dragoman@.service /etc/systemd/system/ && systemctl daemon-reload": "the same",
+    "$ systemctl restart dragoman@8001 && until curl -fs localhost:8001/ready; do sleep 1; done": (
+        "there is no server; tests/test_operations.py restarts replicas"
+    ),
     "python -c \"import argostranslate.package as package; package.install_from_path('ende.argosmodel')\"": (
         "the program needs an environment of its own; tests/test_argos.py runs it there"
     ),

@@ -11,10 +11,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from filelock import FileLock, Timeout
-from safetensors.torch import load_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from dragoman.model import weights as checkpoint
 from dragoman.model.loss import perplexity
@@ -25,12 +27,13 @@ from dragoman.pipeline.prepare import (
     make_model,
     make_schedule,
     prepare,
+    train_tokenizers,
 )
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reopen import recorded_recipe, reopen
 from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run, start_compiling
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import check_folder, copy_folder, file_hash
+from dragoman.system.files import check_folder, copy_folder, file_hash, write_folder, write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
 from dragoman.text.lines import line_hash
@@ -328,7 +331,7 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     """As it is there where a run was killed before the average took the model's state."""
     recipe = trained_run(tmp_path, updates=8)
     (recipe.out / "result.json").unlink()
-    copy_folder(recipe.out / "model", recipe.out / "best")
+    copy_folder(recipe.out / "best", recipe.out / "model")
     messages = []
     reopen(recipe.out, recipe, messages.append)
     assert [(recipe.out / name).exists() for name in ("model", "best", "previous-model")] == [
@@ -394,6 +397,79 @@ def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(finished
     ):
         run(later, silent)
     assert (recipe.out / "result.json").exists()
+
+
+@pytest.mark.parametrize("state", ["missing", "damaged", "newer"])
+def test_a_model_that_is_not_that_of_the_newest_checkpoint_is_made_again(straight, tmp_path, state):
+    recipe, messages = copied(straight, tmp_path), []
+    (recipe.out / "result.json").unlink()
+    shutil.rmtree(recipe.out / "best", ignore_errors=True)
+    step = read_state(checkpoints(recipe.out)[-1]).best_step
+    expected = load_file(recipe.out / "checkpoints" / f"step-{step:08}" / "model.safetensors")
+    model, path = recipe.out / "model", recipe.out / "model" / "model.safetensors"
+    if state == "missing":
+        shutil.rmtree(model)
+    elif state == "damaged":
+        path.write_bytes(b"junk")
+    else:  # killed before the checkpoint was written that names it
+        tensors = {name: tensor + 1 for name, tensor in expected.items()}
+        write_folder(model, lambda folder: write_other_weights(straight.out / "model", folder, tensors))
+    reopen(recipe.out, recipe, messages.append)
+    assert f"{model} is made from the checkpoint at {step} again." in messages
+    found = load_file(path)
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    Translator.load(recipe.out)
+
+
+def write_other_weights(model: Path, folder: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """The files of a model with other weights."""
+    for path in model.iterdir():
+        if path.name != "manifest.json":
+            shutil.copyfile(path, folder / path.name)
+    with safe_open(model / "model.safetensors", "pt") as stored:
+        save_file(tensors, folder / "model.safetensors", stored.metadata())
+
+
+def test_a_model_that_cannot_be_made_again_is_refused(straight, tmp_path):
+    recipe = copied(straight, tmp_path)
+    (recipe.out / "result.json").unlink()
+    shutil.rmtree(recipe.out / "model")
+    shutil.rmtree(recipe.out / "best", ignore_errors=True)
+    place = checkpoints(recipe.out)[-1] / "place.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"best_step": 1}))
+    write_manifest_of(place.parent)
+    with pytest.raises(DragomanError, match=r"It cannot be made from a checkpoint: restore .*run/model from"):
+        reopen(recipe.out, recipe, silent)
+
+
+def write_manifest_of(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    write_manifest(folder)
+
+
+def test_a_text_that_changes_while_it_is_prepared_is_refused(tmp_path, monkeypatch):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+
+    def change(*asked: object) -> object:  # after the first reading
+        source = recipe.data.files["source"]
+        first, *others = source.read_text().splitlines(keepends=True)
+        source.write_text("".join([*others, first]))
+        return train_tokenizers(*asked)
+
+    monkeypatch.setattr("dragoman.pipeline.prepare.train_tokenizers", change)
+    with pytest.raises(DragomanError, match="A text was changed while it was read; run the command again"):
+        prepare(recipe.out, recipe, silent)
+    assert not (recipe.out / "data").exists()
+
+
+def test_a_full_disk_while_the_text_is_prepared_is_told(tmp_path, monkeypatch):
+    def short_write(*_: object, **__: object) -> None:
+        raise OSError("1000 requested and 10 written")  # as numpy says it
+
+    monkeypatch.setattr(np, "save", short_write)
+    with pytest.raises(OSError, match="No space left on device") as told:
+        run(small_recipe(tmp_path, tmp_path / "run"), silent)
+    assert told.value.filename == str(tmp_path / "run")
 
 
 def test_a_text_that_changed_since_the_run_began_is_named(tmp_path):

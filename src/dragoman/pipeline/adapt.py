@@ -16,12 +16,15 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
+from dragoman.text.sampling_settings import SubwordSampling
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_about, read_settings
 
 # Settings of the model that no weight depends on.
 CHANGEABLE = ("dropout", "attention_dropout", "alignment_head")
+SAMPLING = {each.name for each in fields(SubwordSampling)}
+"""Settings of the tokenizer that concern the training text alone, and may differ from the initial model's."""
 
 
 def adapted_recipe(
@@ -72,7 +75,7 @@ def refuse_contradictions(recipe: Recipe) -> None:
             f"{given[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
         )
     least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
-    check_bounds(adaptation, at_least=least, below={"replay_share": 1})
+    check_bounds(adaptation, at_least=least, at_most={"replay_share": 0.99})
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         for path in paths or ():
             refuse_both_sides(Path(path))
@@ -142,6 +145,8 @@ def refuse_changes(recipe: Recipe, kept: Recipe, initial_model: Path) -> None:
         (recipe.tokenizer, tokenizer),
     ):
         for each in fields(old):
+            if each.name in SAMPLING:
+                continue
             if (value := getattr(new, each.name)) != (before := getattr(old, each.name)):
                 raise DragomanError(
                     f"{each.name} is {value!r}, and the initial model in {initial_model} has {before!r}, "

@@ -38,9 +38,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     """Check the files of lines, which are not compressed; hold out pairs, train tokenizers, write corpora.
 
     `out/data` appears once all of it is complete. Raises `DragomanError` for files that cannot be read or do
-    not match, and if no pair is left for training.
+    not match or change meanwhile, and if no pair is left for training.
     """
     data = recipe.data
+    before = file_states(data)
     files = data.files["source"], data.files["target"]
     others = {
         name: (data.files[f"{kind}_source"], data.files[f"{kind}_target"])
@@ -79,6 +80,8 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
 
             write_alignment(new / "train", data.guided_alignment, files, tokenizers.paths(new))
         shutil.rmtree(new / "plain", ignore_errors=True)
+        if file_states(data) != before:  # it is read several times
+            raise DragomanError("A text was changed while it was read; run the command again.")
         complete_folder(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -86,6 +89,11 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
     say(f"Text: {'; '.join(train.statistics.describe())}. Pairs to train on: {statistics.kept:,}.")
+
+
+def file_states(data: DataSettings) -> list[tuple[Path, int, int]]:
+    """Size and time of the last change of each text file."""
+    return [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in data.files.values()]
 
 
 def write_valid(

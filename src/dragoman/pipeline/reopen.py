@@ -1,21 +1,29 @@
 """Opening a run that has begun: its recipe, what a command may change, a later end of a finished run."""
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from dragoman.model.settings import ModelSettings
+from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import duration
-from dragoman.pipeline.prepare import make_schedule
+from dragoman.pipeline.prepare import PreparedData, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     MANIFEST,
+    NEW,
+    beside,
     check_folder,
+    delete,
     readable_folder,
     recover_interrupted_write,
-    remove_folder,
 )
 from dragoman.system.messages import Say, silent
 from dragoman.system.toml import overlay, to_table, write_toml
@@ -25,7 +33,7 @@ from dragoman.training.checkpoint import checkpoints, newest_intact, read_state,
 from dragoman.training.log import read_events
 from dragoman.training.loop import is_finished
 from dragoman.training.settings import Schedule
-from dragoman.translation.model_folder import model_hash, read_settings
+from dragoman.translation.model_folder import WEIGHTS, model_hash, read_settings, save_model
 
 CHANGEABLE = (
     "data.source_language",
@@ -120,6 +128,7 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     say(f"Resuming {out}.")
     if (out / "best").exists():
         restore_best_model(out, say)
+    restore_named_model(out, changed, say)
     for path in files_newer_than(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run continues with the copy.")
     if changes:
@@ -198,6 +207,60 @@ def restore_best_model(out: Path, say: Say) -> None:
         model.rename(previous)
         say(f"The model so far is kept in {previous}.")
     best.rename(model)
+
+
+def restore_named_model(out: Path, recipe: Recipe, say: Say) -> None:
+    """Make the model that the newest checkpoint calls the best one the run's model, if it is not.
+
+    It is missing or damaged if a copy was cut off, and newer than the checkpoint if the process was killed
+    between both. Raises `DragomanError` if it cannot be made.
+    """
+    newest = newest_intact(out, silent)
+    state = None if newest is None else read_state(newest)
+    if newest is None or state is None or state.best is None:
+        return
+    model, problem = out / "model", None
+    try:
+        check_folder(model)
+    except DragomanError as error:
+        problem = error
+    if problem is None and model.stat().st_mtime_ns <= newest.stat().st_mtime_ns:
+        return
+    best = next((path for path in checkpoints(out) if step_of(path) == state.best_step), None)
+    if best is None or recipe.adaptation.lora_rank is not None:
+        if problem is not None:
+            raise DragomanError(
+                f"{problem} It cannot be made from a checkpoint: restore {model} from a copy, or start again "
+                "with another --out."
+            )
+        return
+    tensors = load_tensors(best / WEIGHTS)
+    if problem is None and are_equal(tensors, load_tensors(model / WEIGHTS)):
+        return
+    data = PreparedData.load(out / "data")
+    own = make_model(recipe, data, torch.device("cpu"))
+    load_weights(own, tensors, best)
+    save_model(model, own, recipe.model, data.tokenizers, data.longest_source, recipe.data.languages)
+    say(f"{model} is made from the checkpoint at {state.best_step:,} again.")
+
+
+def are_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Whether both have the same weights."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def named(error: OSError, out: Path) -> OSError:
+    """An error with the name of a file. That of a short write, which has no number, is of a full disk."""
+    number = error.errno or errno.ENOSPC
+    return OSError(number, os.strerror(number), error.filename or str(out))
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder atomically. If killed, the next `write_folder` deletes the rest of it."""
+    deleted = beside(folder, NEW)
+    delete(deleted)
+    folder.rename(deleted)
+    delete(deleted)
 
 
 def check_data(folder: Path) -> None:

@@ -156,8 +156,9 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
             shutil.rmtree(out / "text.partial", ignore_errors=True)  # of a conversion that was killed
             prepare(out, replace(recipe, data=texts), say)
     except OSError as error:
-        error.filename = error.filename or str(out)  # the error of a full disk has no file name
-        raise
+        from dragoman.pipeline.reopen import named
+
+        raise named(error, out) from error
     write_toml(autoconfigure(recipe, PreparedData.load(out / "data"), say, world), out / "recipe.toml")
 
 

@@ -154,14 +154,6 @@ def delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_folder(folder: Path) -> None:
-    """Delete a folder atomically. If killed, the next `write_folder` deletes the rest of it."""
-    deleted = beside(folder, NEW)
-    delete(deleted)
-    folder.rename(deleted)
-    delete(deleted)
-
-
 def recover_interrupted_write(folder: Path) -> None:
     """Complete or undo a `write_folder` that was killed."""
     old = beside(folder, OLD)
