@@ -50,8 +50,7 @@ def export(given: Given) -> None:
     asked = settings_from(Export, given)
     refuse_contradictions(asked)
     asked = replace(asked, out=asked.out.absolute())
-    refuse_existing(asked.out, may_be_empty_folder=asked.to != "argos")
-    refuse_model_folder(asked.out)
+    refuse_place(asked)
     str(asked.out).encode()  # UnicodeEncodeError: engines open only names in UTF-8
     if asked.to == "adapter":
         from dragoman.cli.adapter import export_adapter
@@ -207,15 +206,21 @@ def refuse_contradictions(asked: Export) -> None:
         raise DragomanError(f"--out is {asked.out}; for --to argos it has to end in .argosmodel.")
 
 
-def refuse_existing(out: Path, may_be_empty_folder: bool = True) -> None:
-    """Raise `DragomanError` if there is something already; a link would be replaced."""
-    is_empty_folder = out.is_dir() and not out.is_symlink() and not any(out.iterdir())
-    if (out.exists() or out.is_symlink()) and not (is_empty_folder and may_be_empty_folder):
+def refuse_existing(out: Path) -> None:
+    """Raise `DragomanError` if there is something already."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise DragomanError(f"{out} exists already; choose another --out, or delete it.")
 
 
-def refuse_model_folder(out: Path) -> None:
-    """Raise `DragomanError` for a place in the folder of a model, which would be incomplete then."""
+def refuse_place(asked: Export) -> None:
+    """Raise `DragomanError` if there is something already, or for a place in the folder of a model.
+
+    A link would be replaced, and a package is a file.
+    """
+    out = asked.out
+    refuse_existing(out)
+    if out.is_symlink() or (asked.to == "argos" and out.exists()):
+        raise DragomanError(f"{out} exists already; choose another --out, or delete it.")
     for folder in out.parents:
         if (folder / MANIFEST).exists() and (folder / "model.toml").exists():
             raise DragomanError(f"{out} is in the folder of the model {folder}; choose another --out.")

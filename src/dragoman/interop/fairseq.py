@@ -4,6 +4,7 @@ Decoding starts with END there, so the row of START is a copy of END's.
 """
 
 import re
+import warnings
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -214,21 +215,30 @@ def as_dict(value: object, name: str, origin: Path) -> dict[str, Any]:
 
 
 def refuse_other_subwords(checkpoint: Mapping[str, Any], origin: Path) -> None:
-    """Raise `DragomanError` for a tokenizer, or a subword model, with which Dragoman cannot split text.
+    """Raise `DragomanError` for subwords that Dragoman cannot make. Warns of a tokenizer.
 
-    fairseq records what its own commands use in training and in validation.
+    A checkpoint names both only if they were options of its training.
     """
-    options, config = checkpoint.get("args"), checkpoint.get("cfg")
-    for option, known in (("bpe", ("subword_nmt", "fastbpe", "sentencepiece")), ("tokenizer", ("space",))):
-        value = getattr(options, option, None)
-        if options is None and isinstance(config, Mapping):
-            section = config.get(option)
-            value = section.get("_name") if isinstance(section, Mapping) else section
-        if value is not None and value not in known:
-            raise DragomanError(
-                f"{origin}: {option} is {shown(value)}; Dragoman reads models with {' or '.join(known)}, or "
-                f"without a {option}."
-            )
+    bpe, tokenizer = (preprocessing(checkpoint, name) for name in ("bpe", "tokenizer"))
+    if bpe not in (None, "subword_nmt", "fastbpe", "sentencepiece"):
+        raise DragomanError(
+            f"{origin}: bpe is {shown(bpe)}; Dragoman reads models with subword_nmt, fastbpe or "
+            "sentencepiece."
+        )
+    if tokenizer not in (None, "space"):
+        warnings.warn(
+            f"{origin}: the tokenizer is {shown(tokenizer)}, which Dragoman does not have. Tokenise text "
+            "with it before you translate, and join the tokens of translations.",
+            stacklevel=2,
+        )
+
+
+def preprocessing(checkpoint: Mapping[str, Any], option: str) -> object:
+    """The value of an option of fairseq's preprocessing; None if it was not given."""
+    if checkpoint.get("args") is not None:
+        return getattr(checkpoint["args"], option, None)
+    section = (checkpoint.get("cfg") or {}).get(option)
+    return section.get("_name") if isinstance(section, Mapping) else section
 
 
 def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:

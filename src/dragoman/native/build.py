@@ -156,7 +156,7 @@ def load(library: Path) -> ctypes.CDLL:
     except OSError as error:
         if "failed to map segment" in str(error):
             raise OSError(
-                f"{error} (is {library.parent} mounted noexec? Set XDG_CACHE_HOME to another folder.)"
+                f"{reason(error)} (is {library.parent} mounted noexec? Set XDG_CACHE_HOME to another folder.)"
             ) from error
         library.unlink(missing_ok=True)
         raise
