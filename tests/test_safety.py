@@ -690,6 +690,21 @@ def test_the_lower_rate_survives_a_kill_right_after_the_rollback(tmp_path):
     assert train_poisoned(recipe, data, set(), []).rate_backoff == 0.5
 
 
+def test_a_run_that_was_killed_after_a_rollback_goes_back_further_if_it_diverges_again(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
+    messages = []
+
+    def killed(message: str) -> None:
+        messages.append(message)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_poisoned(recipe, data, {10}, SimpleNamespace(append=killed))
+    train_poisoned(recipe, data, {1}, messages)
+    assert "Rolled back to update 8," in messages[0]
+    assert "Rolled back to update 4," in messages[-1]
+
+
 def test_after_a_second_rollback_the_best_model_is_still_the_one_that_is_kept(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", validate_every=4)
     kept, losses = [], iter([3.0, 1.0, 2.0, 2.5, 2.5, 2.5, 2.5, 2.5])

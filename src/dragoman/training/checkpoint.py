@@ -39,6 +39,8 @@ class TrainingState:
     """Time spent in training, by earlier processes too."""
     rate_backoff: float = 1.0
     """Factor of the learning rate, halved by each rollback."""
+    rolled_back_to: int = -1
+    """The step that the last rollback went back to."""
 
 
 def checkpoints(folder: Path) -> list[Path]:

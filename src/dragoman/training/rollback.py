@@ -28,12 +28,12 @@ def train_with_rollback(
     model, world = context.model, context.world
     initial = [weight.detach().clone() for weight in model.parameters()]
     optimizer = context.make_optimizer(model)
-    state, rolled_back_to = resume(model, optimizer, context.folder, context.say, world), -1
+    state = resume(model, optimizer, context.folder, context.say, world)
     while True:
         try:
             return train_from(state, context, objective, optimizer, full_model)
         except DivergenceError as error:
-            backoff, finding = state.rate_backoff / 2, error.finding
+            backoff, finding, rolled_back_to = state.rate_backoff / 2, error.finding, state.rolled_back_to
             if backoff < MIN_RATE_BACKOFF:
                 raise
         found = checkpoints(context.folder)
@@ -48,10 +48,11 @@ def train_with_rollback(
         kept = state.best, state.best_step  # the kept model may be later than the checkpoint
         state = resume(model, optimizer, context.folder, context.say, world)
         best, best_step = max((state.best, state.best_step), kept, key=lambda each: each[1])
-        state = replace(state, rate_backoff=backoff, best=best, best_step=best_step)
+        state = replace(
+            state, rate_backoff=backoff, best=best, best_step=best_step, rolled_back_to=state.step
+        )
         if state.step:  # a process that is killed before the next checkpoint resumes with the lower rate
             save_checkpoint(model, optimizer, state, context)
-        rolled_back_to = state.step
         report_rollback(state, context, finding)
 
 
