@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from dragoman.interop import huggingface
 from dragoman.interop.verify import samples, verify
+from dragoman.interop.vocabulary import FORBIDDEN_BIAS
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import weights
@@ -310,6 +311,18 @@ def test_the_folders_precision_and_generation_settings_are_ignored(tmp_path):
     cut(folder, "tokenizer_config.json")
     with pytest.raises(DragomanError, match="transformers cannot load .*theirs: "):
         engine_of(folder, imported)
+
+
+def test_a_forbidden_token_stays_forbidden_in_half_precision(tmp_path):
+    from transformers import MarianMTModel
+
+    folder = marian(tmp_path / "theirs")
+    theirs = MarianMTModel.from_pretrained(folder)
+    theirs.final_logits_bias[0, 4] = -1e9  # minus infinity in half precision
+    theirs.half().save_pretrained(folder)
+    imported = huggingface.read(folder)
+    token = imported.vocabularies[1].rows.index(4)
+    assert imported.model.output_bias[token] == FORBIDDEN_BIAS
 
 
 @pytest.mark.parametrize(

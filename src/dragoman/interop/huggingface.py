@@ -17,6 +17,7 @@ from torch import Tensor
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.verify import ReferenceEngine
 from dragoman.interop.vocabulary import (
+    FORBIDDEN_BIAS,
     Vocabulary,
     check_size,
     marian_name,
@@ -104,7 +105,7 @@ def read(folder: Path) -> Imported:
     for (file, pieces, _), (name, embedding) in zip(sides, embeddings, strict=False):
         check_size(file, pieces, path, name, len(embedding))
     bias = (
-        tensors.take("final_logits_bias", (1, len(embeddings[2][1])))[0]
+        tensors.take("final_logits_bias", (1, len(embeddings[2][1])), FORBIDDEN_BIAS)[0]  # in half precision
         if "final_logits_bias" in tensors
         else None
     )

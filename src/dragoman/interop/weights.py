@@ -57,10 +57,10 @@ class Tensors:
             raise DragomanError(f"{self.origin}: {name} has the shape {shape}, and a table was expected.")
         return shape[0]
 
-    def take(self, name: str, shape: Sequence[int]) -> Tensor:
-        """Remove and return a tensor.
+    def take(self, name: str, shape: Sequence[int], lowest: float | None = None) -> Tensor:
+        """Remove and return a tensor, whose elements are raised to `lowest`.
 
-        Raises `DragomanError` if it is missing, has another shape, or its elements are not real numbers.
+        Raises `DragomanError` if it is missing, has another shape, or its elements are not finite numbers.
         """
         if name not in self._unused:
             raise DragomanError(f"{self.origin} lacks the tensor {name}, of shape {tuple(shape)}.")
@@ -75,7 +75,8 @@ class Tensors:
                 f"{self.origin}: {name} is a tensor of {tensor.dtype} ({tensor.layout}, {tensor.device}); "
                 "floating-point numbers were expected. Quantised models cannot be read."
             )
-        if not (found := tensor.float()).isfinite().all():
+        found = tensor.float() if lowest is None else tensor.float().clamp(min=lowest)
+        if not found.isfinite().all():
             raise DragomanError(
                 f"{self.origin}: {name} has NaN or infinite numbers; the model's training may have diverged."
             )
