@@ -457,7 +457,9 @@ def test_a_text_that_changes_while_it_is_prepared_is_refused(tmp_path, monkeypat
         return train_tokenizers(*asked)
 
     monkeypatch.setattr("dragoman.pipeline.prepare.train_tokenizers", change)
-    with pytest.raises(DragomanError, match="A text was changed while it was read; run the command again"):
+    with pytest.raises(
+        DragomanError, match=r"train\.source was changed while it was read; run the command again"
+    ):
         prepare(recipe.out, recipe, silent)
     assert not (recipe.out / "data").exists()
 

@@ -209,7 +209,12 @@ def refuse_contradictions(asked: Export) -> None:
 def refuse_existing(out: Path) -> None:
     """Raise `DragomanError` if there is something already."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise DragomanError(f"{out} exists already; choose another --out, or delete it.")
+        raise exists_already(out)
+
+
+def exists_already(out: Path) -> DragomanError:
+    """The error of an output that would replace something."""
+    return DragomanError(f"{out} exists already; choose another --out, or delete it.")
 
 
 def refuse_place(asked: Export) -> None:
@@ -220,7 +225,7 @@ def refuse_place(asked: Export) -> None:
     out = asked.out
     refuse_existing(out)
     if out.is_symlink() or (asked.to == "argos" and out.exists()):
-        raise DragomanError(f"{out} exists already; choose another --out, or delete it.")
+        raise exists_already(out)
     for folder in out.parents:
         if (folder / MANIFEST).exists() and (folder / "model.toml").exists():
             raise DragomanError(f"{out} is in the folder of the model {folder}; choose another --out.")

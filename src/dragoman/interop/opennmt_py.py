@@ -322,7 +322,7 @@ def transforms_of(options: Mapping[str, Any], path: Path) -> set[str]:
     return transforms & SUBWORD_TRANSFORMS
 
 
-def refuse_one_name(name: str, options: Mapping[str, Any], path: Path) -> None:
+def refuse_same_name(name: str, options: Mapping[str, Any], path: Path) -> None:
     """Raise `DragomanError` if the models of both sides are different files of this name."""
     named = {str(options.get(f"{side}_subword_model") or "") for side in SIDES}
     if not options.get("share_vocab") and len(named) > 1 and {Path(each).name for each in named} == {name}:
@@ -347,7 +347,7 @@ def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], p
         options.get("src_subword_model") if options.get("share_vocab") else None
     )
     if named and (file := path.parent / Path(named).name).is_file():
-        refuse_one_name(file.name, options, path)
+        refuse_same_name(file.name, options, path)
         return file
     beside = {*path.parent.glob("*.model"), *path.parent.glob("*code*")}
     files = sorted(file for file in beside if file.is_file() and file.suffix != ".pt" and file != path)

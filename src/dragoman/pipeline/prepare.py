@@ -80,8 +80,8 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
 
             write_alignment(new / "train", data.guided_alignment, files, tokenizers.paths(new))
         shutil.rmtree(new / "plain", ignore_errors=True)
-        if file_states(data) != before:  # it is read several times
-            raise DragomanError("A text was changed while it was read; run the command again.")
+        if changed := {*file_states(data)} - {*before}:  # each text is read several times
+            raise DragomanError(f"{min(changed)[0]} was changed while it was read; run the command again.")
         complete_folder(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)

@@ -128,7 +128,7 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     say(f"Resuming {out}.")
     if (out / "best").exists():
         restore_best_model(out, say)
-    restore_named_model(out, changed, say)
+    restore_model_from_checkpoint(out, changed, say)
     for path in files_newer_than(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run continues with the copy.")
     if changes:
@@ -209,7 +209,7 @@ def restore_best_model(out: Path, say: Say) -> None:
     best.rename(model)
 
 
-def restore_named_model(out: Path, recipe: Recipe, say: Say) -> None:
+def restore_model_from_checkpoint(out: Path, recipe: Recipe, say: Say) -> None:
     """Make the model that the newest checkpoint calls the best one the run's model, if it is not.
 
     It is missing or damaged if a copy was cut off, and newer than the checkpoint if the process was killed
@@ -249,7 +249,7 @@ def are_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def named(error: OSError, out: Path) -> OSError:
+def with_file_name(error: OSError, out: Path) -> OSError:
     """An error with the name of a file. That of a short write, which has no number, is of a full disk."""
     number = error.errno or errno.ENOSPC
     return OSError(number, os.strerror(number), error.filename or str(out))

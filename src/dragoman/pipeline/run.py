@@ -156,9 +156,9 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
             shutil.rmtree(out / "text.partial", ignore_errors=True)  # of a conversion that was killed
             prepare(out, replace(recipe, data=texts), say)
     except OSError as error:
-        from dragoman.pipeline.reopen import named
+        from dragoman.pipeline.reopen import with_file_name
 
-        raise named(error, out) from error
+        raise with_file_name(error, out) from error
     write_toml(autoconfigure(recipe, PreparedData.load(out / "data"), say, world), out / "recipe.toml")
 
 

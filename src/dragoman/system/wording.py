@@ -13,7 +13,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-BRIEF = reprlib.Repr()  # lists within lists can be written in few bytes, and have no end when they are shown
+BRIEF = reprlib.Repr()  # aliases of YAML make huge lists within lists from a few bytes
 BRIEF.maxlevel, BRIEF.maxstring, BRIEF.maxother, BRIEF.maxlong = 3, 1000, 1000, 1000
 
 
