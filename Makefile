@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all sanitize docs screenshots clean
+.PHONY: quickstart test test-all sanitize docs linkcheck screenshots clean
 
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
@@ -33,6 +33,10 @@ sanitize: .venv/installed-dev
 # The site, docs/_build/index.html. A link or reference that is broken is an error.
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build --jobs auto --quiet --fail-on-warning --nitpicky -d docs/_build/.doctrees docs docs/_build
+
+# The links to other sites; this needs a network.
+linkcheck: .venv/installed-docs
+	$(BIN)/sphinx-build --jobs auto --quiet -b linkcheck -d docs/_build/.doctrees docs docs/_build/linkcheck
 
 # The pictures of README and site, with a run from English to German and a folder with train.en, train.de, test.en and test.de.
 RUN ?= runs/ende

@@ -21,6 +21,7 @@ extensions = [
     "tools.docs.speed",
 ]
 exclude_patterns = ["_build"]
+linkcheck_ignore = [r"http://(localhost|127\.0\.0\.1|HOST)[:/]"]
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dragoman\.).*"),  # types of other packages, whose pages are not here

@@ -1,12 +1,15 @@
 """Runs a batch of two pairs through a model with hooks on every module, and records the shapes of outputs in
-the order of the computation: a walkthrough of Figure 1. The projections of encoder-decoder attention, heads
-and attention weights are not outputs of modules, and are left out. The source's embedding is the target's, as
+the order of the computation: a walkthrough of Figure 1. Of each attention also those of the queries, keys and
+values by heads [B, H, T, d_k] and of the weights [B, H, T, keys]. The source's embedding is the target's, as
 they are tied. In its full form it uses the base model.
 """
 
-import torch
-from torch import nn
+from collections.abc import Callable
 
+import torch
+from torch import Tensor, nn
+
+from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.settings import PRESETS
 from dragoman.model.transformer import build_model
 from lab.frame.experiment import Claim, Result, verdict_of
@@ -20,7 +23,22 @@ CLAIM = Claim(
     claimed_by="the paper, section 3.1",
 )
 SUB_LAYERS = ("_embedding", "attention.output", "feed_forward", "_residual.norm")
-SOURCE, TARGET = 7, 5
+SOURCE, TARGET = 7, 5  # tokens
+Record = Callable[[str, str, Tensor], None]
+
+
+def watch(name: str, attention: MultiHeadAttention, record: Record) -> None:
+    attend = attention.attend
+
+    def watched(
+        query: Tensor, memory: KeysValues, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        for part, tensor in (("queries", query), ("keys", memory.keys), ("values", memory.values)):
+            record(f"{name}, {part}", "heads", tensor)
+        return attend(query, memory, mask, causal)
+
+    attention.attend = watched
+    attention.attention_weights_hook = lambda weights: record(f"{name}, weights", "heads", weights)
 
 
 def run(quick: bool) -> Result:
@@ -28,31 +46,29 @@ def run(quick: bool) -> Result:
     model = build_model(settings, VOCABULARY, VOCABULARY).eval()
     rows: list[dict[str, str | int]] = []
 
-    def record(name: str, module: nn.Module, output: torch.Tensor) -> None:
+    def record(name: str, kind: str, output: Tensor) -> None:
         shape = " · ".join(map(str, output.shape))
-        rows.append({"step": len(rows) + 1, "module": name, "kind": type(module).__name__, "shape": shape})
+        rows.append({"step": len(rows) + 1, "module": name, "kind": kind, "shape": shape})
 
     for name, module in model.named_modules():
-        if name and not isinstance(module, nn.Dropout | nn.ModuleList | nn.Identity):
-            module.register_forward_hook(lambda own, _, output, name=name: record(name, own, output))
+        if isinstance(module, MultiHeadAttention):
+            watch(name, module, record)
+        elif name and not isinstance(module, nn.Dropout | nn.ModuleList | nn.Identity):
+            kind = type(module).__name__
+            module.register_forward_hook(lambda _, __, out, at=(name, kind): record(*at, out))
     source, target = random_sentences([SOURCE, 4]), random_sentences([TARGET, 3], seed=2)
     with torch.no_grad():
         features, _ = model.decode(target, model.encode(source))
-        logits = model.logits(features)
-    rows.append(
-        {"step": len(rows) + 1, "module": "logits", "kind": "", "shape": " · ".join(map(str, logits.shape))}
-    )
-    own = [row for row in rows if str(row["module"]).endswith(SUB_LAYERS)]
-    wide = [row for row in own if str(row["shape"]).endswith(f" · {settings.d_model}")]
+        record("logits", "", model.logits(features))
+    own = [str(row["shape"]) for row in rows if str(row["module"]).endswith(SUB_LAYERS)]
+    wide = [shape for shape in own if shape.endswith(f" · {settings.d_model}")]
     widths: dict[str, dict[str, float]] = {}
-    for row in rows:
-        side, *inner = (
-            str(row["module"]).replace("_residual", "").replace("self_attention.query", "query").split(".")
-        )
+    for row in (row for row in rows if row["kind"] != "heads"):
+        name = str(row["module"]).replace("_residual", "").replace("self_attention.query", "query")
+        side, *inner = name.split(".")
         if not inner or inner[0] == "0":
-            group = f"{side}, layer 1" if inner else "outside the layers"
-            width = int(str(row["shape"]).split(" · ")[-1])
-            widths.setdefault(group, {})[" ".join(inner[1:]) or side] = width
+            bar = widths.setdefault(f"{side}, layer 1" if inner else "outside the layers", {})
+            bar[" ".join(inner[1:]) or side] = int(str(row["shape"]).split(" · ")[-1])
     picture = bars("The width of every module's output", "features", widths)
     return Result(
         {f"2 pairs, sources of at most {SOURCE} and targets of at most {TARGET} tokens": rows},

@@ -1,6 +1,7 @@
 """The documentation: commands parse, Python compiles, answers are computed, every page can be reached."""
 
 import doctest
+import importlib
 import re
 import shlex
 import subprocess
@@ -8,7 +9,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
+from inspect import getdoc, isclass, isfunction
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -346,6 +349,34 @@ def test_every_module_of_python_is_documented():
         parts = path.relative_to(ROOT / "src").with_suffix("").parts
         if len(parts) > 2 and parts[1] not in ("cli", "serving") and parts[-1] != "__init__":
             assert f".. automodule:: {'.'.join(parts)}\n" in documented
+
+
+def public_names(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Its functions, classes, methods and properties, which the site's pages show if they have a docstring."""
+    own = {
+        name: each
+        for name, each in vars(module).items()
+        if getattr(each, "__module__", "") == module.__name__
+    }
+    for name, each in own.items():
+        if isclass(each) or (isfunction(each) and each.__name__ == name):
+            yield name, each
+        for inner in vars(each) if isclass(each) else ():
+            if isfunction(getattr(each, inner)) or isinstance(
+                vars(each)[inner], property | classmethod | staticmethod
+            ):
+                yield f"{name}.{inner}", getattr(each, inner)
+
+
+def test_every_public_name_is_documented():
+    """Methods may have the docstring of the class that they inherit from."""
+    names = re.findall(r"automodule:: (\S+)", "\n".join(generated()["python"].values()))
+    for module in names:
+        if not module.endswith("triton_kernels"):  # Triton is not everywhere
+            for name, each in public_names(importlib.import_module(module)):
+                assert getdoc(each) or any(part.startswith("_") for part in name.split(".")), (
+                    f"{module}.{name}"
+                )
 
 
 def test_results_are_those_of_the_files_with_their_passports():

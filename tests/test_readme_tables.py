@@ -2,6 +2,7 @@
 
 import json
 import re
+from statistics import mean
 
 import pytest
 
@@ -83,10 +84,29 @@ def test_the_results_of_the_first_readme_are_in_their_files():
 
 
 def test_the_speeds_of_the_first_readme_are_in_the_tables_of_the_benchmarks():
-    shown = set(re.findall(r"\d[\d,]{2,}", section("Speed")))
+    (table,) = re.findall(r"^\| speed:.*\n((?:\|.*\n)+)", section("Results"), re.MULTILINE)
+    shown = set(re.findall(r"(?<![\w,])\d[\d,]*", table))
     benchmarks = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    rows = "\n".join(re.findall(r"^\|.*$", benchmarks, re.MULTILINE))
     assert len(shown) > 8
-    assert shown <= {*re.findall(r"\d[\d,]{2,}", benchmarks)}
+    assert shown <= {*re.findall(r"(?<![\w,])\d[\d,]*", rows)}
+
+
+def test_int8_differs_from_float32_by_no_more_than_the_guide_says():
+    """In the means of the seeds of all students and teachers, in BLEU of the test pairs."""
+    guide = (ROOT / "docs" / "how-to" / "bad-translations.md").read_text("utf-8")
+    (most,) = re.findall(r"int8 and float32 differ by at most (\S+) BLEU", guide)
+    differences = []
+    for path in (ROOT / "benchmarks" / "results").glob("students-*.json"):
+        rows = json.loads(path.read_text("utf-8")).get("rows", [])
+        means = {
+            (row["model"], row["beam"], row["precision"]): mean(row["bleu"]) for row in rows if "beam" in row
+        }
+        for (*key, precision), score in means.items():
+            if precision == "int8" and (*key, "float32") in means:
+                differences.append(abs(score - means[(*key, "float32")]))
+    assert len(differences) > 10
+    assert round(max(differences), 1) <= float(most)
 
 
 def section(name):

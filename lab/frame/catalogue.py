@@ -23,8 +23,9 @@ def experiment(name: str) -> Experiment:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else "dragoman lab --list shows all."
         raise DragomanError(f"There is no experiment {name!r}. {hint}")
-    module = importlib.import_module(f"lab.{name.replace('-', '_')}")
-    return Experiment(name, module.CLAIM, module.__doc__ or "", module.run)
+    stem = name.replace("-", "_")
+    module = importlib.import_module(f"lab.{stem}")
+    return Experiment(name, module.CLAIM, module.__doc__ or "", module.run, LAB / f"{stem}.py")
 
 
 def experiments() -> list[Experiment]:

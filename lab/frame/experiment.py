@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from dragoman.inspection.drawing import Drawing
 
@@ -82,6 +83,7 @@ class Experiment:
     """What is computed: the file's docstring."""
     run: Callable[[bool], Result]
     """Run it; True is the quick form, of seconds."""
+    path: Path
 
 
 def verdict_of(true: bool, only_if: str = "", decided: bool = True) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.system.files import atomic_write, read_json
+from dragoman.system.files import atomic_write, file_hash, read_json
 from lab.frame.experiment import SECTIONS, Experiment, Result, Row
 
 
@@ -21,6 +21,7 @@ def content(
         "verdict": result.verdict,
         "because": result.because,
         "tables": result.tables,
+        "experiment": file_hash(experiment.path),
         "passport": passport,
     }
 

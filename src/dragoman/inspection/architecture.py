@@ -37,6 +37,7 @@ class Box:
 
     @property
     def height(self) -> float:
+        """In pixels."""
         return 26 + 15 * len(self.details)
 
 
@@ -52,6 +53,7 @@ class Column:
 
     @property
     def height(self) -> float:
+        """In pixels, the gaps between the boxes included."""
         return sum(box.height + self.gap(number) for number, box in enumerate(self.boxes))
 
     def gap(self, number: int) -> float:

@@ -53,6 +53,7 @@ class HeadOff:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return (*attention_part(self.use, self.layer), self.head)
 
     def __str__(self) -> str:
@@ -70,6 +71,7 @@ class UniformAttention:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return attention_part(self.use, self.layer) + (() if self.head is None else (self.head,))
 
     def __str__(self) -> str:
@@ -86,6 +88,7 @@ class SublayerOff:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return self.side, self.layer, self.sublayer
 
     def __str__(self) -> str:
@@ -101,6 +104,7 @@ class LayerOff:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return self.side, self.layer
 
     def __str__(self) -> str:
@@ -116,6 +120,7 @@ class PositionsOff:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return ("positions",) if self.side is None else ("positions", self.side)
 
     def __str__(self) -> str:
@@ -131,6 +136,7 @@ class SourceToken:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return "source", self.position
 
     def __str__(self) -> str:
@@ -149,6 +155,7 @@ class TargetToken:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return "target", self.position
 
     def __str__(self) -> str:
@@ -165,6 +172,7 @@ class SearchSetting:
 
     @property
     def part(self) -> Part:
+        """What it changes."""
         return ("search", self.name)
 
     def __str__(self) -> str:

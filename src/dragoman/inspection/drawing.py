@@ -129,6 +129,7 @@ class Shade:
 
     @property
     def css(self) -> str:
+        """The class of an area with this shade."""
         return f"fill-{self.colour}"
 
     @property

@@ -190,6 +190,7 @@ class Search:
 
     @property
     def model(self) -> Transformer:
+        """The one that searched."""
         return one_transformer(self.translator)
 
     @property

@@ -97,7 +97,7 @@ def sequential_integrated_gradients(of: Attributed, steps: int) -> Float[Tensor,
 
 
 def gradient_shap(of: Attributed, steps: int) -> Float[Tensor, "T C"]:
-    """The mean of integrated gradients from sentences of random tokens (Lundberg and Lee 2017, Erion 2021).
+    """The mean of integrated gradients from random tokens (Lundberg and Lee 2017, Erion et al. 2021).
 
     The sum over the tokens is log P minus the mean of log P of these sentences, but for the error of the
     integrals, which is larger than that of integrated gradients. All tokens are drawn with the

@@ -110,6 +110,7 @@ class Side:
 
     @property
     def vocabulary(self) -> Vocabulary:
+        """Ids of the pieces, with JoeyNMT's order of the four symbols."""
         return Vocabulary.from_foreign(self.pieces, unknown=0, pad=1, start=2, end=3).with_unknown(
             self.unknown
         )

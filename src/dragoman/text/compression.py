@@ -31,6 +31,7 @@ class Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Raises `DragomanError` for a damaged file."""
         try:
             return self._file.readinto(buffer)
         except self._errors as error:

@@ -2,8 +2,8 @@
 
 Training texts are those of the shared task, in the order in which Tensor2Tensor lists them; newstest2013 is
 for validation, newstest2014 (the full set, 3,003 lines) for the test. Tensor2Tensor took later versions of
-News Commentary (12, then 13) for German; here it is version 9, WMT 2014's own. The hashes are those that
-TensorFlow Datasets publishes; that of the test archive is not known.
+News Commentary (11, then 12, then 13) for German; here it is version 9, WMT 2014's own. The hashes are those
+that TensorFlow Datasets publishes; of the test archive there is only an MD5.
 """
 
 from dragoman.text.archive_dataset import ArchiveDataset, Part, Text

@@ -22,8 +22,8 @@ ABBREVIATIONS = {
 def sentence_ends(text: str, language: str) -> list[int]:
     """Where sentences end in a text without control characters, white space after a sentence included.
 
-    sentencex, Wikimedia's rules and abbreviations of some 300 languages, finds them; of an unknown language
-    by the rules of English. They are checked by `is_end`.
+    sentencex, Wikimedia's rules of some 30 languages, which serve some 300, finds them. The rules of English
+    are those of an unknown language. `is_end` checks what is found.
     """
     code = LANGUAGE_CODE.match(language)
     name = code[0].lower() if code else "en"
