@@ -352,7 +352,7 @@ def test_every_module_of_python_is_documented():
 
 
 def public_names(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """Its functions, classes, methods and properties, which the site's pages show if they have a docstring."""
+    """Its functions, classes, methods and properties. The site's pages show those with a docstring."""
     own = {
         name: each
         for name, each in vars(module).items()
