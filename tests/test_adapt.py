@@ -144,6 +144,16 @@ def test_the_replayed_share_of_the_pairs_is_as_asked_and_none_is_held_out(adapte
     assert not held_out & replayed
 
 
+def test_old_text_in_one_file_is_that_of_two(trained, folder, adapted):
+    sides = ((trained / f"train.{side}").read_text().splitlines() for side in ("source", "target"))
+    tsv = folder / "old.tsv"
+    tsv.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True)))
+    recipe = complete(table(trained, folder, folder / "from-tsv", {"replay": [str(tsv)]}))
+    prepare_converted(folder / "from-tsv", recipe, recipe.data, silent)
+    one, two = ((out / "data" / "manifest.json").read_text() for out in (folder / "from-tsv", adapted))
+    assert one == two
+
+
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
 def test_old_pairs_are_replayed_equally_often_and_those_that_are_held_out_never(tmp_path, share):
     new, old = write_copies(tmp_path, "new", 12, seed=1), write_copies(tmp_path, "old", 9, seed=2)
@@ -310,12 +320,11 @@ def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has
             {"adaptation": {"replay": ["a", "b"], "replay_share": 1.0}},
             "replay_share is 1.0; it must be at most 0.99",
         ),
-        ({"adaptation": {"replay": ["a.tmx", "b"]}}, "a.tmx has both sides of a corpus, and text of one"),
-        ({"adaptation": {"replay": ["a.tmx"]}}, "a.tmx has both sides of a corpus, and text of one"),
-        ({"adaptation": {"replay": ["a"]}}, "replay needs two files, source and target, and has 1."),
+        ({"adaptation": {"replay": ["a.tmx", "b"]}}, "a.tmx has both sides of a corpus; give it alone, as"),
+        ({"adaptation": {"replay": ["a"]}}, "replay needs two files, source and target, or one .* has 1."),
         (
             {"adaptation": {"replay_valid": ["a"] * 3}},
-            "replay_valid needs two files, source and target, and has 3.",
+            "replay_valid needs two files, source and target, or one that has both, and has 3.",
         ),
         ({"preset": "small"}, "The preset is small, and the initial model .* has other sizes .* d_model 32"),
         (

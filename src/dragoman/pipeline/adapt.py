@@ -14,7 +14,7 @@ from dragoman.pipeline.fewer_layers import LAYERS, can_leave_out_layers, with_gu
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
-from dragoman.text.mixture import refuse_both_sides
+from dragoman.text.mixture import is_parallel
 from dragoman.text.records import primary
 from dragoman.text.sampling_settings import SubwordSampling
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
@@ -77,10 +77,13 @@ def refuse_contradictions(recipe: Recipe) -> None:
     least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
     check_bounds(adaptation, at_least=least, at_most={"replay_share": 0.99})
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
-        for path in paths or ():
-            refuse_both_sides(Path(path))
-        if paths is not None and len(paths) != 2:
-            raise DragomanError(f"{name} needs two files, source and target, and has {len(paths)}.")
+        both = [path for path in paths or () if is_parallel(Path(path))]
+        if both and len(paths or ()) != 1:
+            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as {name}.")
+        if paths is not None and not both and len(paths) != 2:
+            raise DragomanError(
+                f"{name} needs two files, source and target, or one that has both, and has {len(paths)}."
+            )
     if "replay_share" in given and "replay" not in given:
         raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
     lora = [name for name in ("lora_alpha", "lora_maps") if name in given]

@@ -4,6 +4,9 @@ A model that is trained on new text alone forgets the old text (McCloskey and Co
 the common remedy in translation (Chu, Dabre and Kurohashi 2017).
 """
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
-from dragoman.text.conversion import ConvertedData, Part
+from dragoman.text.conversion import ConvertedData, Part, convert
 from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
 from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import read_lines, read_pairs
@@ -37,27 +40,44 @@ def prepare_replay(
     Returns the files to train on. Raises `DragomanError` for files that cannot be read or do not match, and
     if no old pair is left to replay.
     """
-    old, old_filter = old_text(recipe), PairFilter()
     (new / OLD).mkdir()
     tokenizers.save(new / OLD)
-    old_files = files
-    if old.source is not None and old.target is not None:
-        old_files = old.source, old.target
-        candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
-        _, old_filter = scan_corpus(old_files, old, {}, candidates)
-        files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
-    write_valid(new / OLD, old_files, old, old_filter, tokenizers)
+    with old_lines(old_text(recipe), new / "old", say) as old:
+        old_files, old_filter = files, PairFilter()
+        if old.source is not None and old.target is not None:
+            old_files = old.source, old.target
+            candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
+            _, old_filter = scan_corpus(old_files, old, {}, candidates)
+            files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
+        write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files
+
+
+@contextmanager
+def old_lines(old: DataSettings, folder: Path, say: Say) -> Iterator[ConvertedData]:
+    """The old text as files of lines. Copies of other files are in `folder`, which is removed at the end.
+
+    Errors name the user's files.
+    """
+    lines = ConvertedData(**vars(old))
+    try:
+        lines = convert(lines, folder, say)
+        yield lines
+    except DragomanError as error:
+        raise DragomanError(lines.in_words(str(error))) from error.__cause__
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def old_text(recipe: Recipe) -> DataSettings:
     """The old text as that of a run. Raises `DragomanError` for a missing file."""
     data = recipe.data
     train, valid = (
-        tuple(map(Path, files)) if files else (None, None)
+        (*map(Path, files or ()), None, None)[:2]  # a file that has both sides is the source
         for files in (recipe.adaptation.replay, recipe.adaptation.replay_valid)
     )
     old = DataSettings(longest=data.longest, drop_copies=data.drop_copies)
+    old = replace(old, source_language=data.source_language, target_language=data.target_language)
     old = replace(old, source=train[0], target=train[1], valid_source=valid[0], valid_target=valid[1])
     try:
         return resolve_paths(old)
@@ -98,11 +118,11 @@ def add_old_pairs(
     The lines of the new text keep their numbers. Old pairs that are held out, of either text, are not used.
     The others are used in shuffled passes, as those of a corpus that is mixed with others.
     """
-    share = share_of(recipe.adaptation)
+    share, named = share_of(recipe.adaptation), " and ".join(recipe.adaptation.replay or ())
     kept = (all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old))
     usable = np.flatnonzero(np.fromiter(kept, bool))
     if not len(usable):
-        raise DragomanError(f"No pair of {old[0]} and {old[1]} is left to replay.")
+        raise DragomanError(f"No pair of {named} is left to replay.")
     count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))
     wanted = max(round(share / (1 - share) * count), share > 0)
     drawn = usable[shuffled_passes(len(usable), 0, wanted, (recipe.training.seed, 1))]
@@ -115,7 +135,7 @@ def add_old_pairs(
             for line, repeats in zip(read_lines(second), times, strict=False):
                 file.write(f"{line}\n" * int(repeats))
     say(
-        f"Replay: {wanted:,} pairs, from {len(usable):,} of {old[0]} and {old[1]}, are added to {count:,} "
+        f"Replay: {wanted:,} pairs, from {len(usable):,} of {named}, are added to {count:,} "
         f"new ones: {wanted / (wanted + count):.0%} of the training pairs."
     )
     return mixed

@@ -31,8 +31,8 @@ class AdaptationSettings:
     """Words in the names of the linear maps in model.safetensors that get adapters: attention, feed_forward,
     encoder.0 and so on. None is attention."""
     replay: tuple[str, ...] | None = None
-    """Source and target of the initial model's text; some pairs are added to the training text, so that what
-    was learnt from them is kept."""
+    """Source and target of the initial model's text, or one file that has both; some pairs are added to the
+    training text, so that what was learnt from them is kept."""
     replay_share: float | None = None
     """Share of the training pairs that comes from the replay text, drawn once by the seed. None is 0.3."""
     replay_valid: tuple[str, ...] | None = None
