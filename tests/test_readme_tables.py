@@ -109,6 +109,21 @@ def test_int8_differs_from_float32_by_no_more_than_the_guide_says():
     assert round(max(differences), 1) <= float(most)
 
 
+@pytest.mark.parametrize("page", ["distil", "backtranslate", "how-to/little-text", "tutorials/own-corpus"])
+def test_scores_in_guides_are_rounded_from_the_tables(page):
+    text = re.sub(r"```.*?```", "", (ROOT / "docs" / f"{page}.md").read_text("utf-8"), flags=re.DOTALL)
+    sentences = [each for each in re.split(r"(?<=[.:|])\s", text) if "BLEU" in each]
+    shown = [number for each in sentences for number in re.findall(r"(?<![\w-])\d[\d,]*(?:\.\d+)?", each)]
+    tables = re.findall(r"^\|.*$", (ROOT / "experiments" / "README.md").read_text("utf-8"), re.MULTILINE)
+    measured = {
+        float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", "\n".join(tables))
+    }
+    assert shown
+    for number in shown:
+        decimals = len(number.partition(".")[2])
+        assert float(number.replace(",", "")) in {round(value, decimals) for value in measured}, number
+
+
 def section(name):
     """The text of a section of the first README."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
