@@ -16,7 +16,8 @@ from dragoman import Translator
 from dragoman.interop import argos
 from dragoman.interop.minisbd import SENTENCE_END
 from dragoman.interop.verify import samples, verify
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.distil import student_settings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
@@ -29,7 +30,11 @@ from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, TARGET, ours
 
 LANGUAGES = argos.Languages("en", "de")
-KINDS = {"one vocabulary": ModelSettings(**SIZES), "two": ModelSettings(**SIZES, norm="pre", tied="target")}
+KINDS = {
+    "one vocabulary": ModelSettings(**SIZES),
+    "two": ModelSettings(**SIZES, norm="pre", tied="target"),
+    "a student": student_settings(PRESETS["student"], ModelSettings(**SIZES)),
+}
 LINES = ["AMBER BIRCH CEDAR.", "HEATH GROVE EMBER DELTA.", "DELTA DELTA."]
 
 

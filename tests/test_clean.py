@@ -100,6 +100,12 @@ def dirty(tmp_path):
     return write(tmp_path, pairs), expected, ([tmp_path / "test.en"], [tmp_path / "test.de"])
 
 
+def test_removed_bytes_that_are_not_text_can_be_read(tmp_path):
+    files = write(tmp_path, [*clean_corpus(), (b"caf\xe9 \xff", "Café")])
+    _, (removed,), _ = cleaned(files, tmp_path / "out", near_duplicates=False, duplicates=False)
+    assert (removed["source"], removed["target"]) == (r"caf\xe9 \xff", "Café")
+
+
 def test_each_problem_is_removed_with_its_line_and_reason(dirty, tmp_path):
     files, expected, others = dirty
     kept, removed, report = cleaned(files, tmp_path / "out", others)

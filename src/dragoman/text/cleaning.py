@@ -249,7 +249,7 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
     ):
         for number, raw in enumerate(raw_pairs(files)):
             if names := notes.names(number):
-                pair = map(decode_lossy, raw)
+                pair = (side.decode("utf-8", "backslashreplace") for side in raw)
                 record = {"line": number + 1, "reasons": names}
                 record |= dict(zip(("source", "target"), pair, strict=True))
                 removed.write(json.dumps(record, ensure_ascii=False) + "\n")
