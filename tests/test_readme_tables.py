@@ -112,7 +112,7 @@ def test_int8_differs_from_float32_by_no_more_than_the_guide_says():
 @pytest.mark.parametrize("page", ["distil", "backtranslate", "how-to/little-text", "tutorials/own-corpus"])
 def test_scores_in_guides_are_rounded_from_the_tables(page):
     text = re.sub(r"```.*?```", "", (ROOT / "docs" / f"{page}.md").read_text("utf-8"), flags=re.DOTALL)
-    sentences = [each for each in re.split(r"(?<=[.:|])\s", text) if "BLEU" in each]
+    sentences = [each for each in re.split(r"(?<=\.)\s", text) if "BLEU" in each]
     shown = [number for each in sentences for number in re.findall(r"(?<![\w-])\d[\d,]*(?:\.\d+)?", each)]
     tables = re.findall(r"^\|.*$", (ROOT / "experiments" / "README.md").read_text("utf-8"), re.MULTILINE)
     measured = {
