@@ -7,6 +7,7 @@ import json
 import pickle
 import re
 import sys
+import zipfile
 
 import pytest
 import sentencepiece
@@ -241,12 +242,20 @@ class Harm:
         return (open, ("harm", "w"))
 
 
+def repacked(path, out):
+    """Write the parts of a file of torch.save compressed."""
+    with zipfile.ZipFile(path) as parts, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as compressed:
+        for name in parts.namelist():
+            compressed.writestr(name, parts.read(name))
+
+
 def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"model": {"weight": torch.ones(2)}, "extra": Harm()}, tmp_path / "bad.pt")
     (tmp_path / "old.pt").write_bytes(pickle.dumps({"extra": Harm()}))
     torch.save([1], tmp_path / "list.pt")
     torch.save({"weight": torch.ones(999)}, tmp_path / "cut.pt")
+    repacked(tmp_path / "cut.pt", tmp_path / "bomb.pt")
     (tmp_path / "cut.pt").write_bytes((tmp_path / "cut.pt").read_bytes()[:-999])
     (tmp_path / "empty.pt").touch()
     for name, message in (
@@ -254,6 +263,7 @@ def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
             "bad.pt",
             "bad.pt holds _?io.open, which is neither tensor nor plain value; no code of the file was",
         ),
+        ("bomb.pt", "bomb.pt has compressed parts, which torch.save does not write; it was not read"),
         ("old.pt", "old.pt is damaged, or is not a checkpoint of PyTorch; no code of it was run"),
         ("list.pt", "list.pt holds a list where a checkpoint is a dictionary"),
         ("cut.pt", "cut.pt is damaged"),

@@ -3,6 +3,7 @@
 import argparse
 import re
 import warnings
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,13 @@ def load_pickle(path: Path) -> dict[str, Any]:
     memory runs out.
     """
     try:
+        refuse_compressed(path)
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings(action="ignore"):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
+    except DragomanError:
+        raise
     except Exception as error:  # a damaged file makes torch raise nearly anything
         if is_out_of_memory(error):
             raise
@@ -37,6 +41,20 @@ def load_pickle(path: Path) -> dict[str, Any]:
     if not isinstance(checkpoint, dict):
         raise DragomanError(f"{path} holds a {type(checkpoint).__name__} where a checkpoint is a dictionary.")
     return checkpoint
+
+
+def refuse_compressed(path: Path) -> None:
+    """Raise `DragomanError` for compressed parts: they may be thousands of times as large as the file.
+
+    `torch.save` compresses nothing.
+    """
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+                raise DragomanError(
+                    f"{path} has compressed parts, which torch.save does not write; it was not read. Load it "
+                    "with PyTorch, if you trust it, and save it again."
+                )
 
 
 def only_checkpoint(folder: Path, files: Sequence[Path], advice: str) -> Path:
