@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -821,6 +822,12 @@ def test_closed_standard_streams_get_a_sentence(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main()
     assert "Standard input or output is closed" in capsys.readouterr().err
+
+
+def test_messages_are_not_written_to_standard_output_if_standard_error_is_closed():
+    command = f"{shlex.quote(sys.executable)} -m dragoman translate nowhere 2>&-"
+    found = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert (found.returncode, found.stdout) == (2, b"")
 
 
 def test_several_processes_share_a_file_and_no_standard_input(monkeypatch, capsysbinary, folder, tmp_path):

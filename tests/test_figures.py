@@ -70,7 +70,7 @@ def texts(svg):
 @pytest.mark.parametrize("name", [each.name for each in FIGURES])
 def test_every_figure_is_drawn_from_a_run(figure, trained, tmp_path, name):
     out = tmp_path / "figure.svg"
-    text = [] if name == "training" else [SENTENCE]
+    text = [] if name in ("training", "figure-2", "positions", "label-smoothing") else [SENTENCE]
     status, _, err = figure(name, trained / "run", *text, "--out", out)
     assert status == 0, err
     assert texts(out.read_text())
@@ -126,6 +126,8 @@ def test_the_list_says_what_each_figure_shows_and_where_the_paper_has_it(figure)
         (["training", "{run}/model"], "has no log.jsonl and recipe.toml; give the folder of a run"),
         (["positions", "--out", "x.pdf"], "--out is x.pdf; its name has to end with .svg or .png."),
         (["positions", "--layer", "1"], "positions does not use --layer; it is for figure-3, figure-4"),
+        (["positions", "{run}", SENTENCE], "positions does not use a sentence; leave it out."),
+        (["training", "{run}", SENTENCE], "training does not use a sentence; leave it out."),
         (["positions", "--beam-size", "2"], "positions translates nothing, and --beam-size is for a search;"),
         (["softmax", "{run}", SENTENCE, "--step", "0"], "There is no step 0; this translation has"),
         (["figure-3", "{run}", SENTENCE, "--layer", "9"], "There is no layer 9; this model has 1, counted"),
@@ -158,9 +160,28 @@ def test_a_model_without_attention_gets_a_sentence(figure, tmp_path, name):
     tokenizers = translator_of(MODELS["transformer"]).tokenizers
     model = build_model(MODELS["lstm"], len(tokenizers.source), len(tokenizers.target))
     save_model(tmp_path / "lstm", model, MODELS["lstm"], tokenizers)
-    status, _, err = figure(name, tmp_path / "lstm", "a man", "--out", tmp_path / "x.svg")
+    sentence = [] if name == "figure-2" else ["a man"]
+    status, _, err = figure(name, tmp_path / "lstm", *sentence, "--out", tmp_path / "x.svg")
     assert (status, (tmp_path / "x.svg").exists()) == (2, False)
     assert "lstm" in err.lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("layer-norm", {"norm": "batch"}, "is of layer normalisation, and this model has norm = batch"),
+        ("figure-2", {"attention_score": "additive"}, "has additive scores, and Figure 2 is of scaled"),
+    ],
+)
+def test_a_model_without_the_part_of_a_figure_gets_a_sentence(figure, tmp_path, name, changes, message):
+    tokenizers = translator_of(MODELS["transformer"]).tokenizers
+    settings = replace(MODELS["transformer"], **changes)
+    model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
+    save_model(tmp_path / "other", model, settings, tokenizers)
+    sentence = ["a man"] * (name == "layer-norm")
+    status, _, err = figure(name, tmp_path / "other", *sentence, "--out", tmp_path / "x.svg")
+    assert (status, (tmp_path / "x.svg").exists()) == (2, False)
+    assert message in " ".join(err.split())
 
 
 @pytest.mark.parametrize("kind", ["lstm", "conv", "conv, enriched"])
@@ -286,7 +307,9 @@ def test_the_facts_of_two_heads_are_their_statistics(kind):
 def test_normalisation_gives_what_the_model_computed(translator):
     seen = normalisation(translator, LINES[0], SEARCH, 0)
     mean, variance = seen.taken.mean(1, keepdims=True), seen.taken.var(1, keepdims=True)
-    given = (seen.taken - mean) / np.sqrt(variance + seen.epsilon) * seen.gain + seen.shift
+    norm = one_transformer(translator).encoder[0].self_attention_residual.norm
+    gain, shift = (weight.detach().numpy() for weight in (norm.weight, norm.bias))
+    given = (seen.taken - mean) / np.sqrt(variance + norm.eps) * gain + shift
     np.testing.assert_allclose(given, seen.given, atol=1e-5)
     assert seen.taken.shape == (len(seen.inspection.source), seen.inspection.model.d_model)
 

@@ -29,7 +29,7 @@ from dragoman.inspection.room import (
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.statistics import head_alignments, is_punctuation, of_weights, statistics
 from dragoman.inspection.views import KINDS
-from dragoman.inspection.words import by_words
+from dragoman.inspection.words import by_words, words_of
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, translator_of
@@ -71,6 +71,11 @@ def test_keys_of_a_word_are_summed_and_its_queries_averaged(pieces):
     )
     assert words.decoder_inputs == ("<s>", *words.target[:-1])
     assert words.target[1] == "to1too2"
+
+
+def test_bytes_of_a_word_are_shown_as_characters():
+    tokens = ["▁a", "▁", *(f"<0x{byte:02X}>" for byte in "漢字".encode()), "!", "<0xE6>", "</s>"]
+    assert words_of(tokens, [0, *[1] * 9, 2]) == ("a", "漢字!\ufffd", "</s>")
 
 
 def test_words_of_one_token_each_are_the_tokens():

@@ -230,6 +230,8 @@ def test_a_base_is_asked_for_where_it_is_needed_and_only_there(
         DragomanError, match="--from adapter needs the model that it was trained on: give --base"
     ):
         import_adapter(Import(exported, "adapter", tmp_path / "out"))
+    with pytest.raises(DragomanError, match="--source-language is not for --from adapter: the base model"):
+        import_adapter(Import(exported, "adapter", tmp_path / "out", source_language="fr", base=base))
     with pytest.raises(DragomanError, match="--base is for --from adapter; a model of fairseq is complete"):
         import_adapter(Import(base, "fairseq", tmp_path / "out", base=base))
     for options in ([], ["--base", base]):

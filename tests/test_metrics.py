@@ -33,6 +33,9 @@ def test_bleu_and_chrf_are_sacrebleus_with_signatures():
 def test_languages_without_spaces_are_scored_by_characters():
     assert suitable_tokenization(["一个男人骑自行车。"]) == "char"
     assert suitable_tokenization(REFERENCES) == "13a"
+    assert suitable_tokenization(["我用 Python 写了这个程序，然后把它发给了她。"]) == "char"
+    assert suitable_tokenization(["ผู้ชายคนหนึ่ง ขี่จักรยาน ไปตามถนน"]) == "char"
+    assert suitable_tokenization(["나는 자전거를 탄다", "Она едет на велосипеде"]) == "13a"
     assert bleu(["一个男人骑车。"], ["一个男人骑自行车。"], "char").value > 0
 
 

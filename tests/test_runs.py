@@ -78,6 +78,22 @@ def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_liste
     assert messages[3].endswith("project/recipe.toml lacks 'training'; it is not as a run writes it.")
 
 
+def test_the_name_of_a_run_is_shown_as_it_is(folder, tmp_path, monkeypatch, capsysbinary):
+    names = ["runs[big]", ":smile:", "a[/b]"]
+    for name in names:
+        shutil.copytree(folder / "done", tmp_path / name)
+    status, out, _ = call(monkeypatch, capsysbinary, "runs", str(tmp_path))
+    assert status == 0
+    assert all(f"{tmp_path}/{name} " in out for name in names)
+
+
+def test_the_name_of_a_run_is_no_script_in_a_drawing(folder, tmp_path):
+    place = tmp_path / "<" / "script><script>alert(1)<" / "script>"
+    shutil.copytree(folder / "done", place)
+    plot(place, tmp_path / "curves.html")
+    assert "</script><script>alert(1)" not in (tmp_path / "curves.html").read_text()
+
+
 def test_a_run_whose_lock_is_held_is_training(folder):
     with lock(folder / "begun"):
         assert state_of(folder / "begun").state == "training"

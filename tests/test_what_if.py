@@ -75,6 +75,15 @@ def clear(linear):
         parameter.zero_()
 
 
+def test_a_prefix_continues_after_a_forced_token(translator):
+    search = replace(SEARCH, prefix=LINES[0])
+    prefix = translator.tokenizers.target.encode([LINES[0]])[0]
+    other = translator.tokenizers.target.pieces([prefix[-1]])[0]
+    found = inspect_changed(translator, LINE, [TargetToken(1, other)], search)
+    ids = translator.tokenizers.target.ids(found.target)
+    assert ids[: len(prefix)] == [prefix[-1], *prefix[1:]]
+
+
 def test_without_changes_it_is_the_same_inspection(translator):
     found = what_if(translator, LINE, [], SEARCH)
     assert same(found.before, found.after)

@@ -49,5 +49,9 @@ def import_adapter(asked: "Import") -> None:
         raise DragomanError(f"--base is for --from adapter; a model of {asked.origin} is complete.")
     if asked.base is None:
         raise DragomanError("--from adapter needs the model that it was trained on: give --base RUN.")
+    for name in ("source_language", "target_language", "samples"):
+        if getattr(asked, name) is not None:
+            flag = "--" + name.replace("_", "-")
+            raise DragomanError(f"{flag} is not for --from adapter: the base model has it. Leave it out.")
     Adapter.load(asked.model).merged(asked.base).save(asked.out / "model")
     say(f"{asked.out} holds the model. Translate with: dragoman translate {asked.out} < FILE")

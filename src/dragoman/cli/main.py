@@ -5,8 +5,10 @@ Nothing imports torch before the arguments are understood.
 
 import difflib
 import io
+import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 from dragoman import __version__
@@ -102,6 +104,8 @@ def run(arguments: list[str]) -> None:
 
 def main() -> None:
     """Run a verb. Errors that the user can correct are printed as a sentence, with exit status 2."""
+    if sys.stderr is None:  # it is closed, and print would write to standard output
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  for as long as the program
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals that lack a character

@@ -29,8 +29,9 @@ def runs(given: Given) -> None:
         print("\n".join(map(as_json, states)))
     else:
         table = runs_table(states)
-        width = Console(width=10_000).measure(table).maximum  # as wide as it needs: nothing is cut
-        Console(width=width).print(table)
+        console = Console(width=10_000, markup=False, emoji=False)  # names of folders are no markup
+        console.width = console.measure(table).maximum  # as wide as it needs: nothing is cut
+        console.print(table)
 
 
 COMMAND = Command(

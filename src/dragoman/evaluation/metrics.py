@@ -1,5 +1,6 @@
 """Scores of decoded text (section 6): BLEU and chrF by sacreBLEU. Strings only."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
 
 Tokenization = Literal["13a", "intl", "char", "zh", "none"]
+# Thai and Lao, Burmese, Khmer, kana, Han.
+UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,11 @@ def check_lines(hypotheses: Sequence[object], references: Sequence[object]) -> N
 def suitable_tokenization(references: Sequence[str]) -> Tokenization:
     """Characters for languages that put no spaces between words, whose BLEU would otherwise be 0.
 
-    SacreBLEU's default for the others.
+    SacreBLEU's default for the others. Thai has spaces between phrases, and Chinese around Latin words.
     """
     text = "".join(references)
-    return "char" if text.count(" ") < len(text) / 50 else "13a"
+    unspaced = text.count(" ") < len(text) / 50 or len(UNSPACED.findall(text)) > len(text) / 2
+    return "char" if unspaced else "13a"
 
 
 def bleu_metric(tokenize: Tokenization, lowercase: bool) -> "BLEU":
@@ -65,6 +69,5 @@ def bleu(
     metric = bleu_metric(tokenize, lowercase)
     score = metric.corpus_score(list(hypotheses), [list(references)])
     precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)
-    ratio = score.sys_len / score.ref_len if score.ref_len else 0
-    detail = f"{precisions} (BP = {score.bp:.3f}, ratio = {ratio:.3f})"
+    detail = f"{precisions} (BP = {score.bp:.3f}, ratio = {score.ratio:.3f})"
     return Score("BLEU", score.score, str(metric.get_signature()), detail)

@@ -10,7 +10,7 @@ from dragoman.inspection.attention_pictures import NAMES
 from dragoman.inspection.drawing import Drawing, decimal, diverging
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.layout import finished, sentences
-from dragoman.inspection.mean_effects import CONFIDENCE, RESAMPLES, Interval, MeanHeadEffects
+from dragoman.inspection.mean_effects import CONFIDENCE, MIN_LINES, RESAMPLES, Interval, MeanHeadEffects
 
 WIDTH, HEIGHT = 62.0, 28.0  # of a cell, in pixels
 
@@ -50,21 +50,24 @@ def mean_effects_picture(effects: MeanHeadEffects) -> str:
     top, height = 60.0, 2 * HEIGHT - 12
     for kind, table in tables.items():
         drawing.text(16, top, NAMES[kind], 13, bold=True)
-        draw_intervals(drawing, table, top + 12, largest)
+        draw_intervals(drawing, table, top + 12, largest, effects.lines >= MIN_LINES)
         top += 12 + HEIGHT + height * len(table.mean) + 34
     stops = [(-1.0, decimal(-largest)), (0.0, "0"), (1.0, decimal(largest, sign="+"))]
     drawing.legend(16, drawing.height + 20, "mean change of log-probability, nats", diverging, stops)
+    bold = "A mean is bold if its interval does not contain 0."
+    if effects.lines < MIN_LINES:
+        bold = f"With fewer than {MIN_LINES} lines intervals are too narrow, and no mean is bold."
     notes = (
         f"With all heads the mean is {decimal(effects.log_probability, 3)}. A negative number: without the "
         "head the translations are less probable.",
         f"Below each mean is its {CONFIDENCE:.0%} interval, by bootstrap over lines ({RESAMPLES:,} "
-        "resamples). A mean is bold if its interval does not contain 0.",
+        f"resamples). {bold}",
     )
     return finished(drawing, notes)
 
 
-def draw_intervals(drawing: Drawing, table: Interval, top: float, largest: float) -> None:
-    """As `draw_table`, with the interval below each mean."""
+def draw_intervals(drawing: Drawing, table: Interval, top: float, largest: float, with_bold: bool) -> None:
+    """As `draw_table`, with the interval below each mean; bold marks those that do not contain 0."""
     left, width, height = 76.0, 1.5 * WIDTH, 2 * HEIGHT - 12
     layers, heads = table.mean.shape
     for head in range(heads):
@@ -76,7 +79,7 @@ def draw_intervals(drawing: Drawing, table: Interval, top: float, largest: float
             mean, low, high = (float(each[layer, head]) for each in (table.mean, table.low, table.high))
             x, shade = left + head * width, diverging(mean / largest)
             drawing.cell(x, y, width, height, shade)
-            middle, bold = x + width / 2, low > 0 or high < 0
+            middle, bold = x + width / 2, with_bold and (low > 0 or high < 0)
             drawing.text(middle, y + 18, decimal(mean, 3, "+"), 11, shade.label, "middle", bold=bold)
             interval = f"{decimal(low, 3, '+')} to {decimal(high, 3, '+')}"
             drawing.text(middle, y + 34, interval, 9, shade.label, "middle")

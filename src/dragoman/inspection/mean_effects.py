@@ -18,6 +18,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import Translator
 
 RESAMPLES, SEED, CONFIDENCE = 1_000, 1, 0.95
+MIN_LINES = 10  # for an interval to mean anything
 
 
 @dataclass(frozen=True)

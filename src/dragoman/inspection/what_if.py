@@ -77,7 +77,8 @@ def inspect_changed(
     refuse_more_than_a_search(after, "An inspection needs a single search")
     source, constraints = source_and_constraints(changed, sentence, after)
     source = overwritten(translator, source, changes)
-    prefix = forced_prefix(translator, sentence, changes, settings) or constraints.prefix
+    forced = forced_prefix(translator, sentence, changes, settings)
+    prefix = forced + list(constraints.prefix[len(forced) :])
     constraints = replace(constraints, prefix=prefix)
     found = inspect_ids(changed, sentence, source, after, constraints)
     refuse_other_beginning(found, translator.tokenizers.target.pieces(prefix))

@@ -4,6 +4,7 @@ The weights to the tokens of a key's word are summed, so a row still sums to 1. 
 are averaged. END and START are words of their own.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import numpy as np
 from dragoman.inspection.inspection import Array, Attention, Inspection
 from dragoman.inspection.views import KINDS, Kind
 
+BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # the pieces of tokens that are bytes
 SPACE = "▁"  # how SentencePiece writes a space
 
 
@@ -56,7 +58,12 @@ def words_of(tokens: Sequence[str], words: Sequence[int]) -> tuple[str, ...]:
     texts = [""] * (words[-1] + 1)
     for token, word in zip(tokens, words, strict=True):
         texts[word] += token.replace(SPACE, "")
-    return tuple(texts)
+    return tuple(BYTES.sub(decoded, text) for text in texts)
+
+
+def decoded(match: re.Match[str]) -> str:
+    """The characters of byte tokens; U+FFFD for bytes that are no UTF-8."""
+    return bytes.fromhex(match[0].replace("<0x", "").replace(">", "")).decode("utf-8", "replace")
 
 
 def merged(weights: Array, queries: Sequence[int], keys: Sequence[int]) -> Array:

@@ -233,6 +233,7 @@ def plot(folder: Path, out: Path) -> None:
         for chart in CURVES
         if any(row["chart"] == chart for row in rows)
     ]
-    chart = altair.concat(*charts, columns=2, title=str(folder)).resolve_scale(y="independent")
+    title = str(folder).replace("<", "‹")  # altair writes it into a script of the HTML as it is
+    chart = altair.concat(*charts, columns=2, title=title).resolve_scale(y="independent")
     with atomic_write(out) as new:
         chart.save(str(new), scale_factor=2.0)

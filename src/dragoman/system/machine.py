@@ -34,9 +34,8 @@ def configure_allocator() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    never = -1
-    done = [mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, never), mallopt(_TOP_PAD, 64 * 2**20)]
-    return all(done)
+    # A threshold of -1: never trim.
+    return all([mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, -1), mallopt(_TOP_PAD, 64 * 2**20)])
 
 
 def trim_memory() -> None:

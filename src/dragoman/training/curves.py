@@ -86,6 +86,7 @@ def training_of(run: Path) -> Training | None:
         Sample(each["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation")))
         for each in events
         for sample in each.get("samples", [])
+        if isinstance(sample, dict)
     ]
     scale, warmup = settings.learning_rate_scale, settings.warmup_steps
     if warmup is None:

@@ -102,6 +102,10 @@ FIGURES = (
 )
 
 
+OF_SENTENCES = ("complexity", "recurrence-paths")
+"""Figures that need nothing, and use a sentence if there is one."""
+
+
 def figure(name: str) -> Figure:
     """The figure of this name. Raises `DragomanError` for another name, with the nearest ones."""
     names = {each.name: each for each in FIGURES}
@@ -145,6 +149,8 @@ def refuse_missing(
     if searches and asked.needs != "sentence":
         flag = "--" + searches[0].replace("_", "-")
         raise DragomanError(f"{asked.name} translates nothing, and {flag} is for a search; leave it out.")
+    if text is not None and asked.needs in ("nothing", "run") and asked.name not in OF_SENTENCES:
+        raise DragomanError(f"{asked.name} does not use a sentence; leave it out.")
     if asked.needs == "nothing":
         return
     example = EXAMPLES[asked.needs].format(asked.name)

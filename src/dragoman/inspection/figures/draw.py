@@ -49,6 +49,11 @@ def formula_figure(name: str, run: Path | None, text: str | None) -> str:
     if text is not None and run is None:
         raise DragomanError(f"A sentence needs a run, whose vocabulary splits it: {name} RUN SENTENCE.")
     model = ModelSettings() if run is None else transformer_settings(run)
+    if name == "figure-2" and model.attention_score is not None:
+        raise DragomanError(
+            f"{run} has {model.attention_score} scores, and Figure 2 is of scaled dot products; leave the "
+            "run out for the paper's base model."
+        )
     tokens = None if run is None or text is None else source_tokens(run, text)
     drawings: dict[str, Callable[[], str]] = {
         "figure-2": lambda: attention_diagram(model),

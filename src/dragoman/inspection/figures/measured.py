@@ -18,6 +18,7 @@ from dragoman.inspection.recording import as_array
 from dragoman.model.transformer import EncoderLayer, Transformer
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import source_and_constraints
 from dragoman.translation.translator import Translator
 
@@ -65,29 +66,24 @@ class Normalisation:
     """[S D]."""
     given: Array
     """[S D]."""
-    gain: Array
-    """γ [D]."""
-    shift: Array
-    """β [D]."""
-    epsilon: float
 
 
 def normalisation(
     translator: Translator, sentence: str, settings: SearchSettings, layer: int
 ) -> Normalisation:
-    """The first normalisation of an encoder layer, counted from 0, while it translates."""
+    """The first normalisation of an encoder layer, counted from 0, while it translates.
+
+    Raises `DragomanError` for a model without layer normalisation.
+    """
     model = one_transformer(translator)
+    if model.settings.norm not in ("post", "pre"):
+        raise DragomanError(
+            f"The figure is of layer normalisation, and this model has norm = {model.settings.norm}."
+        )
     norm = encoder_layer_of(model, layer).self_attention_residual.norm
     _, inspection, calls = watched_search(translator, sentence, settings, {"norm": norm})
     ((taken, given),) = calls["norm"]
-    return Normalisation(
-        inspection,
-        as_array(taken[0]),
-        as_array(given[0]),
-        as_array(norm.weight),
-        as_array(norm.bias),
-        norm.eps,
-    )
+    return Normalisation(inspection, as_array(taken[0]), as_array(given[0]))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
     weights = attention[layer][heads].mean(0)  # [T, T]
     inputs = [visible(token) for token in inspection.decoder_inputs]
     steps = min(len(inspection.target), MAX_STEPS)
-    which = "mean of all heads" if not choice.heads else f"head {', '.join(map(str, choice.heads))}"
+    numbers = ", ".join(map(str, choice.heads))
+    which = {0: "mean of all heads", 1: f"head {numbers}"}.get(len(choice.heads), f"mean of heads {numbers}")
     drawing = Drawing(
         "decoding-steps",
         f"Masked self-attention step by step: decoder layer {layer + 1}, {which}",
