@@ -593,7 +593,7 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
         *(
             (
                 {"keep_tags": True, rule: ("{city}",)},
-                "keep_tags puts tags back where the source has them; leave them out of prefix, force_words",
+                "Tags and addresses are put back where the source has them; leave tags out of prefix, ",
             )
             for rule in ("force_words", "ban_words")
         ),

@@ -8,6 +8,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEAD = 2**16  # bytes of the head of a request after the first read of the socket
 HEAD_SECONDS = 10.0  # within which the head of a request has to arrive
 MESSAGE_SECONDS = 15.0  # then its body; `read_body` answers earlier
+FLUSH_SECONDS = 30.0  # within which a client has to read the end of an answer, before it is cut off
 MAX_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
 
 
@@ -37,9 +38,11 @@ class JoinedWrites:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close the connection when all is sent."""
+        """Close the connection when all is sent, or when the client does not read it in time."""
         self.flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(FLUSH_SECONDS, self._transport.abort)
 
 
 class Connection(HttpToolsProtocol):
@@ -62,6 +65,8 @@ class Connection(HttpToolsProtocol):
             self.expect(HEAD_SECONDS)
 
     def data_received(self, data: bytes) -> None:
+        if self._until is None and (self.cycle is None or self.cycle.response_complete):
+            self.expect(HEAD_SECONDS)  # an empty line before a request is not the beginning of a message
         self._head_bytes += len(data)
         super().data_received(data)
         if self._is_in_head and self._head_bytes > MAX_HEAD:
@@ -73,10 +78,22 @@ class Connection(HttpToolsProtocol):
         self.scope["dragoman.connection"] = self  # type: ignore[typeddict-unknown-key]
         self.expect(HEAD_SECONDS)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_in_head:  # trailers, after a body in chunks, are not counted and are not read
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self.expect(MESSAGE_SECONDS)
-        super().on_headers_complete()
+        if self.parser.should_upgrade() and self.has_body():  # httptools would read the body as a request
+            self.end("400 Bad Request", "A request with a body cannot have the header Upgrade; leave it out.")
+        else:
+            super().on_headers_complete()
+
+    def has_body(self) -> bool:
+        """Whether the headers announce a body."""
+        given = dict(self.headers)
+        return b"transfer-encoding" in given or given.get(b"content-length", b"0").strip(b"0") != b""
 
     def on_message_complete(self) -> None:
         self.expect(None)

@@ -15,6 +15,7 @@ from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 
 MAX_TEXTS = 50  # DeepL's own limit
+MAX_NAMES = 1_000  # of tags; each is compared with the tags of every text
 UNSUPPORTED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
 VARIANTS = {"EN": ["EN-GB", "EN-US"], "PT": ["PT-BR", "PT-PT"]}
 """Target languages in place of those that DeepL's own clients refuse."""
@@ -34,7 +35,7 @@ def split_commas(value: Any) -> Any:
 
 
 Texts = Annotated[list[str], Field(fail_fast=True)]
-Names = Annotated[list[str], BeforeValidator(split_commas)]
+Names = Annotated[list[str], BeforeValidator(split_commas), Field(max_length=MAX_NAMES)]
 
 
 class TranslateParameters(BaseModel):
@@ -195,7 +196,9 @@ def source_of(asked: TranslateParameters, text: str, model: ServedModel, models:
 def document_of(asked: TranslateParameters, text: str, language: str) -> Document:
     """A text of a request as sentences."""
     split = asked.split_sentences not in ("0", 0, False)
-    ignored, ending, whole = asked.ignore_tags, asked.splitting_tags, asked.non_splitting_tags
+    ignored, ending, whole = map(
+        frozenset, (asked.ignore_tags, asked.splitting_tags, asked.non_splitting_tags)
+    )
     if asked.tag_handling == "html":
         return markup.html(text, language, split, ignored, ending, whole)
     if asked.tag_handling == "xml":

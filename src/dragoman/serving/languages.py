@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
 from dragoman.text.identification import identify
+from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 
@@ -58,7 +59,8 @@ def detected(text: str, source: str, among: Collection[str]) -> tuple[str, float
     """
     found = identify(text, among)
     if source != UNKNOWN_LANGUAGE:
-        return source, percent(dict(found).get(source, 0.0))
+        shares = {primary(code): share for code, share in found}
+        return source, percent(shares.get(primary(source), 0.0))
     return (found[0][0], percent(found[0][1])) if found else ("en", 0.0)
 
 

@@ -82,8 +82,9 @@ def refuse_double(what: str, folders: Sequence[Path]) -> None:
 def serve_model(name: str, stored: StoredModel, engine: EngineSettings) -> ServedModel:
     """A model with the name that requests give it."""
     translator = Translator.of([stored], engine, None)
-    # A model whose C++ is still being compiled is opened by the first request, with the usual priority.
-    if is_compiled(DECODER) and translator.native_backend is not None:
+    # In float32 PyTorch translates while the C++ is compiled; a request then opens it, with usual priority.
+    opens = is_compiled(DECODER) or engine.precision != "float32" or engine.shortlist is not None
+    if opens and translator.native_backend is not None:
         translator.native_backend.set_nice(NICE)
     return ServedModel(
         name,

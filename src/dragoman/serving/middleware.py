@@ -50,6 +50,7 @@ KEY_NAMES = ("api_key", "auth_key")
 MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]{1,200}+\r\n){0,4}+\r\n([^\r\n]*)\r\n')
 """The headers of a part are bounded, and not tried again: the time is linear in the size of a body."""
 MAX_FIELDS = 1_000  # of a form, among which a key is looked for
+MAX_DIGITS = 18  # of a Content-Length
 BODY_SECONDS = 10.0  # within which a body has to arrive
 SEND_SECONDS = 30.0  # within which a client has to read a part of an answer
 POLICY = (
@@ -229,8 +230,8 @@ class Replay:
 
 async def read_body(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:
     """A request's body. Raises `ApiError`: 413 if it is too long, 408 if it is too slow."""
-    declared = headers.get(b"content-length", b"0")
-    if not declared.isdigit() or int(declared) > max_bytes:
+    declared = headers.get(b"content-length", b"0").lstrip(b"0") or b"0"  # int() refuses thousands of digits
+    if not declared.isdigit() or len(declared) > MAX_DIGITS or int(declared) > max_bytes:
         raise too_large(max_bytes)
     if scope.get("dragoman.arrived"):
         return await receive_body(receive, max_bytes)

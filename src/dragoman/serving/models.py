@@ -84,11 +84,12 @@ class Models:
 
     def language_of(self, text: str, target: str = "") -> str:
         """The likeliest source language of a text among those that have a model into `target`."""
-        sources = {model.source for model in self.models if matches(target, model.target)}
+        # In the models' order: of two varieties of a language it is the first.
+        sources = list(dict.fromkeys(each.source for each in self.models if matches(target, each.target)))
         if len(sources) > 1:
             found = identify(text, sources)
             return found[0][0] if found else ""
-        return sources.pop() if sources else ""
+        return sources[0] if sources else ""
 
     @property
     def pairs(self) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from dragoman.serving.errors import ApiError, wrong_field
 
 M = TypeVar("M", bound=BaseModel)
+MAX_FIELDS = 1_000  # of a form
 
 
 async def parameters(request: Request, model: type[M]) -> M:
@@ -34,7 +35,7 @@ async def parameters(request: Request, model: type[M]) -> M:
                 raise ApiError(400, "The body has to be a JSON object.")
             given |= value
         elif body:
-            given |= table(parse_qsl(body.decode(), keep_blank_values=True))
+            given |= table(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError as error:
         raise ApiError(400, f"The body cannot be read as {kind or 'a form'}: {error}.") from error
     try:

@@ -372,5 +372,6 @@ def refuse_much_output(prepared: Sequence[PreparedSentences]) -> None:
 
 
 def constraint_characters(search: SearchSettings) -> int:
-    """The number of characters of the texts that constrain a search; they are tokenized for it."""
-    return len(search.prefix) + sum(map(len, (*search.force_words, *search.ban_words)))
+    """The number of characters of the texts that constrain a search, one more for each: all take time."""
+    texts = search.force_words, search.ban_words
+    return len(search.prefix) + sum(len(words) + sum(map(len, words)) for words in texts)

@@ -20,7 +20,7 @@ def identify(text: str, among: Collection[str] | None = None) -> list[tuple[str,
     does not know are left out. A text without letters has no language. Raises `DragomanError` if py3langid is
     not installed.
     """
-    codes = {primary(code): code for code in among or ()}
+    codes = {primary(code): code for code in reversed(list(among or ()))}  # the first of several varieties
     identifier = identifier_of(None if among is None else frozenset(codes))
     if identifier is None or not any(map(str.isalpha, text)):
         return []

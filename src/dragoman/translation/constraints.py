@@ -19,8 +19,8 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
         remove_tags(text)[1] for text in (settings.prefix, *settings.force_words, *settings.ban_words)
     ):
         raise DragomanError(
-            "keep_tags puts tags back where the source has them; leave them out of prefix, force_words "
-            "and ban_words."
+            "Tags and addresses are put back where the source has them; leave tags out of prefix, "
+            "force_words and ban_words."
         )
     prefix, banned, forced = encode_texts(settings, tokenizer)
     given, phrases = as_characters(prefix), list(map(as_characters, forced))

@@ -84,6 +84,11 @@ def refuse_paths(source: Path, out: Path) -> None:
         )
     if not out.name or out.is_dir():
         raise DragomanError(f"--output {out} is a folder; give the name of a file.")
+    if source.absolute() == out.absolute().with_name(out.name + ".json"):
+        raise DragomanError(
+            f"Beside --output {out}, {source} would say how it was made, and that is the input; choose "
+            "another --output."
+        )
     if out.suffix in {".gz", ".zst"}:
         raise DragomanError(
             f"--output {out} would not be compressed, as its name says; give one that does not end in "

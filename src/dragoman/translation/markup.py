@@ -172,8 +172,19 @@ def read_token(text: str, start: int, is_html: bool, failed: set[int]) -> Token 
     key = name[1].lower() if is_html else name[1]
     if opening[1] == "/":
         return Token("end", key, start, end)
-    is_empty = text.endswith("/>", start, end) or (is_html and key in VOID)
-    return Token("empty" if is_empty else "start", key, start, end, is_kept(text[name.end() : end]))
+    attributes = text[name.end() : end]
+    is_empty = attributes.endswith("/>") and not (is_html and ends_in_value(attributes))
+    is_empty = is_empty or (is_html and key in VOID)
+    return Token("empty" if is_empty else "start", key, start, end, is_kept(attributes))
+
+
+def ends_in_value(attributes: str) -> bool:
+    """Whether the attributes of a tag end in a value without quotes, as in <a href=x/>.
+
+    Its slash does not end the element.
+    """
+    last = 1 + max(map(attributes.rfind, " \t\n\r\f\"'"))
+    return "=" in attributes[last:] or attributes[:last].rstrip().endswith("=")
 
 
 def declaration_end(text: str, start: int, is_html: bool) -> int:
