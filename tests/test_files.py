@@ -255,3 +255,6 @@ def test_pipes_and_folders_are_refused(tmp_path, text):
     for folder in (tmp_path, Path()):
         with pytest.raises(DragomanError, match="is a folder; give the name of a file"):
             translate_file(text, folder, ABOUT, shout)
+    (tmp_path / "out.json").write_text("amber\n")
+    with pytest.raises(DragomanError, match="out.json would say how it was made, and that is the input"):
+        translate_file(tmp_path / "out.json", tmp_path / "out", ABOUT, shout)

@@ -285,6 +285,22 @@ def test_the_time_is_linear(reader, part):
     assert any(seconds(50_000) < most for _ in range(3))
 
 
+@pytest.mark.parametrize(
+    "tag", ["<a href=http://x.org/>", "<a b='c' href= x/>", '<a href="x">', "<a href=x >"]
+)
+def test_a_slash_of_a_value_without_quotes_does_not_end_an_element(tag):
+    (sentence,) = html(f"<p>{tag}This page</a> is new.</p>", "en").sentences
+    assert sentence == "<g1>This page</g1> is new."
+
+
+@pytest.mark.parametrize(
+    "tag", ["<a/>", '<a href="x"/>', "<a href='a=b'/>", "<a href=x />", '<a href="a b=c"/>']
+)
+def test_a_slash_after_a_value_ends_an_element(tag):
+    (sentence,) = html(f"<p>{tag}This page is new.</p>", "en").sentences
+    assert "</g1>" not in sentence
+
+
 def test_deep_nesting():
     document = html("<b>" * 10_000 + "One two" + "</b>" * 10_000, "en")
     assert document.sentences == ("One two",)

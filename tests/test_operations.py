@@ -323,13 +323,17 @@ def test_slow_heads_slow_bodies_and_clients_that_do_not_read_end(run):
         connection(server) as head,
         connection(server) as body,
         connection(server) as deaf,
+        connection(server) as idle,
         server.client() as client,
     ):
+        idle.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert idle.recv(65_536).startswith(b"HTTP/1.1 200")
+        idle.sendall(b"\r\n")  # the beginning of no request
         deaf.sendall(f"GET {BUNDLE} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         head.sendall(b"GET /health HTTP/1.1\r\nHost:")
         body.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"te')
         assert client.post(V1, json={"text": "amber"}).status_code == 200
-        for slow in (silent, head):
+        for slow in (silent, head, idle):
             answer = read_all(slow)
             assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
             assert b"x-content-type-options: nosniff" in answer
@@ -397,6 +401,8 @@ def test_pipelined_requests_are_answered_in_order(server):
         b"Transfer-Encoding: chunked\r\n\r\n0x4\r\nabcd\r\n0\r\n\r\n",
         b"A: b\n\n\r\nX: y\r\n\r\n",
         b"Content-Length: 2\r\n X: folded\r\n\r\n{}",
+        b"Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 4\r\n\r\nabcd",
+        b"Connection: upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
 def test_what_two_servers_could_read_differently_is_refused(server, fields):
@@ -411,6 +417,49 @@ def test_what_two_servers_could_read_differently_is_refused(server, fields):
         assert b"content-security-policy" in answer
     with server.client() as client:
         assert client.post(V1, json={"text": "amber"}).status_code == 200
+
+
+def test_the_length_of_a_body_may_have_zeros_before_it(server):
+    with connection(server) as connected:
+        length = b"0" * 5_000 + b"16"
+        connected.sendall(
+            HEAD + b"Connection: close\r\nContent-Length: %s\r\n\r\n" % length + b'{"text":"amber"}'
+        )
+        assert read_all(connected).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_fields_after_a_body_in_chunks_are_not_read(server):
+    body = b'10\r\n{"text":"amber"}\r\n0\r\nX-Request-Id: trailer\r\n\r\n'
+    with connection(server) as connected:
+        connected.sendall(HEAD + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+        answer = read_all(connected)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"x-request-id: " in answer
+    assert b"trailer" not in answer
+
+
+def test_an_answer_whose_end_is_not_read_is_cut_off(monkeypatch):
+    monkeypatch.setattr(connections, "FLUSH_SECONDS", 0.1)
+
+    async def answer_nobody():
+        ended = asyncio.get_running_loop().create_future()
+
+        class Answer(asyncio.Protocol):
+            def connection_made(self, transport):
+                joined = connections.JoinedWrites(transport, asyncio.get_running_loop())
+                joined.write(bytes(2**25))
+                joined.close()
+
+            def connection_lost(self, exc):
+                ended.set_result(exc)
+
+        listener = await asyncio.get_running_loop().create_server(Answer, "127.0.0.1", 0)
+        with socket.create_connection(listener.sockets[0].getsockname()):
+            async with asyncio.timeout(MAX_SECONDS):
+                await ended
+        listener.close()
+
+    asyncio.run(answer_nobody())
 
 
 def test_too_many_connections_are_refused(run):

@@ -1,6 +1,7 @@
 """`dragoman serve`: what clients get is what the translator gives, and the server's limits hold."""
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -30,7 +31,7 @@ from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError, error_body
 from dragoman.serving.keys import RateLimit
-from dragoman.serving.languages import language_name
+from dragoman.serving.languages import detected, language_name
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import key_of_body, key_of_form
@@ -395,6 +396,16 @@ def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
     assert str(deepl.value).endswith("This server translates EN to DE.")
 
 
+def test_of_two_varieties_of_a_language_the_first_models_is_detected(translator):
+    codes = ("pt-BR", "pt-PT", "fr")
+    for order in itertools.permutations(codes):
+        models = Models(tuple(ServedModel(code, code, "de", translator) for code in order))
+        first = next(code for code in order if code.startswith("pt"))
+        text = "O gato está em cima da mesa e não quer sair."
+        assert models.between("auto", "de", text).name == first
+        assert detected(text, "pt-PT", set(codes))[1] == detected(text, "pt-BR", set(codes))[1] > 50
+
+
 def test_the_languages_of_a_request_are_those_of_the_model_that_it_names(translator):
     models = Models(
         (ServedModel("other", "fr", "de", translator), ServedModel("ende", "en", "de", translator))
@@ -441,6 +452,10 @@ def test_a_broken_body_gets_an_error_and_the_next_request_is_served(client, path
 @pytest.mark.parametrize("kind", ["html", "xml"])
 def test_ignored_tags_are_kept_in_html_and_xml(client, kind):
     body = {"text": ["<p>amber <x>birch</x> cedar</p>"], "target_lang": "de", "tag_handling": kind}
+    answer = client.post(
+        "/v2/translate", json=body | {"ignore_tags": "x," * 5 + ",".join(map(str, range(999)))}
+    )
+    assert answer.status_code == 400
     answer = client.post("/v2/translate", json=body | {"ignore_tags": ["x"]}).json()
     assert "<x>birch</x>" in answer["translations"][0]["text"]
     (kept,) = client.post("/v2/translate", json=body | {"ignore_tags": "p"}).json()["translations"]
