@@ -16,9 +16,11 @@ def positions(inspection: Inspection, window: Window | None = None) -> str:
     count, width = table.shape
     most = float(np.abs(table).max(initial=0)) or 1.0
     cell, height, left, top = max(1.0, min(8.0, 640 / width)), 10, 52, 76
+    kind = inspection.model.positions
+    title = f"{count} rows of the {kind} table" if kind != "none" else "this model adds none"
     drawing = Drawing(
         "positions",
-        f"Positions: {count} rows of the {inspection.model.positions} table",
+        f"Positions: {title}",
         f"Rows are positions, columns are the {width} dimensions; blue is positive and orange is negative.",
     )
     drawing.text(16, top - 24, "position", css="fill-faint")

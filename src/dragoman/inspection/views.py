@@ -101,8 +101,6 @@ def draw(
             return attention_pictures.attention_grid(inspection, view, words, window)
         draw_head = attention_pictures.attention_lines if lines else attention_pictures.attention_head
         return draw_head(inspection, view, layer, head, words, window)
-    if view in ("positions", "distances") and inspection.model.positions == "none":
-        raise DragomanError(f"{view} shows the table of positions, and this model has none.")
     others: dict[Picture, Callable[[], str]] = {
         "beam": lambda: tree.beam_tree(inspection, window),
         "alignment": lambda: alignment_picture.alignment(inspection, window),
