@@ -11,7 +11,8 @@ from dragoman.inspection import mean_effects
 from dragoman.inspection.ablation import head_effects
 from dragoman.inspection.changes import parse_changes
 from dragoman.inspection.drawing import decimal
-from dragoman.inspection.mean_effects import interval
+from dragoman.inspection.heads import mean_effects_picture
+from dragoman.inspection.mean_effects import MIN_LINES, MeanHeadEffects, interval
 from dragoman.inspection.what_if import inspect_changed
 from dragoman.inspection.what_if_picture import hypotheses
 from tests.test_exchange import call
@@ -181,3 +182,14 @@ def test_a_case_is_a_picture_of_both_trees(inspect, folder, tmp_path):  # noqa: 
     assert {f"Before: {searches[0].translation}", f"After: {searches[1].translation}"} <= {*texts}
     boxes = [each for each in root.iter() if each.tag.endswith("rect") and each.get("rx") == "5"]
     assert len(boxes) == sum(len(each.nodes) for each in searches) + 4  # four in the key
+
+
+@pytest.mark.parametrize("lines", [1, MIN_LINES - 1, MIN_LINES])
+def test_means_are_bold_only_with_enough_lines(lines):
+    each = interval(np.ones((lines, 1, 2)))
+    picture = mean_effects_picture(MeanHeadEffects(lines, -1.0, each, each, each))
+    enough = lines >= MIN_LINES
+    assert ("A mean is bold if its interval does not contain 0" in picture) == enough
+    assert ("With fewer than 10 lines intervals are too narrow" in picture) == (not enough)
+    means = [line for line in picture.split("<text")[1:] if ">+1.000<" in line]
+    assert any("bold" in line for line in means) == enough  # the last one is the legend's

@@ -25,7 +25,7 @@ from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
 from dragoman.native.settings import EngineSettings
-from dragoman.serving import deepl, libretranslate, v1
+from dragoman.serving import deepl, libretranslate, loading, v1
 from dragoman.serving.admission import Admission
 from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
@@ -41,6 +41,7 @@ from dragoman.serving.server import listening
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
+from dragoman.translation.model_folder import StoredModel
 from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
 from tests.test_served_adapters import answers
@@ -394,6 +395,20 @@ def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
         choose_model(models, TranslateParameters(text=["amber"], target_lang="FR"))
     assert str(ours.value).endswith("There are: en to de.")
     assert str(deepl.value).endswith("This server translates EN to DE.")
+
+
+def test_a_form_with_too_many_fields_is_refused(client):
+    answer = client.post("/translate", data={str(number): "amber" for number in range(1_001)})
+    assert answer.status_code == 400
+    assert "The body cannot be read as application/x-www-form-urlencoded" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("precision", "opened"), [("int8", True), ("float32", False)])
+def test_c_that_is_not_compiled_is_compiled_before_int8_is_served(trained, monkeypatch, precision, opened):
+    monkeypatch.setattr(loading, "is_compiled", lambda _: False)
+    stored = StoredModel.load(trained / "run")
+    served = loading.serve_model("ende", stored, EngineSettings(precision=precision))
+    assert ("native_backend" in vars(served.translator)) == opened
 
 
 def test_of_two_varieties_of_a_language_the_first_models_is_detected(translator):

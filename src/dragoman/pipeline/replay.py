@@ -4,9 +4,6 @@ A model that is trained on new text alone forgets the old text (McCloskey and Co
 the common remedy in translation (Chu, Dabre and Kurohashi 2017).
 """
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
-from dragoman.text.conversion import ConvertedData, Part, convert
+from dragoman.text.conversion import ConvertedData, Part, as_lines
 from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
 from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import read_lines, read_pairs
@@ -42,7 +39,7 @@ def prepare_replay(
     """
     (new / OLD).mkdir()
     tokenizers.save(new / OLD)
-    with old_lines(old_text(recipe), new / "old", say) as old:
+    with as_lines(old_text(recipe), new / "old", say) as old:
         old_files, old_filter = files, PairFilter()
         if old.source is not None and old.target is not None:
             old_files = old.source, old.target
@@ -51,22 +48,6 @@ def prepare_replay(
             files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
         write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files
-
-
-@contextmanager
-def old_lines(old: DataSettings, folder: Path, say: Say) -> Iterator[ConvertedData]:
-    """The old text as files of lines. Copies of other files are in `folder`, which is removed at the end.
-
-    Errors name the user's files.
-    """
-    lines = ConvertedData(**vars(old))
-    try:
-        lines = convert(lines, folder, say)
-        yield lines
-    except DragomanError as error:
-        raise DragomanError(lines.in_words(str(error))) from error.__cause__
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def old_text(recipe: Recipe) -> DataSettings:

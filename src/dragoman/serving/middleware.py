@@ -18,7 +18,7 @@ from dragoman.serving.errors import ApiError, answer_defect, error_response, not
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.lab import style_hashes
 from dragoman.serving.log import request_id, write
-from dragoman.serving.parameters import is_json, json_of
+from dragoman.serving.parameters import MAX_FIELDS, is_json, json_of
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
@@ -49,7 +49,6 @@ KEY_NAMES = ("api_key", "auth_key")
 """The parameters of LibreTranslate and DeepL that hold a key."""
 MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]{1,200}+\r\n){0,4}+\r\n([^\r\n]*)\r\n')
 """The headers of a part are bounded, and not tried again: the time is linear in the size of a body."""
-MAX_FIELDS = 1_000  # of a form, among which a key is looked for
 MAX_DIGITS = 18  # of a Content-Length
 BODY_SECONDS = 10.0  # within which a body has to arrive
 SEND_SECONDS = 30.0  # within which a client has to read a part of an answer

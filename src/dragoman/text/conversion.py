@@ -51,6 +51,14 @@ class ConvertedData(DataSettings):
 
 @contextmanager
 def converted(data: DataSettings, folder: Path, say: Say = silent) -> Iterator[ConvertedData]:
+    """`as_lines` of text to train on. Raises `DragomanError` as `check_files` and `as_lines`."""
+    check_files(data)
+    with as_lines(data, folder, say) as lines:
+        yield lines
+
+
+@contextmanager
+def as_lines(data: DataSettings, folder: Path, say: Say) -> Iterator[ConvertedData]:
     """The settings with files of lines in place of others. They are in `folder`, which is removed at the end.
 
     Paths are joined to their folder already. Errors name the user's files. Raises `DragomanError` for files
@@ -59,7 +67,6 @@ def converted(data: DataSettings, folder: Path, say: Say = silent) -> Iterator[C
     shutil.rmtree(folder, ignore_errors=True)
     lines = ConvertedData(**vars(data))
     try:
-        check_files(lines)
         lines = convert(lines, folder, say)
         yield lines
     except DragomanError as error:
