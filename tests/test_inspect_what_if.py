@@ -192,4 +192,5 @@ def test_means_are_bold_only_with_enough_lines(lines):
     assert ("A mean is bold if its interval does not contain 0" in picture) == enough
     assert ("With fewer than 10 lines intervals are too narrow" in picture) == (not enough)
     means = [line for line in picture.split("<text")[1:] if ">+1.000<" in line]
-    assert any("bold" in line for line in means) == enough  # the last one is the legend's
+    assert len(means) == 6
+    assert all(('font-weight="600"' in line) == enough for line in means)
