@@ -1,6 +1,7 @@
 """Gives Adam with the paper's settings one gradient, of sizes from 10^−10 to 10^4, and measures how far the
 weight moves. Then multiplies a constant gradient by ten, and counts the updates until v, Adam's mean of
-squared gradients, is halfway to its new value, for several β2.
+squared gradients, is halfway to its new value, for several β2: this is how long later updates are larger
+after gradients have grown.
 """
 
 import math
@@ -72,6 +73,7 @@ def run(quick: bool) -> Result:
         verdict_of(spread > 0.5),
         "Adam's first update moves every weight by the learning rate, whatever the gradient's size, to "
         f"within {spread:.0e} for gradients of 10^−6 and more, so a large gradient makes no larger update. "
-        "Liu et al. 2020 give another reason for warm-up: the variance of Adam's estimates from few "
-        "gradients.",
+        "Later ones are bounded too: with β1 = 0.9 and β2 = 0.98 none moves a weight by more than the "
+        "learning rate (Kingma and Ba 2015, section 2.1). Liu et al. 2020 give another reason for warm-up: "
+        "the variance of Adam's estimates from few gradients.",
     )

@@ -13,8 +13,8 @@ from lab.frame.pictures import curves
 CLAIM = Claim(
     title="Attention as a dictionary",
     section="3.2",
-    claim="Attention is a soft look-up in a dictionary: with one-hot keys, a query that equals a key returns "
-    "exactly the value of that key.",
+    claim="Attention is a soft look-up in a dictionary: with one-hot keys, a query in the direction of "
+    "a key returns exactly the value of that key.",
     claimed_by="common explanations of queries, keys and values",
 )
 ENTRIES, D_V = 16, 4

@@ -1,6 +1,6 @@
 """Trains Transformers to reverse texts of 4 to 6 letters. For each target token of texts of 6 letters, the
 weights of encoder-decoder attention are compared with the loss of the token's log-probability when a source
-letter is replaced by another. The weights are means over the heads, of each layer and of all layers.
+letter is replaced by another. The weights (not END's) are means over the heads, of each layer and of both.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Trains Transformers with layer and with batch normalisation to reverse texts of 2 to 10 letters, in batches
 of 4 and of 32 pairs, with more updates if batches are small. The loss of the same 20 other batches is
 measured in two ways: with the statistics of each batch, as in training (“by batch”), and with the running
-averages, as in evaluation (“in use”). For each seed, initial weights and texts are the same.
+averages, as in evaluation (“in use”). The statistics of a batch include later target tokens, so the loss by
+batch is lower than that of a translation could be. For each seed, initial weights and texts are the same.
 """
 
 from dataclasses import replace
@@ -15,8 +16,8 @@ from lab.parts.training import TINY, chance, examples, nll, reversing, short, sp
 CLAIM = Claim(
     title="Batch normalisation in training",
     section="3.1",
-    claim="With sentences of unequal lengths and small batches, batch normalisation trains worse than layer "
-    "normalisation, and its loss is higher in evaluation than in training.",
+    claim="With sentences of unequal lengths and small batches, batch normalisation gives a worse model "
+    "than layer normalisation, and its loss is higher in evaluation than in training.",
     claimed_by="study notes and tutorials",
 )
 UPDATES = {4: 600, 32: 150}
@@ -61,6 +62,8 @@ def run(quick: bool) -> Result:
         f"batch {spread(found(pairs, 'BatchNorm', 'by batch'))}"
         for pairs in UPDATES
     )
+    by_batch = found(small, "BatchNorm", "by batch")
+    above = sum(a > b for a, b in zip(by_batch, found(small, "LayerNorm"), strict=True))
     decided = max(found(small, "LayerNorm")) < chance(2, 10)
     return Result(
         {"Other texts": rows},
@@ -70,5 +73,6 @@ def run(quick: bool) -> Result:
         f"{small} pairs, the loss of batch normalisation is {'' if worse else 'not '}above that of layer "
         f"normalisation for every seed, and in use it is {spread(gaps[small])} above that by batch; with "
         f"{max(UPDATES)} pairs the latter difference is {spread(gaps[max(UPDATES)])}. The claim needs both "
-        "differences above 0 for every seed with small batches.",
+        "differences above 0 for every seed with small batches. By batch, with small ones, the loss of batch "
+        f"normalisation is higher for {above} of {len(seeds)} seeds only.",
     )

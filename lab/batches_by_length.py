@@ -47,11 +47,12 @@ def run(quick: bool) -> Result:
         max(row["padding, %"] for row in rows),
         min(row["padding in random order, %"] for row in rows),
     )
+    more = [row["batches in random order"] / row["batches by length"] for row in rows]
     return Result(
         {f"{pairs:,} pairs": rows},
         picture,
         verdict_of(lost > 50 > 2 * kept),
         f"By length at most {kept:.1f}% of the batches is padding, in random order {lost:.0f}% or more, so "
-        f"that {rows[-1]['batches in random order'] / rows[-1]['batches by length']:.1f} times as many "
-        "batches are needed.",
+        f"that {min(more):.1f} to {max(more):.1f} times as many batches are needed, by their size. The "
+        "lengths are random numbers, not those of a corpus.",
     )

@@ -69,5 +69,5 @@ def run(quick: bool) -> Result:
         "Queries come from the decoder, keys and values from the encoder alone. If the decoder's states are "
         f"concatenated to these, they get {share:.0%} of the weight, and without a mask a token depends on "
         f"later ones: it changes by {concatenated['change of token 1 by a later token']:.2f}. In Figure 1 it "
-        f"changes by {figure['change of token 1 by a later token']:.0e}.",
+        f"{'changes too' if figure['change of token 1 by a later token'] else 'does not change'}.",
     )

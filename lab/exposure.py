@@ -32,7 +32,7 @@ def log_odds(share: float) -> float:
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 150)
+    seeds, updates = short(quick, 150, seeds=5)
     task, rows = reversing(LENGTH, LENGTH), []
     for seed in seeds:
         model, held_out = train(TINY, task, updates, seed), examples(task, seed, 300)
@@ -67,12 +67,13 @@ def run(quick: bool) -> Result:
     )
     more = higher_for_each_seed(free_errors, forced_errors)
     grows = sum(b > a for a, b in zip(first, second, strict=True))
+    condition = "" if grows == len(seeds) else "it is about the number of errors, not its growth"
     return Result(
         {"Wrong tokens": rows},
         picture,
-        verdict_of(more and grows == len(seeds), decided=max(forced_errors) < 0.5),
+        verdict_of(more, condition, decided=max(forced_errors) < 0.5),
         f"The share of wrong tokens is {spread(forced_errors)} after the reference and {spread(free_errors)} "
         f"after the model's own prefix: {'more' if more else 'not more'} for every seed. The difference of "
         f"the log-odds is {spread(first)} in the first half of the text and {spread(second)} in the second; "
-        f"it grows for {grows} of {len(seeds)} seeds.",
+        f"it grows for {grows} of {len(seeds)} seeds. Fewer than all do not show that it does not grow.",
     )

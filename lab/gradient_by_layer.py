@@ -66,7 +66,7 @@ def run(quick: bool) -> Result:
         log_y=True,
     )
     post, pre = ratio("post-norm, without warm-up", 1), ratio("pre-norm, without warm-up", 1)
-    later = "; ".join(f"{title}: {spread(ratio(*key))}" for title, key in list(shown.items())[2:])
+    later = "; ".join(f"{title}: {spread(ratio(*key), '.3g')}" for title, key in list(shown.items())[2:])
     return Result(
         {"Gradient norms": rows},
         picture,

@@ -1,6 +1,6 @@
-"""Builds small models whose d_k is not d_model / h and runs each of them once. Checks which of these widths
-the attention class of tutorials can have. Base with the widths of Table 3, row B, is not run: its parameters
-are counted.
+"""Builds small models, all but the first with a d_k other than d_model / h, and runs each of them once.
+Checks which of these widths the attention class of tutorials can have. Base with the widths of Table 3, row
+B, is not run: its parameters are counted.
 """
 
 from dataclasses import replace

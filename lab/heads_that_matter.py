@@ -20,7 +20,7 @@ CLAIM = Claim(
     section="3.2.2",
     claim="Most heads can be removed one at a time, and a fifth of them together, without training and with "
     "little loss.",
-    claimed_by="Michel et al. 2019",
+    claimed_by="Michel et al. 2019, about a large Transformer for translation and BERT",
 )
 TASK, LOSS, MOST, FIFTH = reversing(3, 6), 0.02, 0.5, 0.2
 

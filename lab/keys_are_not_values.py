@@ -14,7 +14,7 @@ from lab.parts.models import VOCABULARY, random_sentences, random_transformer
 CLAIM = Claim(
     title="Keys and values",
     section="3.2",
-    claim="The keys of attention are usually its values.",
+    claim="The keys of a Transformer's attention are its values.",
     claimed_by="an introduction to attention of 2018",
     topics=("W12",),
 )
@@ -69,7 +69,8 @@ def run(quick: bool) -> Result:
         {"Where keys and values come from": rows},
         picture,
         verdict_of(change < 1e-9),
-        "In older recurrent models keys are computed from the values; in the Transformer each has its own "
-        f"matrix: the |cosine| of a key and its value is {cosine:.2f} on "
-        f"average, and setting W^V = W^K changes log-probabilities by up to {change:.0f} nats.",
+        "In Luong et al. 2015 the keys are the values, and in Bahdanau et al. 2015 they are computed from "
+        "the values. In the Transformer each has its own matrix: with random weights the |cosine| of a key "
+        f"and its value is {cosine:.2f} on average, and setting W^V = W^K changes log-probabilities by up "
+        f"to {change:.0f} nats.",
     )

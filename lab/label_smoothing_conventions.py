@@ -1,5 +1,6 @@
 """Computes the label-smoothed loss with the mass ε spread over all V tokens, as PyTorch and this package do,
-and over the V − 1 others, as Tensor2Tensor does, and with the ε that should make them equal.
+and over the V − 1 others, as Tensor2Tensor does (apart from a constant that changes no gradient), and with
+the ε that should make them equal.
 """
 
 import torch

@@ -15,7 +15,7 @@ CLAIM = Claim(
     title="A learned table of positions has an end",
     section="3.5",
     claim="A learned table of positions serves sentences of any length, as sinusoids do.",
-    claimed_by="folklore (Table 3, row E, where both have the same quality)",
+    claimed_by="folklore (Table 3, row E, where both have nearly the same quality)",
 )
 ROWS, LONGEST = 32, 12
 
@@ -60,6 +60,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(not refused and trained == ROWS),
         f"A table of {ROWS} rows refuses {' and '.join(map(str, refused))} tokens; sinusoids encode "
-        f"{' and '.join(map(str, served))}. A batch whose longest sentence has {LONGEST} tokens gives a "
+        f"{', '.join(map(str, served))}. A batch whose longest sentence has {LONGEST} tokens gives a "
         f"gradient to {trained} rows; the others keep their random initial values.",
     )

@@ -54,6 +54,6 @@ def run(quick: bool) -> Result:
         verdict_of(kept["sinusoidal"] > 0.9, decided=min(inside["sinusoidal"]) > 0.5),
         f"Tokens right at {LONGEST} letters, the longest of training, and at 12: {shown}. Sinusoids have a "
         f"vector for every position, but with them the model keeps {kept['sinusoidal']:.0%} of its accuracy "
-        f"at 1.5 times the longest length; without positions, which learns less of the task, it keeps "
-        f"{kept['none']:.0%}. “Keeps” is more than 90%. The paper did not measure it.",
+        f"at 1.5 times the longest length; the model without positions, which learns less of the task, "
+        f"keeps {kept['none']:.0%}. “Keeps” is more than 90%. The paper did not measure it.",
     )

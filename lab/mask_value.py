@@ -63,10 +63,11 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(
             all(each in (0.0, REFUSED) for each in usual),
-            "scores are far smaller than the number, and the type can represent it" * bool(leaks or refused),
+            "scores are far smaller in magnitude than the number, and the type can represent it"
+            * bool(leaks or refused),
         ),
         f"−1e9 is refused by masked_fill in float16 ({len(refused)} case) and becomes −∞ when it is added, "
         "so a row with all keys masked is NaN there. −1e4 gives all weight to a masked key whose score is "
         f"more than 1e4 above the other key's ({len(leaks)} cases). Scaled scores are far smaller. −∞ is "
-        "right in every type.",
+        "right in every type, except that a row with all keys masked is NaN.",
     )

@@ -21,8 +21,8 @@ TYPES = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32
 
 LIMIT = 0.02
 CONDITION = (
-    "the sum of the exponentials is neither ∞ nor 0: for n scores, the largest is below ln of the largest "
-    "number − ln n and above ln of the smallest"
+    "the sum of the exponentials is finite and a normal number: for n scores it is enough that the largest "
+    "is between ln of the smallest normal number and ln of the largest number − ln n"
 )
 
 
@@ -53,7 +53,7 @@ def run(quick: bool) -> Result:
             }
         )
     equal = []
-    for score in (80.0, 88.0, -80.0, -110.0):
+    for score in (80.0, 88.0, -80.0, -103.0, -110.0):
         powers, error_ = torch.full((16,), score).exp(), error(torch.full((16,), score), False)
         found = {"Σ exp(x)": f"{powers.sum():.3g}", "exp(x) / Σ exp(x)": f"{powers[0] / powers.sum():.4g}"}
         equal.append({"score": score} | found | {"right": "yes" if error_ < LIMIT else "no"})

@@ -51,6 +51,7 @@ def run(quick: bool) -> Result:
         for depth, (a, b) in enumerate(zip(sizes(post, source), sizes(pre, source), strict=True), 1):
             rows.append({"seed": seed, "layer": depth, "post-norm": a, "pre-norm": b})
     last = [row for row in rows if row["layer"] == DEPTH]
+    post_sizes = [row["post-norm"] for row in rows]
     growth = sum(row["pre-norm"] for row in last) / sum(row["pre-norm"] for row in rows if row["layer"] == 1)
     picture = curves(
         "Size of the encoder's residual stream",
@@ -67,7 +68,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(max(apart) < 1e-9),
         f"The same weights give log-probabilities that differ by up to {max(apart):.0f} nats. With "
-        "post-norm, as in the paper, the size of the residual stream is the same after every layer; with "
-        f"pre-norm it grows {growth:.1f} times over {DEPTH} layers, so pre-norm has another normalisation at "
-        "the end.",
+        f"post-norm, as in the paper, the size of the residual stream is {min(post_sizes):.2f} to "
+        f"{max(post_sizes):.2f} after every layer; with pre-norm it grows {growth:.1f} times over {DEPTH} "
+        "layers, so pre-norm needs one more normalisation, at the end.",
     )

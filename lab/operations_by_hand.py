@@ -59,7 +59,7 @@ def run(quick: bool) -> Result:
     rows = [shares(tokens) for tokens in LENGTHS]
     assert all(row["by formula"] == row["counted by PyTorch"] for row in check)
     by_length = {row["tokens a side"]: row[SQUARE] for row in rows}
-    larger = [tokens for tokens in range(100, 10_000, 100) if shares(tokens)[SQUARE] > 50]
+    larger = [tokens for tokens in range(100, 10_000, 20) if shares(tokens)[SQUARE] > 50]
     condition = f"texts have more than about {larger[0]:,} tokens" if larger and larger[0] > 100 else ""
     names = list(rows[0])[2:]
     picture = curves(
@@ -75,6 +75,6 @@ def run(quick: bool) -> Result:
         verdict_of(bool(larger), condition),
         "The formulas agree with PyTorch's counter to the last operation. In base the part that grows with "
         f"n², the products of all three attentions without projections, is {by_length[25]:.1f}% at 25 tokens "
-        f"and {by_length[400]:.0f}% at 400; the rest grows with n. With fewer than 37,000 logits it is the "
-        "larger part of shorter texts too.",
+        f"and {by_length[400]:.0f}% at 400; the rest grows with n. With a smaller vocabulary it becomes the "
+        "larger part at shorter lengths.",
     )

@@ -38,7 +38,7 @@ def codes_of_positions(seed: int) -> dict[str, Callable[[int], np.ndarray]]:
 
 
 def smallest_distance(codes: np.ndarray) -> float:
-    """Between any two positions: the least over features of the largest difference."""
+    """The least, over pairs of positions, of their largest difference in a feature."""
     return min(float(np.abs(codes[k:] - codes[:-k]).max(-1).min()) for k in range(1, len(codes)))
 
 

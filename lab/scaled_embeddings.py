@@ -66,8 +66,8 @@ def run(quick: bool) -> Result:
         {"Root mean squares, and the cosine": rows},
         picture,
         verdict_of(base["divided"] > 0.5),
-        "For d_model = 512, positions have a root mean square of "
-        f"{mean(512, 'multiplied', 'positions'):.2f}. Embeddings multiplied by √d_model have "
+        "Section 3.4: “we multiply those weights by √d_model”. For d_model = 512, positions have a root "
+        f"mean square of {mean(512, 'multiplied', 'positions'):.2f}. Embeddings multiplied by √d_model have "
         f"{base['multiplied']:.2f}, divided by it {base['divided']:.4f}: two different tokens at one "
         f"position then have a cosine of {alike['divided']:.3f}. With the paper's factor it is "
         f"{alike['multiplied']:.2f}.",

@@ -49,7 +49,7 @@ def run(quick: bool) -> Result:
     def found(case: tuple[int, float], name: str, column: str = "nll") -> list[float]:
         return [row[column] for row in rows if (row["d_k"], row["rate"], row["scores"]) == (*case, name)]
 
-    titles = {case: f"d_k = {case[0]}, {case[1]:g} of the usual rate" for case in CASES}
+    titles = {case: f"d_k = {case[0]}, {case[1]:g} times the usual rate" for case in CASES}
     picture = bars(
         f"Loss after {updates} updates",
         "nll a token in nats, mean of the seeds",
@@ -70,7 +70,8 @@ def run(quick: bool) -> Result:
         verdict_of(bool(worse), condition, decided=bool(learned)),
         f"Loss with and without scaling after {updates} updates, in nats a token: {shown}. With d_k = 8, "
         f"unscaled dot products are {'worse too' if is_worse(CASES[0]) else 'not worse'}. Unscaled scores "
-        f"begin with standard deviations of {start} for d_k = 8 and 512. The claim needs separate ranges of "
-        "the seeds for 512. A rate at which the scaled model has learned no more than the lengths of the "
+        f"begin with standard deviations of {start} for d_k = 8 and 512, so a large d_k does not make these "
+        "scores larger at the start, and the paper's reason is not shown. The claim needs separate ranges "
+        "of the seeds for 512. A rate at which the scaled model has learned no more than the lengths of the "
         "texts does not count.",
     )

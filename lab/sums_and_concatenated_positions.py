@@ -17,7 +17,7 @@ from lab.parts.models import SMALL, VOCABULARY, largest_difference, random_sente
 CLAIM = Claim(
     title="Positions added to embeddings, or concatenated",
     section="3.5",
-    claim="Adding positions to embeddings loses nothing that concatenating them would keep.",
+    claim="Adding positions to embeddings loses nothing that a linear map of their concatenation would keep.",
     claimed_by="tutorials; study notes, as a question",
 )
 SAME, APART = "lost by the sum, the same directions, %", "lost, x and p in different halves, %"

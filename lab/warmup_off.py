@@ -4,11 +4,11 @@ same.
 """
 
 from dataclasses import replace
-from operator import gt
 from statistics import mean
 
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
+from lab.parts.comparisons import range_above
 from lab.parts.training import (
     TINY,
     WARMUP,
@@ -26,8 +26,8 @@ from lab.parts.training import (
 CLAIM = Claim(
     title="Training without warm-up",
     section="5.3",
-    claim="Without warm-up a post-norm Transformer does not train, and a pre-norm one does.",
-    claimed_by="Xiong et al. 2020; advice on training",
+    claim="Without warm-up a post-norm Transformer trains worse, and a pre-norm one does not.",
+    claimed_by="Xiong et al. 2020",
     topics=("T10",),
 )
 DEEP = replace(TINY, encoder_layers=4, decoder_layers=4)
@@ -55,9 +55,9 @@ def run(quick: bool) -> Result:
         f"Mean of {len(seeds)} seeds and of {tail} updates.",
     )
     post, warm = (last[f"post-norm, {rate}"] for rate in ("without warm-up", "with warm-up"))
-    stuck = min(post) > CHANCE
-    trains = max(last["pre-norm, without warm-up"]) <= max(last["pre-norm, with warm-up"]) + 0.5
-    worse, enough = sum(map(gt, post, warm)), sum(one <= CHANCE for one in post)
+    worse = range_above(post, warm)
+    worse_pre = range_above(last["pre-norm, without warm-up"], last["pre-norm, with warm-up"])
+    enough = sum(one <= CHANCE for one in post)
     shown = "; ".join(f"{name}: {spread(values)}" for name, values in last.items())
     return Result(
         {
@@ -68,9 +68,9 @@ def run(quick: bool) -> Result:
             ]
         },
         picture,
-        verdict_of(stuck and trains, decided=max(warm) < CHANCE),
-        f"The loss of the last {tail} of {updates} updates, in nats a token: {shown}. Without warm-up "
-        f"post-norm is worse for {worse} of {len(seeds)} seeds, and trains for {enough}. “Does not train” is "
-        f"no better than the lengths of the texts alone, {CHANCE:.2f} nats. The highest rate is "
+        verdict_of(worse and not worse_pre, decided=max(warm) < CHANCE),
+        f"The loss of the last {tail} of {updates} updates, in nats a token: {shown}. “Worse” needs separate "
+        f"ranges of the seeds. Post-norm without warm-up still trains for {enough} of {len(seeds)} seeds: "
+        f"its loss is below that of the lengths of the texts alone, {CHANCE:.2f} nats. The highest rate is "
         f"{paper_rate(WARMUP):.3f}.",
     )

@@ -1,8 +1,8 @@
 """Trains small Transformers to reverse texts of 4 to 8 letters, from whole targets and from targets of which
 three in ten are cut short. Other texts are then reversed by beam searches (beam size W = 4, α = 0.6) that end
-by four rules: that of fairseq and CTranslate2, Dragoman's, Hugging Face's and Tensor2Tensor's. “None” is no
-unfinished hypothesis, and “now” is with its present length. In Tensor2Tensor any of 2 W candidates of a step
-can finish; here, as in the others, the W likeliest.
+by four rules: that of fairseq and CTranslate2, Dragoman's, Hugging Face's and Tensor2Tensor's. “None” means
+no unfinished hypothesis, and “now” means scored at its present length. In Tensor2Tensor any of 2 W candidates
+of a step can finish; here, as in the others, the W likeliest.
 """
 
 from statistics import mean

@@ -68,7 +68,7 @@ def run(quick: bool) -> Result:
         {f"{SMALL.encoder_layers} layers, {SOURCE} source and {TARGET} target tokens": rows},
         picture,
         verdict_of(unseen == above),
-        f"In the encoder, {above - unseen} of {above} outputs depend on a later token: their Jacobian is not "
-        f"0. In the decoder, the {later} Jacobians of later tokens are exactly 0, and no others are; every "
-        "target position depends on every source position.",
+        f"In the encoder, {above - unseen} of {above} pairs of an output and a later token have a Jacobian "
+        f"that is not 0. In the decoder, the {later} Jacobians of later tokens are exactly 0, and no others "
+        "are; every target position depends on every source position.",
     )

@@ -175,9 +175,9 @@ def spread(values: Sequence[float], form: str = ".2f") -> str:
     return f"{mean(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
-def short(quick: bool, updates: int) -> tuple[tuple[int, ...], int]:
+def short(quick: bool, updates: int, seeds: int = len(SEEDS)) -> tuple[range, int]:
     """The seeds and the number of updates: of the quick form one seed and a tenth of the updates."""
-    return (SEEDS[:1], max(updates // 10, 2)) if quick else (SEEDS, updates)
+    return (range(1, 2), max(updates // 10, 2)) if quick else (range(1, seeds + 1), updates)
 
 
 def mean_curve(runs: Sequence[Sequence[float]], every: int) -> list[tuple[float, float]]:

@@ -32,13 +32,18 @@ class InterruptibleFuture(Future[T]):
 def submit_interruptible(executor: Executor, function: Callable[[], T]) -> Future[T]:
     """As `executor.submit`. If the future is cancelled, a search by the function ends at its next step."""
     result: InterruptibleFuture[T] = InterruptibleFuture()
+    submit_for(result, function, executor)
+    return result
+
+
+def submit_for(result: InterruptibleFuture[T], function: Callable[[], T], executor: Executor) -> None:
+    """As `submit_interruptible`, for a future that exists."""
 
     def run() -> None:
         interruption.set(result.interrupted)
         fulfil(result, function)
 
     executor.submit(copy_context().run, run)
-    return result
 
 
 def fulfil(future: Future[T], function: Callable[[], T]) -> None:
@@ -56,16 +61,17 @@ def fulfil(future: Future[T], function: Callable[[], T]) -> None:
 def then(future: Future[T], function: Callable[[T], U], executor: Executor) -> Future[U]:
     """The future of a function of a future's result, computed by the executor.
 
-    If one of them is cancelled, so is the other. It has an exception if the executor has shut down.
+    If one of them is cancelled, so is the other, and the function sees the `interruption`. It has an
+    exception if the executor has shut down.
     """
-    result: Future[U] = Future()
+    result: InterruptibleFuture[U] = InterruptibleFuture()
 
     def start(done: Future[T]) -> None:
         if done.cancelled():
             result.cancel()
             return
         try:
-            executor.submit(fulfil, result, lambda: function(done.result()))
+            submit_for(result, lambda: function(done.result()), executor)
         except RuntimeError as error:
             result.set_exception(error)
 

@@ -2,9 +2,14 @@
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import NamedTuple
+
+from dragoman.system.futures import interruption
 
 _IN_TAG = r"""(?:(?:[^<>"']|"[^"<]*"|'[^'<]*')*+|[^<>]*)"""
 """The inside of a tag, with > in quoted values only; if a quotation mark is alone, up to the first >."""
@@ -67,19 +72,22 @@ def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
 
 def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
     """The sentence without its tags, other spaces as they were, and the tags in order."""
-    plain, end = "", 0
+    plain, end, text_end = "", 0, 0  # text_end: without the spaces at the end of `plain`
     occurrences: list[Occurrence] = []
     matches = list(TAG.finditer(sentence))
     for match, marks in zip(matches, following_punctuation(sentence, matches), strict=True):
-        plain += sentence[end : match.start()]
+        between = sentence[end : match.start()]
+        if between.strip():
+            text_end = len(plain) + len(between.rstrip())
+        plain += between
         end = match.end()
         touches_previous, touches_next = plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""
         last = occurrences[-1] if occurrences else None
         # Another tag between the placeholder and the word before it keeps the punctuation from that word.
-        is_separated = last and not last.punctuation and last.position > len(plain.rstrip())
+        is_separated = last and not last.punctuation and last.position > text_end
         punctuation = 0 if is_separated else marks
-        if punctuation and plain.rstrip()[-1:].isalnum():
-            plain = plain.rstrip()  # the punctuation joins the word before the placeholder
+        if punctuation and plain[text_end - 1 : text_end].isalnum():
+            plain = plain[:text_end]  # the punctuation joins the word before the placeholder
         elif plain[-1:].isalnum() and sentence[end : end + 1].isalnum():
             plain += " "  # the tag separates two words
         occurrences.append(Occurrence(match[0], len(plain), touches_previous, touches_next, punctuation))
@@ -110,7 +118,8 @@ def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Ta
     if punctuation:
         return Tag(text, words_before - is_in_word, True, touches_previous, punctuation)
     if text.startswith("</"):
-        rest = plain[position:].split(" ", maxsplit=1)[0]
+        end = plain.find(" ", position)
+        rest = plain[position : end if end >= 0 else None]
         marks = len(rest) if touches_previous and is_punctuation(rest) else 0
         return Tag(text, words_before - 1, True, touches_previous, marks)
     return Tag(text, words_before - (touches_previous and is_in_word), False, touches_next)
@@ -153,16 +162,18 @@ class TaggedWords:
         if tag.punctuation and not self.after[word]:
             marks = WORD_END.search(self.words[word])
             cut = len(self.words[word]) - min(tag.punctuation, len(marks[0]) if marks else 0)
-            self.inside[word].append((max([cut, *(other for other, _ in self.inside[word])]), text))
+            earlier = self.inside[word][-1][0] if self.inside[word] else 0
+            self.inside[word].append((max(cut, earlier), text))
         else:
             self.after[word].append(text)
 
     def __str__(self) -> str:
         parts = ["".join(self.before[0])]
         for number, word in enumerate(self.words):
-            written = word
-            for cut, text in reversed(self.inside[number]):
-                written = written[:cut] + text + written[cut:]
+            cuts = [0, *(cut for cut, _ in self.inside[number]), len(word)]
+            pieces = [word[start:end] for start, end in pairwise(cuts)]
+            inserted = [*(text for _, text in self.inside[number]), ""]
+            written = "".join(chain(*zip(pieces, inserted, strict=True)))
             parts[-1] += written + "".join(self.after[number])
             parts.append("".join(self.before[number + 1]))
         return " ".join(part.strip() for part in parts if part.strip())
@@ -218,15 +229,18 @@ def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
     """The numbers of the opening and the closing tag of each pair, in the order of the opening tags."""
     pairs: list[tuple[int, int]] = []
     opened: list[tuple[str, int]] = []
+    open_names: Counter[str] = Counter()
     for number, tag in enumerate(tags):
         if is_placeholder(tag.text):
             continue
         name = re.split(r"[\s>]", tag.text.lstrip("</"))[0]
         if not tag.text.startswith("</"):
             opened.append((name, number))
-        elif any(name == other for other, _ in opened):
+            open_names[name] += 1
+        elif open_names[name]:
             while opened[-1][0] != name:
-                opened.pop()  # it has no closing tag
+                open_names[opened.pop()[0]] -= 1  # it has no closing tag
+            open_names[name] -= 1
             pairs.append((opened.pop()[1], number))
     return sorted(pairs)
 
@@ -236,35 +250,37 @@ def pair_spans(
 ) -> dict[int, PairSpan]:
     """The span of each pair, under the numbers of both its tags. Spans are nested or disjoint."""
     spans: dict[int, PairSpan] = {}
-    done: list[tuple[int, int]] = []
+    around = [(len(tags), set(range(len(words))))]
+    """The closing tags of the pairs around the current one, with the words inside that no other pair has."""
+    links = sorted((source, target) for source, target in alignment if 0 <= target < len(words))
     for opening, closing in matching_tags(tags):
-        free = aligned_words(tags[opening], tags[closing], words, alignment)
-        parents = [spans[other] for other, end in done if end > closing]
-        for _, first, last in parents:
-            free = {target for target in free if first <= target <= last}
-        siblings = [spans[other] for other, end in done if end < opening]
-        taken = {place for _, first, last in siblings if first >= 0 for place in range(first, last + 1)}
-        ordered = sorted(free - taken)
-        last = max((place for place in ordered if not taken & set(range(ordered[0], place))), default=-1)
-        spans[opening] = spans[closing] = PairSpan(closing, ordered[0] if ordered else -1, last)
-        done.append((opening, closing))
+        if interruption.get().is_set():
+            raise CancelledError
+        while around[-1][0] < opening:
+            around.pop()
+        free = around[-1][1]
+        own = aligned_words(tags[opening], tags[closing], words, links) & free if free else set()
+        first = last = min(own, default=-1)
+        while last + 1 in free:
+            last += 1
+        last = max((word for word in own if word <= last), default=-1)
+        inside = set(range(first, last + 1)) if own else set()
+        free -= inside
+        around.append((closing, inside))
+        spans[opening] = spans[closing] = PairSpan(closing, first, last)
     return spans
 
 
 def aligned_words(
-    opening: Tag, closing: Tag, words: Sequence[str], alignment: Sequence[tuple[int, int]]
+    opening: Tag, closing: Tag, words: Sequence[str], links: Sequence[tuple[int, int]]
 ) -> set[int]:
-    """The target words that are aligned with a source word inside a pair.
+    """The target words that are aligned with a source word inside a pair; `links` are sorted.
 
     Alignments of punctuation are often wrong. A target word of punctuation counts only if a pair starts with
     punctuation that is aligned with it and it comes before the other words, or if a pair ends so and it comes
     after them.
     """
-    links = [
-        (source, target)
-        for source, target in alignment
-        if opening.word <= source <= closing.word and 0 <= target < len(words)
-    ]
+    links = links[bisect_left(links, (opening.word,)) : bisect_left(links, (closing.word + 1,))]
     inside = {target for _, target in links if not is_punctuation(words[target])}
     marks = [(source, target) for source, target in links if target not in inside]
     leading = {target for source, target in marks if opening.on_punctuation and source == opening.word}
