@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clean:
-    """Write a parallel corpus without most pairs that doctor reports. They go to a file with the reasons."""
+    """Write a corpus without most of the pairs that doctor reports. These go to a file with their reasons."""
 
     source: Path
     """Sentences to translate from: UTF-8, one per line, plain or compressed (.gz, .zst); or one file that has
@@ -129,7 +129,7 @@ def print_table(report: "CleanReport") -> None:
 
 COMMAND = Command(
     "clean",
-    "Write a parallel corpus without most pairs that doctor reports.",
+    "Write a parallel corpus without most of the pairs that doctor reports.",
     clean,
     Clean,
     example="dragoman clean train.en train.de --out clean --test-source test.en --test-target test.de",

@@ -29,10 +29,10 @@ class Distil:
     run: Path
     """The teacher: the folder of a run, or the folder `model` in it."""
     text: Path = field(metadata=option_name("data"))
-    """Sentences that the teacher translates: its own training text, or more; no translations are needed."""
+    """Sentences that the teacher translates, such as its own training text; no translations are needed."""
     references: Path | None = None
-    """Human translations of them: of the teacher's n best translations (8 by default) the student then learns
-    the one with the highest sentence BLEU."""
+    """Human translations of these sentences. Of the teacher's n best (then 8, unless --n-best or --beam-size
+    is given) the student learns the one with the highest sentence BLEU."""
     preset: StudentPreset = "student"
     """Sizes of the student: student (6 + 2 layers, half of the teacher's width), student-tiny (12 + 1,
     narrower), shallow (the teacher with its first decoder layer only, trained further), or sizes that do not

@@ -32,7 +32,7 @@ class Export:
     precision: Literal["float32", "int8"] = "float32"
     """Number type of the weights; int8 is only for CTranslate2 and Argos Translate."""
     samples: Path | None = None
-    """Sentences to compare with, one per line. None is a few random ones of the model's vocabulary."""
+    """Sentences to compare with, one per line. None is a few sentences of random tokens."""
     source_language: str | None = None
     """For argos: the code of the source language, such as en or pt-BR; None is what the run says."""
     target_language: str | None = None

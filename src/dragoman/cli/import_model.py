@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Import:
-    """Convert a model of another toolkit. If transformers is installed, its models are compared with it."""
+    """Convert a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
 
     model: Path
     """The folder or checkpoint of the model."""
@@ -30,7 +30,7 @@ class Import:
     out: Path
     """The folder to write, which can be used like that of a run."""
     samples: Path | None = None
-    """Sentences to compare with, one per line. None is a few random ones of the model's vocabulary."""
+    """Sentences to compare with, one per line. None is a few sentences of random tokens."""
     source_language: str | None = None
     """Code of the language that it reads, such as en or pt-BR; None is what its name says (opus-mt-en-de)."""
     target_language: str | None = None

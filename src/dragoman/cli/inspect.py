@@ -54,11 +54,11 @@ class Inspect:
     numbers are attributed. For .html it is the layer whose numbers the file contains if there is no room for
     all; the default is the last."""
     head: int | None = None
-    """The head, counted from 1; the default is the mean of all, for numbers the first."""
+    """The head, counted from 1; the default is the mean of all heads, or the first one for numbers."""
     lines: bool = False
-    """Draw attention as lines between tokens, as the paper's Figures 3 to 5."""
+    """Draw attention as lines between tokens, as in the paper's Figures 3 to 5."""
     words: bool = False
-    """Draw attention between words: sums of the weights to a word's tokens, means of its queries."""
+    """Draw attention between words: weights are added over a word's keys and averaged over its queries."""
     window: tuple[int, ...] | None = None
     """The first and the last token (step, position) of a long sentence to draw, counted from 1; by default 1
     to 60."""

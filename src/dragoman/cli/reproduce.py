@@ -196,7 +196,7 @@ def scale_line(scale: "Scale") -> str:
 
 COMMAND = Command(
     "reproduce",
-    "Train a table of the paper, row by row, and compare with the paper's figures.",
+    "Train the models of a table of the paper, row by row, and compare with its numbers.",
     reproduce,
     Reproduce,
     example="dragoman reproduce table3 --rows A,D --seeds 3 --data multi30k --out results",

@@ -59,8 +59,8 @@ class Translate:
     """Write to this file, which appears when it is complete. FILE.json beside it lists the models and
     settings that made it, unless it is a document."""
     document: Path | None = None
-    """Translate a document instead: a text, HTML (.html, .htm, .xhtml) or XML (.xml) file. Paragraphs, tags
-    and addresses stay as they are."""
+    """Translate a document instead: a text, HTML (.html, .htm, .xhtml) or XML (.xml) file. Paragraph
+    breaks, tags, URLs and e-mail addresses stay as they are."""
     json: bool = False
     """Write one JSON object per line, with the n best translations and their scores."""
     trace: bool = False

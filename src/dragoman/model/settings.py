@@ -25,8 +25,7 @@ class ModelSettings:
     architecture: Architecture = "transformer"
     """The paper's Transformer, or a baseline: LSTM or GRU with attention, or ConvS2S.
 
-    An enriched one has a layer of these in place of self-attention, and otherwise the Transformer's parts
-    (Domhan 2018).
+    An enriched one is a Transformer with such a layer in place of self-attention (Domhan 2018).
     """
     d_model: int = 512
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
@@ -68,7 +67,7 @@ class ModelSettings:
     The paper does not say which. Other toolkits call the two symbols BOS and EOS.
     """
     source_end: bool = True
-    """Attend to the END of the source. The authors' code does, and OpenNMT-py does not."""
+    """Attend to the END of the source. The authors' code attends to it; OpenNMT-py does not."""
     norm: Literal["post", "pre", "batch", "none"] = "post"
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer; batch
     normalisation after the sum; or none."""
@@ -82,7 +81,7 @@ class ModelSettings:
     """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
 
     None is the architecture's own score: additive for an LSTM or GRU, else scaled-dot. For an LSTM or GRU,
-    scaled-dot means the default, because earlier recipes give it for every architecture.
+    scaled-dot is read as additive: earlier recipes give it for every architecture.
     """
     input_feeding: bool = False
     """The decoder of an LSTM or GRU also reads its last attentional vector (Luong et al. 2015)."""

@@ -24,16 +24,16 @@ class EngineSettings:
     good."""
     workers: int | None = None
     """Threads, each of which translates batches of its own; None is OMP_NUM_THREADS, or one per core. Their
-    number changes results no more than the batch size does."""
+    number affects only memory and speed."""
     native: bool = True
-    """Use C++ for greedy and beam search on a CPU. It is compiled at the first use. Everything else runs in
+    """Use C++, compiled at the first use, for greedy and beam search on a CPU. Other searches always run in
     PyTorch."""
     shortlist: Path | None = None
     """A file made by `dragoman shortlist`: search in C++ then considers only the tokens that it lists for a
     sentence."""
     cuda_graphs: bool = field(default=True, metadata=former_name("graphs"))
-    """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. A search with a
-    constraint other than min_length has none."""
+    """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. Sampling,
+    groups, a coverage penalty and constraints other than min_length always run without graphs."""
 
     @property
     def needs_cpu(self) -> bool:

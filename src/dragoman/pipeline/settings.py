@@ -16,7 +16,7 @@ class AdaptationSettings:
     model settings are kept; only dropout, the alignment head and the numbers of layers may
     change; layers can only be left out."""
     peak_rate: float | None = None
-    """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003, or
+    """Highest learning rate with an initial model; --learning-rate-scale multiplies it. None is 0.0003, or
     0.002 with lora_rank or fewer layers."""
     freeze: tuple[str, ...] | None = None
     """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
@@ -28,13 +28,13 @@ class AdaptationSettings:
     lora_alpha: float | None = None
     """α: the adapters are multiplied by α / rank. None is twice the rank."""
     lora_maps: tuple[str, ...] | None = None
-    """Words in the names of the linear maps in model.safetensors that get adapters: attention, feed_forward,
+    """Which linear maps get adapters, by words of their names in model.safetensors: attention, feed_forward,
     encoder.0 and so on. None is attention."""
     replay: tuple[str, ...] | None = None
     """Source and target of the initial model's text, or one file that has both; some pairs are added to the
     training text, so that what was learnt from them is kept."""
     replay_share: float | None = None
-    """Share of the training pairs that comes from the replay text, drawn once by the seed. None is 0.3."""
+    """Share of the training pairs that comes from the replay text; the seed decides which. None is 0.3."""
     replay_valid: tuple[str, ...] | None = None
     """Source and target of old validation pairs, scored at each validation. None is some pairs that are held
     out of the replay text."""

@@ -66,7 +66,7 @@ class SearchSettings:
     top_k: int = 0
     """Sample among this many likeliest tokens; 0 is all."""
     top_p: float = 1.0
-    """Sample among the fewest likeliest tokens with this total probability."""
+    """Sample among the smallest set of likeliest tokens with at least this total probability."""
     sampling_seed: int = field(default=1, metadata=former_name("draw_seed"))
     """The same seed samples the same translations of a sentence, whatever the other sentences are."""
     mbr: bool = False

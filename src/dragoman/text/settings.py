@@ -89,7 +89,7 @@ class DataSettings(CorpusFiles):
     """The same for the target."""
     guided_alignment: Path | None = None
     """A word alignment of the training text: each line has the links of a pair, such as `0-0 1-2`. Training
-    guides the attention of a head by it, so that `align` and tags are more often right."""
+    guides the attention of a head by it; `align` and `--keep-tags` then make fewer errors."""
     longest: int = 250
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
     them. If tokens are bytes, the default is 1000."""
@@ -149,7 +149,7 @@ class TokenizerSettings(SubwordSampling):
     """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus. A
     vocabulary of bytes always has the same size."""
     share_vocabulary: bool = True
-    """Share one vocabulary between source and target. The paper does (section 5.1)."""
+    """Share one vocabulary between source and target. The paper shares one (section 5.1)."""
     byte_fallback: bool = True
     """Encode characters outside the vocabulary as bytes (bpe and unigram). Without bytes they are unknown."""
     character_coverage: float = 0.9999

@@ -44,7 +44,7 @@ class TrainingSettings:
     checkpoint_every: int | None = None
     """Updates between checkpoints; None is the same as between validations."""
     average: int = 5
-    """Number of last checkpoints to keep (at least 2) and to average (section 6.1: 5, for big models 20)."""
+    """Number of last checkpoints to average (section 6.1: 5, for big models 20); at least 2 are kept."""
     best_by: Literal["bleu", "loss"] = "bleu"
     """Score that decides which checkpoint is the best one and when to stop early: BLEU of greedy
     translations, or the loss. At the end the perplexity decides among this checkpoint, the last one and
@@ -59,8 +59,8 @@ class TrainingSettings:
     """Shard weights, gradients and moments over the processes (FSDP2), for models that do not fit into one
     GPU."""
     native: bool = True
-    """Use C++ on a CPU, and Triton on a GPU, for the operations between matrix products. Without a compiler,
-    PyTorch computes them."""
+    """Use compiled kernels (C++ on a CPU, Triton on a GPU) between matrix products. PyTorch's are slower and
+    need no compiler."""
     threads: int | None = None
     """CPU threads; None leaves the choice to PyTorch."""
 
