@@ -136,7 +136,7 @@ def test_computed_answers_are_what_is_computed():
     text = "\n".join(blocks(DOCS / "explanation" / "questions.md", "pycon"))
     runner = doctest.DocTestRunner(verbose=False)
     runner.run(doctest.DocTestParser().get_doctest(text, {}, "questions.md", None, None))
-    assert runner.summarize() == (0, 53)
+    assert runner.summarize() == (0, 52)
 
 
 def test_the_page_of_files_names_those_of_a_model():

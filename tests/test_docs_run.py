@@ -35,7 +35,7 @@ ELSEWHERE = {
 }
 """What runs the blocks of other languages, or why nothing does."""
 NOT_RUN = {
-    "dragoman train --dataset multi30k-de-en --preset base --out runs/deen": "it downloads Multi30k",
+    "dragoman train --dataset multi30k-en-de --preset base --out runs/ende": "it downloads Multi30k",
     "dragoman lab --out results/lab          # all that have no result in this folder yet, in full": (
         "it takes an hour; tests/test_lab.py runs each experiment"
     ),

@@ -286,7 +286,7 @@ def test_a_length_penalty_that_changes_no_length_makes_no_translation_longer(mon
     monkeypatch.setattr(module, "examples", lambda *_: training.examples(training.reversing(4, 5), 1, 5))
     monkeypatch.setattr(module, "train", lambda settings, _, __, seed: training.fresh(settings, seed).eval())
     assert module.run(True).verdict == "is not decided"
-    monkeypatch.setattr(module, "verdict_of", lambda true, decided: verdict_of(true))
+    monkeypatch.setattr(module, "verdict_of", lambda true, only_if, decided: verdict_of(true, only_if))
     assert module.run(True).verdict == "does not hold"
 
 
