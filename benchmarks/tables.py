@@ -508,7 +508,14 @@ def stop_rule_gains(*results: Row) -> str:
 
 def inspections(found: Row) -> str:
     """A row for each length of a sentence: times, memory and size of the HTML file."""
-    heads = ["tokens", "translation by PyTorch", "inspection", "memory before inspection", "memory", "HTML file"]
+    heads = [
+        "tokens",
+        "translation by PyTorch",
+        "inspection",
+        "memory before inspection",
+        "memory",
+        "HTML file",
+    ]
     rows = [
         (
             str(row["tokens"]),

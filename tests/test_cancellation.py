@@ -12,6 +12,7 @@ from dragoman.search.alternatives import alternatives
 from dragoman.search.hypothesis import Constraints
 from dragoman.system.futures import interruption, submit_interruptible, then
 from dragoman.text.batches import pad
+from dragoman.translation.tags import remove_tags, restore_tags
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import MAX_SECONDS
 from tests.test_native import model_of
@@ -94,3 +95,22 @@ def test_the_second_of_two_futures_ends_with_the_first_one():
         last.result(MAX_SECONDS)
     with pytest.raises(RuntimeError, match="after shutdown"):
         then(last, lambda number: number + 1, executor).result(MAX_SECONDS)
+
+
+def test_the_second_of_two_futures_can_end_after_it_has_begun():
+    words = ["word"] * 2000
+    text = "<b>" * 20_000 + " ".join(words) + "</b>" * 20_000
+    plain, tags = remove_tags(text)
+    links = [(number, number) for number in range(len(words))]
+    begun = Event()
+
+    def place(_):
+        begun.set()
+        return restore_tags(tags, plain, links)
+
+    with ThreadPoolExecutor(1) as executor:
+        second = then(submit_interruptible(executor, lambda: 1), place, executor)
+        assert begun.wait(MAX_SECONDS)
+        second.cancel()
+        with pytest.raises(CancelledError):
+            second.result(MAX_SECONDS)

@@ -10,9 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dragoman.native import cuda_graphs as graphs
 from dragoman.native.cuda_graphs import FixedShapeSearch, GraphSearch
 from dragoman.search.beam import beam_search, max_target_lengths
-from dragoman.search.hypothesis import NON_FINITE, Constraints
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import NonFiniteError
 from dragoman.text.batches import pad
 from dragoman.translation.torch_backend import TorchBackend
 from dragoman.translation.translator import Translator
@@ -116,7 +116,7 @@ def test_non_finite_probabilities_are_reported():
     model = model_of("as in the paper")
     with torch.no_grad():
         model.target_embedding.weight[7] = torch.nan
-    with pytest.raises(DragomanError, match=NON_FINITE[:40]):
+    with pytest.raises(NonFiniteError):
         GraphSearch(model).search(pad([[7, 8, 2]]), replace(ASKED["beam 4"], n_best=2), Constraints())
 
 

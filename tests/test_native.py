@@ -22,11 +22,11 @@ from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import beam_search, greedy_search
-from dragoman.search.hypothesis import NON_FINITE, Constraints, max_target_length
+from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemoryError
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import numpy_weights
 from dragoman.translation.token_ids import explain_out_of_memory
@@ -305,13 +305,13 @@ def test_non_finite_weights_are_reported(lib, precision):
     model = model_of("as in the paper")
     with torch.no_grad():
         model.decoder[1].feed_forward.inner.weight[3, 4] = float("nan")
-    with pytest.raises(DragomanError, match=NON_FINITE):
+    with pytest.raises(NonFiniteError):
         native(lib, model, precision, 1).search(texts(3, seed=2), SearchSettings())
 
 
 def test_a_lack_of_memory_gets_a_sentence(lib):
     with (
-        pytest.raises(DragomanError, match="not enough memory for 3 sentences at once; give fewer"),
+        pytest.raises(NotEnoughMemoryError, match="not enough memory for 3 sentences at once; give fewer"),
         explain_out_of_memory(3),
     ):
         raise MemoryError

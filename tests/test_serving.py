@@ -29,7 +29,7 @@ from dragoman.serving import deepl, libretranslate, loading, v1
 from dragoman.serving.admission import Admission
 from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
-from dragoman.serving.errors import ApiError, error_body
+from dragoman.serving.errors import ApiError, error_body, refusal
 from dragoman.serving.keys import RateLimit
 from dragoman.serving.languages import detected, language_name
 from dragoman.serving.loading import load_models
@@ -40,7 +40,7 @@ from dragoman.serving.schemas import Choice, InspectRequest, ScoreRequest, Trans
 from dragoman.serving.server import listening
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, NotEnoughMemoryError
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
@@ -714,6 +714,19 @@ def test_the_rate_of_an_address_is_that_of_the_connection_whatever_a_header_says
             client.get("/v1/models", headers={"X-Forwarded-For": f"192.0.2.{number}"}) for number in range(3)
         ]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
+def test_a_fault_of_the_model_or_the_machine_is_no_fault_of_the_request(run, tmp_path):
+    stored = StoredModel.load(run)
+    stored.weights["decoder.0.feed_forward.inner.weight"][0] = float("nan")
+    stored.save(tmp_path / "model")
+    service = Service(load_models([tmp_path], EngineSettings()), ServerSettings(), Metrics())
+    (answer,) = answers(make_app(service, None), (V1, {"text": "AMBER"}))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "model_not_finite")
+    assert "its training diverged" in answer.json()["error"]["message"]
+    lacking = refusal(NotEnoughMemoryError("There is not enough memory."))
+    assert (lacking.status, lacking.code, lacking.retry_after) == (503, "out_of_memory", 1)
+    assert refusal(DragomanError("The text is empty.")).status == 400
 
 
 @pytest.mark.parametrize("docs", [True, False])

@@ -23,9 +23,8 @@ from dragoman.inspection.neuron_activity import Activity, Place, hidden_units, l
 from dragoman.inspection.neurons import SIDES, Side, most_active
 from dragoman.inspection.recording import as_array
 from dragoman.inspection.views import Kind
-from dragoman.search.hypothesis import NON_FINITE
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, NonFiniteError
 from dragoman.translation.analysis import NumberedPair, forced_batches
 from dragoman.translation.translator import Translator
 
@@ -124,7 +123,7 @@ def neuron_samples(
             activity[place].add(hidden, positions)
         progress(len(texts.pairs), len(numbers))
     if not all(each.total.isfinite().all() for each in activity.values()):
-        raise DragomanError(NON_FINITE)
+        raise NonFiniteError
     count = OF_EACH_LAYER if layer is None else OF_ONE_LAYER
     chosen = {
         place: most_active(each.magnitudes, count).tolist() if neuron is None else [neuron - 1]

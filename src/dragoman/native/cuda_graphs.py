@@ -32,9 +32,9 @@ from dragoman.search.beam import (
     next_log_probs,
     top_k_extensions,
 )
-from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, length_normalization
+from dragoman.search.hypothesis import Constraints, Hypothesis, length_normalization
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import NonFiniteError
 from dragoman.system.futures import interruption
 
 LENGTH_MULTIPLE = 16  # lengths are rounded up, so that graphs can be replayed
@@ -192,7 +192,7 @@ class GraphSearch:
                 if number % CHECK_EVERY == CHECK_EVERY - 1 and not fixed.unfinished.any():
                     break
             if fixed.unfinished.any():
-                raise DragomanError(NON_FINITE)
+                raise NonFiniteError
             return hypotheses(fixed.beam, settings.n_best)
 
     def _for(

@@ -17,7 +17,6 @@ from dragoman.model.sinusoids import Table, longer_than_table, sinusoid_table
 from dragoman.native.build import DECODER, check_size, load_library
 from dragoman.native.engine import Hypotheses, Search, SearchEngine, check_status, declare_engine
 from dragoman.search.hypothesis import (
-    NON_FINITE,
     Constraints,
     Hypothesis,
     length_normalization,
@@ -25,7 +24,7 @@ from dragoman.search.hypothesis import (
 )
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, NonFiniteError
 from dragoman.system.files import Arrays
 
 Array = npt.NDArray[Any]
@@ -312,7 +311,7 @@ def hypotheses_of(arrays: Mapping[str, Numbers], n_best: int) -> Iterator[list[H
     )
     for sentence, max_length in enumerate(arrays["max_lengths"]):
         if lengths[sentence * n_best] < 0:
-            raise DragomanError(NON_FINITE)
+            raise NonFiniteError
         starts = count(arrays["output_offsets"][sentence], max_length + 1)
         ranks = range(sentence * n_best, (sentence + 1) * n_best)
         yield [

@@ -10,10 +10,10 @@ from torch import Tensor
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, START
 from dragoman.search.beam import beam_search, max_target_lengths, next_log_probs, restrict, top_k_extensions
-from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, scored
+from dragoman.search.hypothesis import Constraints, Hypothesis, scored
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import NonFiniteError
 
 
 @torch.no_grad()
@@ -26,7 +26,7 @@ def alternatives(
     features, _ = model.decode(read, model.encode(source))
     log_probs = next_log_probs(model, features[:, -1])[None]
     if log_probs.isnan().any():
-        raise DragomanError(NON_FINITE)
+        raise NonFiniteError
     at_end = len(prefix) >= max_target_lengths(model, source, settings, constraints.min_capacity)
     allowed = restrict(log_probs, constraints, read[None], at_end)
     totals, _, tokens = top_k_extensions(

@@ -19,7 +19,6 @@ from dragoman.model.symbols import END, PAD, START
 from dragoman.search.attention_weights import decode_with_attention, initial_coverage
 from dragoman.search.constraints import mask_forbidden
 from dragoman.search.hypothesis import (
-    NON_FINITE,
     Constraints,
     Hypothesis,
     NBest,
@@ -28,7 +27,7 @@ from dragoman.search.hypothesis import (
     scored,
 )
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import NonFiniteError
 from dragoman.system.futures import interruption
 
 BLOCK = 64  # tokens per block: top-k takes the best blocks first, then the best tokens in them
@@ -62,7 +61,7 @@ def greedy_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSett
             kept = (~ended).nonzero().flatten()
             sentences, tokens, ended, state = sentences[kept], tokens[kept], ended[kept], state.select(kept)
     if totals.isnan().any():
-        raise DragomanError(NON_FINITE)
+        raise NonFiniteError
     return [
         [scored(row[: row.index(END)], log_prob, settings)]
         for row, log_prob in zip(ids.tolist(), totals.tolist(), strict=True)
@@ -208,7 +207,7 @@ def beam_steps(
             origin, beam, state = origin[kept], beam.select(kept), state.select(kept)
         first_rows = torch.arange(len(sentences), device=device)[:, None] * width
         state = state.reorder((first_rows + origin).flatten())
-    raise DragomanError(NON_FINITE)  # comparisons with a NaN are false: it keeps a sentence from being done
+    raise NonFiniteError  # comparisons with a NaN are false: it keeps a sentence from being done
 
 
 def restrict(

@@ -16,7 +16,6 @@ from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.beam import max_target_lengths, next_log_probs, restrict, top_k_extensions
 from dragoman.search.hypothesis import (
-    NON_FINITE,
     Constraints,
     Hypothesis,
     NBest,
@@ -24,7 +23,7 @@ from dragoman.search.hypothesis import (
     scored,
 )
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import NonFiniteError
 
 Phrases = Sequence[Sequence[int]]
 
@@ -88,7 +87,7 @@ def grid_steps(
         features, state = model.decode(tokens[:, -1:], state)
         log_probs = next_log_probs(model, features[:, -1])[None, : len(live)]  # [1, live, V]
         if log_probs.isnan().any():
-            raise DragomanError(NON_FINITE)
+            raise NonFiniteError
         end_log_probs = log_probs[0, :, END].tolist()
         at_end = torch.tensor([step >= max_length], device=source.device)
         log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]

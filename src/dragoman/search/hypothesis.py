@@ -11,10 +11,6 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 Number = TypeVar("Number")  # a float, or an array or tensor of them
-NON_FINITE = (
-    "The model's probabilities are not finite: its training diverged, or its weights were damaged before "
-    "they were saved."
-)
 
 
 @dataclass(frozen=True)

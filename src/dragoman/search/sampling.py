@@ -11,9 +11,9 @@ from torch import Tensor
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.beam import max_target_lengths, next_log_probs, restrict
-from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, NBest
+from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import NonFiniteError
 from dragoman.system.random import shift_right, splitmix64
 
 
@@ -72,7 +72,7 @@ def sampling_steps(
         features, state = model.decode(written[:, :, -1].reshape(-1, 1), state)
         log_probs = next_log_probs(model, features[:, -1]).view(len(source), samples, -1)
         if log_probs.isnan().any():
-            raise DragomanError(NON_FINITE)
+            raise NonFiniteError
         allowed = restrict(log_probs, constraints, written, step >= max_lengths)
         logits = sampling_logits(allowed, settings)
         token = (logits + gumbel_noise(keys, step, log_probs.size(-1))).argmax(-1)  # [B, W]

@@ -13,8 +13,7 @@ from dragoman.model.interface import Model
 from dragoman.model.loss import perplexity
 from dragoman.model.symbols import PAD
 from dragoman.search.beam import next_log_probs
-from dragoman.search.hypothesis import NON_FINITE
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import NonFiniteError
 from dragoman.text.batches import Batch
 
 
@@ -49,5 +48,5 @@ def token_log_probabilities(
     features, _ = model.decode(batch.target_in, model.encode(source))
     log_probs = next_log_probs(model, features.flatten(0, 1))
     if log_probs.isnan().any():
-        raise DragomanError(NON_FINITE)
+        raise NonFiniteError
     return log_probs.gather(1, target.view(-1, 1)).view_as(target).masked_fill(target == PAD, 0.0)

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Scope
 
 from dragoman.serving.log import request_id
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemoryError
 
 CODES = {
     400: "bad_request",
@@ -41,8 +41,18 @@ class ApiError(Exception):
 
 
 def refusal(error: ApiError | DragomanError) -> ApiError:
-    """The error of an answer. A `DragomanError` is about what the request asks for: 400, its sentence."""
-    return error if isinstance(error, ApiError) else ApiError(400, str(error))
+    """The error of an answer.
+
+    A `DragomanError` is about what the request asks for, 400, but for a model without finite probabilities,
+    500, and a lack of memory, 503.
+    """
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, NonFiniteError):
+        return ApiError(500, str(error), "model_not_finite")
+    if isinstance(error, NotEnoughMemoryError):
+        return ApiError(503, str(error), "out_of_memory", retry_after=1)
+    return ApiError(400, str(error))
 
 
 def error_body(path: str, code: str, message: str) -> dict[str, object]:

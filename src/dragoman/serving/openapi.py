@@ -16,7 +16,7 @@ STATUSES = {
     "413": "The body, the text or the number of tokens is too large.",
     "429": "The queue is full, or the client has used up its requests. Try again after Retry-After.",
     "500": "A defect of the server. Its log has the reason.",
-    "503": "The server is shutting down. Try another one.",
+    "503": "The server is shutting down, or lacks memory. Try another one.",
     "504": "The deadline has passed.",
 }
 READING = ("403", "413", "408", "429", "500", "503")

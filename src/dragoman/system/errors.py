@@ -21,6 +21,20 @@ class OutOfBoundsError(DragomanError):
         return f"{self.field} {self.problem}"
 
 
+class NonFiniteError(DragomanError):
+    """A model is unusable: its probabilities are NaN or infinite."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The model's probabilities are not finite: its training diverged, or its weights were damaged "
+            "before they were saved."
+        )
+
+
+class NotEnoughMemoryError(DragomanError):
+    """There is not enough memory at the moment for what was asked."""
+
+
 class LongInput(UserWarning):
     """A sentence has more tokens than any source sentence of training; its translation may be worse."""
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dragoman.model.symbols import END
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.errors import DragomanError, NotEnoughMemoryError, is_out_of_memory
 from dragoman.system.wording import counted
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import encode_constraints
@@ -81,13 +81,13 @@ def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]
 
 @contextmanager
 def explain_out_of_memory(sentences: int) -> Iterator[None]:
-    """Raise `DragomanError` in place of an out-of-memory error, for a batch of `sentences` sentences."""
+    """Raise `NotEnoughMemoryError` for an out-of-memory error, of a batch of `sentences` sentences."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise DragomanError(
+        raise NotEnoughMemoryError(
             f"There is not enough memory for {counted(sentences, 'sentence')} at once; give "
             f"{'fewer (--batch-tokens of dragoman translate) or ' * (sentences > 1)}shorter sentences."
         ) from error

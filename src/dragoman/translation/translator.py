@@ -15,10 +15,10 @@ from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings, check_device
-from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, NBest
+from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError, LongInput
+from dragoman.system.errors import DragomanError, LongInput, NonFiniteError
 from dragoman.system.machine import has_gpu
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import Languages
@@ -325,7 +325,7 @@ class Translator:
         if len(source) == 1:
             return [Translation(restore_tags(tags, "", []), 0.0, 0.0)]
         if not hypotheses:  # comparisons with a NaN are false
-            raise DragomanError(NON_FINITE)
+            raise NonFiniteError
         translations = [
             self.translation(one, self._to_text(sentence, tags, source, one.ids, settings))
             for one in hypotheses
