@@ -1,6 +1,7 @@
 """Connections: how many there may be, and how long a request may take to arrive."""
 
 import asyncio
+import re
 from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -10,6 +11,17 @@ HEAD_SECONDS = 10.0  # within which the head of a request has to arrive
 MESSAGE_SECONDS = 15.0  # then its body; `read_body` answers earlier
 FLUSH_SECONDS = 30.0  # within which a client has to read the end of an answer, before it is cut off
 MAX_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
+UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*(?=\r\n[^ \t]|\Z)", re.IGNORECASE)
+
+
+def without_upgrade(data: bytes) -> bytes:
+    """Data that begin in the head of a request, without the header Upgrade if they have the head's end.
+
+    curl and Java send it to ask for HTTP/2. A server may ignore it (RFC 9110, section 7.8), but httptools
+    then does not read the body.
+    """
+    head, end, body = data.partition(b"\r\n\r\n")
+    return UPGRADE.sub(b"", head) + end + body if end else data
 
 
 class JoinedWrites:
@@ -52,7 +64,7 @@ class Connection(HttpToolsProtocol):
     """The time at which what is expected has to be there."""
     _timer: asyncio.TimerHandle | None = None
     _head_bytes, _is_in_head = 0, True
-    """What has arrived since the head of a request began, and whether the head is still incomplete."""
+    """What has arrived since a request began or ended, and whether a head begins or is still incomplete."""
     when_lost: Callable[[], object] | None = None
     """Called if the client closes the connection."""
 
@@ -67,6 +79,8 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._until is None and (self.cycle is None or self.cycle.response_complete):
             self.expect(HEAD_SECONDS)  # an empty line before a request is not the beginning of a message
+        if self._is_in_head:
+            data = without_upgrade(data)
         self._head_bytes += len(data)
         super().data_received(data)
         if self._is_in_head and self._head_bytes > MAX_HEAD:
@@ -86,7 +100,7 @@ class Connection(HttpToolsProtocol):
         self._is_in_head = False
         self.expect(MESSAGE_SECONDS)
         if self.parser.should_upgrade() and self.has_body():  # httptools would read the body as a request
-            self.end("400 Bad Request", "A request with a body cannot have the header Upgrade; leave it out.")
+            self.end("400 Bad Request", "The header Upgrade came in two parts; leave it out.")
         else:
             super().on_headers_complete()
 
@@ -96,6 +110,7 @@ class Connection(HttpToolsProtocol):
         return b"transfer-encoding" in given or given.get(b"content-length", b"0").strip(b"0") != b""
 
     def on_message_complete(self) -> None:
+        self._head_bytes, self._is_in_head = 0, True
         self.expect(None)
         self.scope["dragoman.arrived"] = True  # type: ignore[typeddict-unknown-key]
         super().on_message_complete()
