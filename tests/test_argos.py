@@ -32,7 +32,7 @@ from tests.test_huggingface import SIZES, SOURCE, TARGET, ours
 LANGUAGES = argos.Languages("en", "de")
 KINDS = {
     "one vocabulary": ModelSettings(**SIZES),
-    "two": ModelSettings(**SIZES, norm="pre", tied="target"),
+    "two, without END": ModelSettings(**SIZES, norm="pre", tied="target", source_end=False),
     "a student": student_settings(PRESETS["student"], ModelSettings(**SIZES)),
 }
 LINES = ["AMBER BIRCH CEDAR.", "HEATH GROVE EMBER DELTA.", "DELTA DELTA."]

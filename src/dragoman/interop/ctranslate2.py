@@ -37,7 +37,7 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: P
 
 def write_model(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: Precision) -> None:
     """Write the folder without SentencePiece models. Raises as `write`."""
-    check_exportable("CTranslate2", model.settings, tokenizers, {"source_end": (True,)})
+    check_exportable("CTranslate2", model.settings, tokenizers, {})
     spec = specification(
         model, *(side.pieces(range(len(side))) for side in (tokenizers.source, tokenizers.target))
     )
@@ -85,7 +85,7 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
         _norm(spec.decoder.layer_norm, model.decoder_norm)
     spec.register_source_vocabulary(source_tokens)
     spec.register_target_vocabulary(target_tokens)
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = settings.source_end
     spec.config.decoder_start_token, spec.config.eos_token = target_tokens[START], target_tokens[END]
     spec.config.unk_token = target_tokens[UNKNOWN]
     spec.config.layer_norm_epsilon = settings.norm_epsilon

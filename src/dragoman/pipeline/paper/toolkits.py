@@ -26,8 +26,8 @@ DIFFERENCES = (
     ),
     Difference(
         "Tensor2Tensor",
-        "transformer_base (version 3): pre-norm, β₂ 0.997, warm-up 8,000, dropout 0.1 on attention weights "
-        "and ReLU; transformer_base_v1 is like the paper",
+        "transformer_base (version 3): pre-norm, β₂ 0.997, warm-up 8,000, twice the learning rate, dropout "
+        "0.1 on attention weights and ReLU; transformer_base_v1 is like the paper",
         "post-norm (3.1), β₂ 0.98 and 4,000 (5.3), dropout on sub-layers' outputs and embeddings alone (5.4)",
         "T2T models/transformer.py",
     ),
