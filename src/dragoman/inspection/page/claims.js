@@ -23,13 +23,13 @@ export const CLAIMS = {
     title: "A batch without a padding mask",
     claim: "Padding has an embedding that the model can learn to ignore, so a batch needs no padding " +
       "mask.",
-    verdict: "does not hold",
+    verdict: "holds only if batches have no more padding than those of training",
   },
   "exposure": {
     title: "Teacher forcing compared with the model's own prefix",
     claim: "A model makes more errors after its own prefix than after the reference's, and the " +
       "difference grows towards the end of the text.",
-    verdict: "does not hold",
+    verdict: "holds only if it is about the number of errors, not its growth",
   },
   "feed-forward-is-convolution": {
     title: "The feed-forward sub-layer is two convolutions",
@@ -84,7 +84,7 @@ export const CLAIMS = {
   "position-dot-products": {
     title: "Dot products of positions and their distance",
     claim: "The dot product of two positions is symmetric and decays with their distance.",
-    verdict: "does not hold",
+    verdict: "holds only if “decays” means the trend over distances, and d_model is 128 or 512",
   },
   "positions-are-linear": {
     title: "A shift of positions is a linear map",
@@ -94,7 +94,7 @@ export const CLAIMS = {
   "residuals-off": {
     title: "Training without residual connections",
     claim: "Without residual connections a Transformer does not train.",
-    verdict: "holds only if there are 4 layers a side or more",
+    verdict: "holds only if there are 4 layers a side and 150 updates",
   },
   "shapes-of-every-step": {
     title: "The widths of every module's output",
