@@ -44,8 +44,8 @@ class Evaluate:
     hypotheses: tuple[Path, ...] = ()
     """Write the translations to this file; with several test sets, to one file for each."""
     tokenize: Tokenization | None = None
-    """sacreBLEU's tokenizer: 13a, intl, char, zh or none. None is 13a, or char if a
-    set's references have no spaces."""
+    """sacreBLEU's tokenizer: 13a, intl, char, zh or none. None is 13a, or char if a set's references have no
+    spaces."""
     lowercase: bool = False
     """Compute BLEU without regard to case."""
     baseline: tuple[Path, ...] = ()

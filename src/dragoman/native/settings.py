@@ -32,8 +32,8 @@ class EngineSettings:
     """A file made by `dragoman shortlist`: search in C++ then considers only the tokens that it lists for a
     sentence."""
     cuda_graphs: bool = field(default=True, metadata=former_name("graphs"))
-    """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. Sampling,
-    groups, a coverage penalty and constraints other than min_length always run without graphs."""
+    """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. Sampling, groups, a
+    coverage penalty and constraints other than min_length always run without graphs."""
 
     @property
     def needs_cpu(self) -> bool:
