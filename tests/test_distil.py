@@ -23,6 +23,7 @@ from dragoman.pipeline.recipe import read_recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
+from dragoman.text.sampled_sentences import sample_sentences
 from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import files
@@ -137,6 +138,47 @@ def test_translations_of_another_search_or_text_are_not_mixed(teacher, text, tmp
     ):
         with pytest.raises(DragomanError, match=f"was made with something else .*{name}"):
             distil.write_distilled(replace(Distillation((teacher,), text[0]), **change), out, silent)
+
+
+# ---- new sentences
+
+
+def test_new_sentences_follow_the_text_and_have_no_reference(teacher, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK", 4)
+    search, sampled = SearchSettings(beam_size=2, n_best=2), sample_sentences(text[0], 7)
+    source = [*lines_of(text[0]), *sampled]
+    n_best = [[each.text for each in best] for best in Translator.load(teacher).n_best(source, search)]
+    text[1].write_text("".join(f"{candidates[-1]}\n" for candidates in n_best[:22]))
+    asked = Distillation((teacher,), *text, search, new_sentences=7)
+    found = distil.write_distilled(asked, tmp_path / "out", silent)
+    assert lines_of(found) == source
+    distilled = lines_of(tmp_path / "out" / DISTILLED)
+    assert distilled == [best[-1] for best in n_best[:22]] + [best[0] for best in n_best[22:]]
+
+
+def test_sources_are_replaced_until_their_translation_begins(teacher, text, tmp_path):
+    out = tmp_path / "out"
+    asked = Distillation((teacher,), text[0], new_sentences=5)
+    path = distil.write_sources(replace(asked, new_sentences=3), out)
+    assert len(lines_of(path)) == 25
+    assert distil.write_distilled(asked, out, silent) == path
+    assert len(lines_of(path)) == 27
+    for number, changed in ((3, "new_sentences"), (0, "source")):
+        with pytest.raises(DragomanError, match=rf"was made with something else .*{changed}"):
+            distil.write_distilled(replace(asked, new_sentences=number), out, silent)
+    assert len(lines_of(path)) == 27
+
+
+def test_a_student_of_new_sentences_trains_and_has_nothing_left(teacher, text, tmp_path, monkeypatch, capsys):
+    source = text[0].rename(text[0].with_suffix(".en"))
+    asked = teacher, "--data", source, "--new-sentences", 8, "--out", tmp_path / "student", *TRAINING
+    status, said = call(monkeypatch, capsys, *asked)
+    assert status == 0, said
+    assert "and 8 new sentences." in said
+    assert "Text: 30 pairs" in said
+    recipe = read_recipe(tmp_path / "student")
+    assert (recipe.data.source, recipe.data.languages.source) == (tmp_path / "student" / "sources.en", "en")
+    assert "is finished." in call(monkeypatch, capsys, *asked)[1]
 
 
 # ---- the student
@@ -281,6 +323,8 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
             "22 lines and SHORT has 1. Line",
         ),
         ("TEACHER --data TEXT --out SHORT", "SHORT is a file, and the student needs a folder; choose"),
+        ("TEACHER --data TEXT --new-sentences 900", "TEXT has too few different sentences to make 900 new"),
+        ("TEACHER --data TEXT --new-sentences -1", "new_sentences is -1; it must be at least 0."),
         ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
         ("TEACHER --data TEXT --vocabulary 4", "--vocabulary is 4; it must be at least 5."),
         ("TEACHER --data FOLDER/a.tmx", "a.tmx has both sides of a corpus, and text of one language is read"),

@@ -33,6 +33,9 @@ class Distil:
     references: Path | None = None
     """Human translations of these sentences. Of the teacher's n best (then 8, unless --n-best or --beam-size
     is given) the student learns the one with the highest sentence BLEU."""
+    new_sentences: int = 0
+    """Also translate N sentences that are made of the words of the text by an n-gram model. The student
+    loses less if the teacher remembers its training text, and there is no other text."""
     preset: StudentPreset = "student"
     """Sizes of the student: student (6 + 2 layers, half of the teacher's width), student-tiny (12 + 1,
     narrower), shallow (the teacher with its first decoder layer only, trained further), or sizes that do not
@@ -75,7 +78,9 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     asked = settings_from(Distil, candidates(given) | given if "references" in given else given)
     asked.search.refuse_contradictions(given)
     teachers = asked.run, *asked.ensemble
-    distillation = Distillation(teachers, asked.text, asked.references, asked.search, asked.teacher_precision)
+    distillation = Distillation(
+        teachers, asked.text, asked.references, asked.search, asked.teacher_precision, asked.new_sentences
+    )
     out = asked.out or beside(asked.run, f"{{}}-{asked.preset}")
     if asked.out is None:
         say(f"The student's folder is {out}; --out names another one.")
@@ -108,8 +113,8 @@ COMMAND = Command(
     example="dragoman distil runs/ende --data train.en --preset student",
     arguments="RUN --data FILE",
     groups={
-        "text": ("run", "text", "references", "valid_source", "valid_target"),
-        "teacher": ("ensemble", "teacher_precision", "beam_size", "n_best"),
+        "text": ("run", "text", "references", "new_sentences", "valid_source", "valid_target"),
+        "teacher": ("ensemble", "teacher_precision", "beam_size"),
         "student": ("preset", "dropout", "minutes", "updates"),
         "output": ("out",),
     },

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from itertools import dropwhile, islice
+from itertools import chain, dropwhile, islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,11 +18,12 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import file_hash
+from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.messages import Say
-from dragoman.system.toml import overlay
+from dragoman.system.toml import check_bounds, overlay
 from dragoman.system.wording import counted
 from dragoman.text.checks import check_readable
+from dragoman.text.compression import plain_name
 from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 DISTILLED = "distilled.txt"
 """The teacher's translations, in the student's folder; distilled.txt.json lists what they depend on."""
+SOURCES = "sources"
+"""The text and new sentences, in the student's folder, if there are any; it has the ending of the text."""
 StudentPreset = Literal["student", "student-tiny", "shallow", "tiny", "small", "base"]
 SCALED = ("student", "student-tiny")
 """Presets whose widths depend on those of the teacher."""
@@ -53,8 +56,11 @@ class Distillation:
     """The teacher's search."""
     precision: Precision = "float32"
     """Of the teacher's matrix products."""
+    new_sentences: int = 0
+    """Sentences made of the text's words (`sample_sentences`), which the teacher translates, too."""
 
     def __post_init__(self) -> None:
+        check_bounds(self, at_least={"new_sentences": 0})
         if self.references is not None and self.search.n_best == 1:
             raise DragomanError(
                 "With references, the student learns the candidate that is nearest to each of them; ask for "
@@ -73,8 +79,9 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     Raises `DragomanError` for a folder that holds another run, for files that cannot be read, and where
     `Translator.load`, `translate_file` and `run` do.
     """
-    assert recipe.out is not None
-    refuse_another_run(recipe.out)
+    out = recipe.out
+    assert out is not None
+    refuse_another_run(out)
     for path in filter(None, (distillation.text, distillation.references)):
         refuse_both_sides(path)
     check_recipe(recipe)
@@ -83,12 +90,14 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     check_readable(given.source, given.target)  # before hours of translation
     check_readable(given.valid_source, given.valid_target)
     check_readable(given.test_source, given.test_target)
-    write_distilled(replace(distillation, text=given.source, references=given.target), recipe.out, say)
+    found = replace(distillation, text=given.source, references=given.target)
+    sources = write_distilled(found, out, say)
+    recipe = replace(recipe, data=replace(recipe.data, source=sources))
     from dragoman.pipeline.run import run
 
     run(recipe, say)
     say_teacher_scores(distillation.teachers[0], recipe, say)
-    return recipe.out
+    return out
 
 
 def refuse_another_run(out: Path) -> None:
@@ -102,15 +111,21 @@ def refuse_another_run(out: Path) -> None:
 # ---- the teacher's translations
 
 
-def write_distilled(distillation: Distillation, out: Path, say: Say) -> None:
-    """Write the teacher's translation of each line, or resume. Raises as `translate_file`."""
+def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
+    """Write the teacher's translation of each line, or resume. Returns the file of the lines.
+
+    Raises `DragomanError` as `sample_sentences` and `translate_file`.
+    """
     path, search, references = out / DISTILLED, distillation.search, distillation.references
+    new = distillation.new_sentences
     about: dict[str, object] = {
         "models": list(map(model_hash, distillation.teachers)),
         "search": {name: value for name, value in asdict(search).items() if name != "batch_tokens"},
         "precision": distillation.precision,
         "references": None if references is None else file_hash(references),
     }
+    if new:
+        about |= {"text": file_hash(distillation.text), "new_sentences": new}
 
     @cache
     def teacher() -> "Translator":
@@ -120,33 +135,51 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> None:
 
     if not path.exists():
         teacher()  # raises before anything is written
-        say(f"The teacher translates {distillation.text}.")
-    choose = None if references is None else nearest_candidates(references)
+        more = f" and {counted(new, 'new sentence')}" if new else ""
+        say(f"The teacher translates {distillation.text}{more}.")
+    source = write_sources(distillation, out) if new else distillation.text
+    choose = None if references is None else nearest_candidates(references, new)
 
     def translate(block: Block) -> list[str]:
-        lines = [decode_line(raw, distillation.text, number) for number, raw in block]
+        lines = [decode_line(raw, source, number) for number, raw in block]
         found = teacher().n_best(lines, search)
         # Training refuses a NUL, which bytes of a vocabulary can make.
         n_best = [[each.text.replace("\0", "") for each in candidates] for candidates in found]
         first_line = block[0][0]
         return [best for best, *_ in n_best] if choose is None else choose(first_line, n_best)
 
-    translate_file(distillation.text, path, about, translate, say)
+    translate_file(source, path, about, translate, say)
+    return source
 
 
-def nearest_candidates(references: Path) -> Callable[[int, list[list[str]]], list[str]]:
+def write_sources(distillation: Distillation, out: Path) -> Path:
+    """The file of the text's lines and of new sentences after them; kept once their translation has begun."""
+    path = out / f"{SOURCES}{Path(plain_name(distillation.text.name)).suffix}"
+    has_begun = any((out / f"{DISTILLED}{ending}").exists() for ending in ("", ".parts"))
+    if not (has_begun and path.exists()):
+        from dragoman.text.sampled_sentences import sample_sentences
+
+        sentences = sample_sentences(distillation.text, distillation.new_sentences)
+        out.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in chain(read_lines(distillation.text), sentences))
+    return path
+
+
+def nearest_candidates(references: Path, new: int) -> Callable[[int, list[list[str]]], list[str]]:
     """A function that takes of each line the candidate nearest to its reference (section 3.3).
 
-    It is called for blocks of lines in the order of the file, with the number of their first line.
+    Of the last `new` lines, which have no reference, it takes the best candidate. It is called for blocks of
+    lines in the order of the file, with the number of their first line.
     """
     from dragoman.evaluation.nearest import nearest
 
-    numbered = enumerate(read_lines(references), 1)
+    numbered = enumerate(chain(read_lines(references), repeat(None, new)), 1)
 
     def choose(first_line: int, n_best: list[list[str]]) -> list[str]:
         own = islice(dropwhile(lambda pair: pair[0] < first_line, numbered), len(n_best))
         return [
-            candidates[nearest(candidates, reference)]
+            candidates[0 if reference is None else nearest(candidates, reference)]
             for candidates, (_, reference) in zip(n_best, own, strict=True)
         ]
 
