@@ -4,9 +4,11 @@
         --test test.en test.de --name multi30k --seeds 1 2 3
 
 FOLDER gets one teacher, with the first seed, and its translations of the training text: of the candidates of
-a beam, those nearest to the references (Kim and Rush 2016, section 3.3). Of each seed it gets each student on
-these translations and the same student on the original text: the same tokenizers, batches and updates; with
-the preset `shallow`, the same initial weights, the teacher's. Models that are complete are not trained again.
+a beam, those nearest to the references (Kim and Rush 2016, section 3.3). `--new-sentences` adds sentences
+that are made of the words of this text, with the teacher's best translations. Of each seed it gets each
+student on these translations and the same student on the original text: the same tokenizers, batches and
+updates; with the preset `shallow`, the same initial weights, the teacher's. Models that are complete are not
+trained again.
 All models translate the test text in each precision and with each beam, and with `--shortlist` also with that
 file in the last precision. Speed is measured for the first seed: sentences per second in batches with all
 processor threads, and milliseconds per sentence one by one with a single thread, each in a process of its
@@ -61,16 +63,18 @@ def trained_models(arguments: argparse.Namespace, seed: int) -> dict[str, Path]:
     return found
 
 
-def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path]:
-    """The teacher's folder, and the file of its translations of the training text; made if missing."""
+def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path, Path]:
+    """The teacher's folder, the text that it has translated, and its translations; made if missing."""
     distilled = arguments.folder / "distilled"
     teacher: Path = arguments.teacher_run or run(teacher_recipe(arguments, arguments.folder / TEACHER), say)
-    search = SearchSettings(n_best=arguments.candidates)
-    write_distilled(Distillation((teacher,), *arguments.train, search), distilled, say)
-    return teacher, distilled / DISTILLED
+    search = SearchSettings(n_best=arguments.candidates, length_penalty=arguments.length_penalty)
+    asked = Distillation((teacher,), *arguments.train, search, new_sentences=arguments.new_sentences)
+    return teacher, write_distilled(asked, distilled, say), distilled / DISTILLED
 
 
-def train_students(arguments: argparse.Namespace, seed: int, teacher: Path, distilled: Path) -> None:
+def train_students(
+    arguments: argparse.Namespace, seed: int, teacher: Path, source: Path, distilled: Path
+) -> None:
     """Train the students of a seed that are not complete."""
     folders = trained_models(arguments, seed)
     for preset in arguments.presets:
@@ -84,10 +88,10 @@ def train_students(arguments: argparse.Namespace, seed: int, teacher: Path, dist
             patience=0,
         )
         model = replace(recipe.model, dropout=arguments.dropout)
-        data = replace(recipe.data, target=distilled)
+        data = replace(recipe.data, source=source, target=distilled)
         run(replace(recipe, model=model, training=training, data=data), say)
         chosen = read_recipe(out)  # with the numbers that were chosen, which are the same for both texts
-        original = replace(chosen.data, target=arguments.train[1])
+        original = replace(chosen.data, source=arguments.train[0], target=arguments.train[1])
         run(replace(chosen, out=folders[f"{preset}, original"], data=original), say)
 
 
@@ -217,6 +221,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--teacher-updates", type=int, default=4000)
     parser.add_argument("--teacher-dropout", type=float, default=0.3)
     parser.add_argument("--candidates", type=int, default=4, help="of a beam of 4, for the students")
+    parser.add_argument("--length-penalty", type=float, default=0.6, help="of the teacher's search")
+    parser.add_argument(
+        "--new-sentences", type=int, default=0, help="number of sentences to add to the training text"
+    )
     parser.add_argument("--presets", nargs="+", default=["student", "student-tiny"])
     parser.add_argument("--updates", type=int, default=6000, help="of each student")
     parser.add_argument("--checkpoint-every", type=int, help="the last ones are averaged")

@@ -156,17 +156,27 @@ def test_new_sentences_follow_the_text_and_have_no_reference(teacher, text, tmp_
     assert distilled == [best[-1] for best in n_best[:22]] + [best[0] for best in n_best[22:]]
 
 
-def test_sources_are_replaced_until_their_translation_begins(teacher, text, tmp_path):
+def test_another_number_of_new_sentences_is_refused_and_nothing_replaced(teacher, text, tmp_path):
     out = tmp_path / "out"
     asked = Distillation((teacher,), text[0], new_sentences=5)
-    path = distil.write_sources(replace(asked, new_sentences=3), out)
-    assert len(lines_of(path)) == 25
-    assert distil.write_distilled(asked, out, silent) == path
-    assert len(lines_of(path)) == 27
-    for number, changed in ((3, "new_sentences"), (0, "source")):
-        with pytest.raises(DragomanError, match=rf"was made with something else .*{changed}"):
+    sources = distil.write_distilled(asked, out, silent)
+    before = sources.read_bytes()
+    assert distil.write_distilled(asked, out, silent) == sources
+    for number, message in (
+        (3, f"sources.txt exists and does not consist of {text[0]} and 3 new sentences"),
+        (0, "was made with something else .*new_sentences"),
+    ):
+        with pytest.raises(DragomanError, match=message):
             distil.write_distilled(replace(asked, new_sentences=number), out, silent)
-    assert len(lines_of(path)) == 27
+    assert sources.read_bytes() == before
+
+
+def test_a_file_of_the_users_is_not_replaced_by_new_sentences(teacher, text, tmp_path):
+    own = tmp_path / "sources.txt"
+    own.write_bytes(text[0].read_bytes())
+    with pytest.raises(DragomanError, match=r"sources.txt exists and does not consist of"):
+        distil.write_distilled(Distillation((teacher,), own, new_sentences=5), tmp_path, silent)
+    assert own.read_bytes() == text[0].read_bytes()
 
 
 def test_a_student_of_new_sentences_trains_and_has_nothing_left(teacher, text, tmp_path, monkeypatch, capsys):
@@ -177,7 +187,7 @@ def test_a_student_of_new_sentences_trains_and_has_nothing_left(teacher, text, t
     assert "and 8 new sentences." in said
     assert "Text: 30 pairs" in said
     recipe = read_recipe(tmp_path / "student")
-    assert (recipe.data.source, recipe.data.languages.source) == (tmp_path / "student" / "sources.en", "en")
+    assert (recipe.data.source, recipe.data.languages.source) == (tmp_path / "student" / "sources.txt", "en")
     assert "is finished." in call(monkeypatch, capsys, *asked)[1]
 
 
@@ -323,7 +333,14 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
             "22 lines and SHORT has 1. Line",
         ),
         ("TEACHER --data TEXT --out SHORT", "SHORT is a file, and the student needs a folder; choose"),
-        ("TEACHER --data TEXT --new-sentences 900", "TEXT has too few different sentences to make 900 new"),
+        (
+            "TEACHER --data TEXT --new-sentences 90000",
+            "new sentences could be made, and 90,000 were asked for.",
+        ),
+        (
+            "TEACHER/model --data TEXT --new-sentences 5",
+            "The teacher has no validation text, and new sentenc",
+        ),
         ("TEACHER --data TEXT --new-sentences -1", "new_sentences is -1; it must be at least 0."),
         ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
         ("TEACHER --data TEXT --vocabulary 4", "--vocabulary is 4; it must be at least 5."),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
+from dragoman.text import sampled_sentences
 from dragoman.text.sampled_sentences import CONTEXT, FEWEST_CONTINUATIONS, WordModel, sample_sentences
 
 WORDS = (
@@ -68,6 +69,18 @@ def test_the_next_word_is_as_frequent_as_in_the_text():
         assert found.count(sentence) == pytest.approx(share * 10_000, abs=200)  # four standard deviations
 
 
+def test_many_small_chunks_find_as_many_as_are_asked_for(text, monkeypatch):
+    monkeypatch.setattr(sampled_sentences, "CHUNK", 4)
+    monkeypatch.setattr(sampled_sentences, "FEWEST_NEW", 0)
+    assert len(set(sample_sentences(text, 20))) == 20
+
+
+def test_the_model_knows_the_first_lines_only(text, monkeypatch):
+    monkeypatch.setattr(sampled_sentences, "MAX_LINES", 1)
+    with pytest.raises(DragomanError, match="0 new sentences could be made"):
+        sample_sentences(text, 1)
+
+
 def test_the_same_text_and_seed_give_the_same_sentences(text):
     assert sample_sentences(text, 20) == sample_sentences(text, 20) != sample_sentences(text, 20, seed=2)
 
@@ -82,8 +95,8 @@ def test_any_text_gives_sentences_of_its_words_and_none_longer_than_its_own(sent
         assert set(pairwise(["", *sentence.split(), ""])) <= pairs
 
 
-@pytest.mark.parametrize("sentences", [["one sentence"], ["", " "], ["我喜欢猫", "他走了"]])
+@pytest.mark.parametrize("sentences", [["one sentence"], ["", " "], ["我喜欢猫", "他走了"], ["", "a\u00a0b"]])
 def test_a_text_without_enough_sentences_gets_a_sentence(sentences, tmp_path):
     path = write(tmp_path / "text", sentences)
-    with pytest.raises(DragomanError, match=r"text has too few different sentences to make 5 new ones"):
+    with pytest.raises(DragomanError, match=r"0 new sentences could be made, and 5 were asked for. Ask for"):
         sample_sentences(path, 5)

@@ -34,8 +34,8 @@ class Distil:
     """Human translations of these sentences. Of the teacher's n best (then 8, unless --n-best or --beam-size
     is given) the student learns the one with the highest sentence BLEU."""
     new_sentences: int = 0
-    """Also translate N sentences that are made of the words of the text by an n-gram model. The student
-    loses less if the teacher remembers its training text, and there is no other text."""
+    """Number of new sentences that the teacher also translates. An n-gram model makes them of the words of
+    the text. Use this if the teacher was trained on this text and you have no other text."""
     preset: StudentPreset = "student"
     """Sizes of the student: student (6 + 2 layers, half of the teacher's width), student-tiny (12 + 1,
     narrower), shallow (the teacher with its first decoder layer only, trained further), or sizes that do not

@@ -18,12 +18,11 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write, file_hash
+from dragoman.system.files import file_hash
 from dragoman.system.messages import Say
 from dragoman.system.toml import check_bounds, overlay
 from dragoman.system.wording import counted
 from dragoman.text.checks import check_readable
-from dragoman.text.compression import plain_name
 from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 
 DISTILLED = "distilled.txt"
 """The teacher's translations, in the student's folder; distilled.txt.json lists what they depend on."""
-SOURCES = "sources"
-"""The text and new sentences, in the student's folder, if there are any; it has the ending of the text."""
+SOURCES = "sources.txt"
+"""The text and new sentences, in the student's folder, if there are any."""
 StudentPreset = Literal["student", "student-tiny", "shallow", "tiny", "small", "base"]
 SCALED = ("student", "student-tiny")
 """Presets whose widths depend on those of the teacher."""
@@ -60,7 +59,7 @@ class Distillation:
     """Sentences made of the text's words (`sample_sentences`), which the teacher translates, too."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, at_least={"new_sentences": 0})
+        check_bounds(self, at_least={"new_sentences": 0}, at_most={"new_sentences": 10**8})
         if self.references is not None and self.search.n_best == 1:
             raise DragomanError(
                 "With references, the student learns the candidate that is nearest to each of them; ask for "
@@ -85,14 +84,21 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     for path in filter(None, (distillation.text, distillation.references)):
         refuse_both_sides(path)
     check_recipe(recipe)
+    if distillation.new_sentences and recipe.data.valid_source is None:
+        raise DragomanError(
+            "The teacher has no validation text, and new sentences are not suited to hold some out; give "
+            "--valid-source and --valid-target."
+        )
     given = resolve_paths(replace(recipe.data, target=distillation.references))
     assert given.source is not None
-    check_readable(given.source, given.target)  # before hours of translation
     check_readable(given.valid_source, given.valid_target)
     check_readable(given.test_source, given.test_target)
     found = replace(distillation, text=given.source, references=given.target)
     sources = write_distilled(found, out, say)
-    recipe = replace(recipe, data=replace(recipe.data, source=sources))
+    if distillation.new_sentences:  # their file has no language in its name
+        language = recipe.data.languages.source
+        known = None if language == UNKNOWN_LANGUAGE else language
+        recipe = replace(recipe, data=replace(recipe.data, source=sources, source_language=known))
     from dragoman.pipeline.run import run
 
     run(recipe, say)
@@ -114,8 +120,10 @@ def refuse_another_run(out: Path) -> None:
 def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
     """Write the teacher's translation of each line, or resume. Returns the file of the lines.
 
-    Raises `DragomanError` as `sample_sentences` and `translate_file`.
+    Raises `DragomanError` for text or references that training refuses, and as `write_with_new_sentences` and
+    `translate_file`.
     """
+    check_readable(distillation.text, distillation.references)  # before hours of translation
     path, search, references = out / DISTILLED, distillation.search, distillation.references
     new = distillation.new_sentences
     about: dict[str, object] = {
@@ -123,9 +131,8 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
         "search": {name: value for name, value in asdict(search).items() if name != "batch_tokens"},
         "precision": distillation.precision,
         "references": None if references is None else file_hash(references),
+        "new_sentences": new or None,
     }
-    if new:
-        about |= {"text": file_hash(distillation.text), "new_sentences": new}
 
     @cache
     def teacher() -> "Translator":
@@ -137,7 +144,11 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
         teacher()  # raises before anything is written
         more = f" and {counted(new, 'new sentence')}" if new else ""
         say(f"The teacher translates {distillation.text}{more}.")
-    source = write_sources(distillation, out) if new else distillation.text
+    if new:
+        from dragoman.text.sampled_sentences import write_with_new_sentences
+
+        write_with_new_sentences(distillation.text, new, out / SOURCES)
+    source = out / SOURCES if new else distillation.text
     choose = None if references is None else nearest_candidates(references, new)
 
     def translate(block: Block) -> list[str]:
@@ -150,20 +161,6 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
 
     translate_file(source, path, about, translate, say)
     return source
-
-
-def write_sources(distillation: Distillation, out: Path) -> Path:
-    """The file of the text's lines and of new sentences after them; kept once their translation has begun."""
-    path = out / f"{SOURCES}{Path(plain_name(distillation.text.name)).suffix}"
-    has_begun = any((out / f"{DISTILLED}{ending}").exists() for ending in ("", ".parts"))
-    if not (has_begun and path.exists()):
-        from dragoman.text.sampled_sentences import sample_sentences
-
-        sentences = sample_sentences(distillation.text, distillation.new_sentences)
-        out.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in chain(read_lines(distillation.text), sentences))
-    return path
 
 
 def nearest_candidates(references: Path, new: int) -> Callable[[int, list[list[str]]], list[str]]:

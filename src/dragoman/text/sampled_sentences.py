@@ -1,13 +1,15 @@
 """New sentences that resemble a text, from an n-gram model of its words.
 
-What a teacher writes for its own training text is partly what it remembers. For sentences that it has not
-seen it writes what it would write for a test text, and this is what a student has to learn (He et al. 2022,
-"Generate, Annotate, and Learn", where the sentences are those of a neural model).
+A model partly remembers the translations of its training text. Sentences that it does not know show how it
+translates other text. He et al. (2022, "Generate, Annotate, and Learn") also let a teacher label generated
+text, which a neural model writes.
 """
 
+import json
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,55 +17,88 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write, file_hash, read_json
 from dragoman.text.lines import read_lines
 
-MAX_LINES = 1_000_000
-"""Of a longer text, the model knows the first lines only."""
+MAX_LINES = 500_000
+"""Of a longer text, the model knows the first lines only. They need about 1 GB of memory."""
+MAX_WORDS = 250
+"""Longer sentences are not made, nor any that are longer than the longest one of the text."""
 CONTEXT = 3
 """A word depends on the three words before it, or on two where these have few continuations."""
 FEWEST_CONTINUATIONS = 3
-ROUNDS = 20
-"""Attempts to make the sentences that are missing: some are those of the text, or are made twice."""
+CHUNK = 10_000
+"""Sentences that are sampled together."""
+FEWEST_NEW = 10
+"""Sampling ends when fewer sentences of a chunk are new."""
 
 Array = npt.NDArray[Any]
 
 
-def sample_sentences(text: Path, count: int, seed: int = 1) -> list[str]:
-    """`count` different sentences that are not in the text; the same for the same text and seed.
+def write_with_new_sentences(text: Path, count: int, path: Path) -> None:
+    """Write the lines of a text, and `count` new sentences after them, unless `path` has them already.
 
-    Words are separated by white space. Raises `DragomanError` if the text has too few different sentences.
+    PATH.json says what they were made of. Raises `DragomanError` as `sample_sentences`, and if `path` has
+    something else.
     """
-    lines = (" ".join(line.split()) for line in islice(read_lines(text), MAX_LINES))
+    record, about = path.with_name(f"{path.name}.json"), {"text": file_hash(text), "new_sentences": count}
+    if path.exists():
+        if not record.exists() or read_json(record) != about:
+            raise DragomanError(
+                f"{path} exists and does not consist of {text} and {count:,} new sentences; delete it, or "
+                "choose another --out."
+            )
+        return
+    lines = chain(read_lines(text), sample_sentences(text, count))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(record) as new:
+        new.write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+    with atomic_write(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def sample_sentences(text: Path, count: int, seed: int = 1) -> list[str]:
+    """`count` different sentences that are not among the lines; the same for the same text and seed.
+
+    Spaces or tabs separate words. Raises `DragomanError` if no more new sentences are found.
+    """
+    lines = (" ".join(words_of(line)) for line in islice(read_lines(text), MAX_LINES))
     known = dict.fromkeys(filter(None, lines))
-    generator = np.random.default_rng(seed)
+    model, generator = WordModel(known), np.random.default_rng(seed)
     found: dict[str, None] = {}
-    model = WordModel(known)
-    for _ in range(ROUNDS if known else 0):
-        sampled = model.sample(count - len(found), generator)
+    while len(found) < count:
+        before = len(found)
+        sampled = model.sample(CHUNK, generator) if known else iter(())
         found |= dict.fromkeys(sentence for sentence in sampled if sentence not in known)
-        if len(found) == count:
-            return list(found)
-    raise DragomanError(
-        f"{text} has too few different sentences to make {count:,} new ones of their words: "
-        f"{len(found):,} were found. Ask for fewer, or give more text."
-    )
+        if len(found) < min(count, before + FEWEST_NEW):
+            raise DragomanError(
+                f"From the words of {text}, {len(found):,} new sentences could be made, and {count:,} were "
+                "asked for. Ask for fewer, or give a longer text. Spaces have to separate its words."
+            )
+    return list(found)[:count]
+
+
+def words_of(line: str) -> list[str]:
+    """What spaces and tabs separate. White space of other kinds, such as a no-break space, is kept."""
+    return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
 class WordModel:
-    """An n-gram model that goes from place to place in its text.
+    """An n-gram model that reads its probabilities off the text itself.
 
-    The text is one row of words, with boundaries before and after each sentence. The next word of a sentence
-    is the one at a random place among those that have the same words before them.
+    The text is one row of words, with boundaries before and after each sentence. A word is sampled by
+    choosing one of the places that have the same words before them: a word that follows these words twice as
+    often is chosen twice as often.
     """
 
     def __init__(self, sentences: Iterable[str]) -> None:
         numbers = {"": 0}  # 0 is the boundary
-        row, self.longest = [0] * CONTEXT, 0
+        row, self.longest = array("i", [0] * CONTEXT), 0
         for sentence in sentences:
-            words = [numbers.setdefault(word, len(numbers)) for word in sentence.split()]
-            row += [*words, *[0] * CONTEXT]
-            self.longest = max(self.longest, len(words))
-        self.words, self.row = list(numbers), np.array(row, np.int64)
+            words = [numbers.setdefault(word, len(numbers)) for word in words_of(sentence)]
+            row.extend([*words, *[0] * CONTEXT])
+            self.longest = min(MAX_WORDS, max(self.longest, len(words)))
+        self.words, self.row = list(numbers), np.array(row)
         long, short = (SamePlaces.of(self.row, length) for length in (CONTEXT, CONTEXT - 1))
         few = long.continuations < FEWEST_CONTINUATIONS
         self.places = np.concatenate([long.places, short.places])
@@ -71,19 +106,17 @@ class WordModel:
         self.number = np.where(few, short.number, long.number)
 
     def sample(self, count: int, generator: np.random.Generator) -> Iterator[str]:
-        """At most `count` sentences: those that end within the length of the longest sentence of the text."""
-        sentences = np.zeros((count, self.longest + 1), np.int64)
+        """At most `count` sentences: those that are not too long."""
+        sentences: list[list[str]] = [[] for _ in range(count)]
         unfinished, place = np.arange(count), np.full(count, CONTEXT)
-        for step in range(self.longest + 1):
+        for _ in range(self.longest + 1):  # with the boundary at the end
             chosen = (generator.random(len(place)) * self.number[place]).astype(np.int64)
             place = self.places[self.first[place] + chosen]
-            word = self.row[place]
-            sentences[unfinished, step] = word
-            unfinished, place = unfinished[word != 0], place[word != 0] + 1
-        lengths = (sentences != 0).sum(1)
-        for sentence, length in zip(sentences.tolist(), lengths.tolist(), strict=True):
-            if length <= self.longest:
-                yield " ".join(self.words[word] for word in sentence[:length])
+            for sentence, word in zip(unfinished.tolist(), self.row[place].tolist(), strict=True):
+                sentences[sentence].append(self.words[word])
+            goes_on = self.row[place] != 0
+            unfinished, place = unfinished[goes_on], place[goes_on] + 1
+        return (" ".join(words[:-1]) for words in sentences if not words[-1])
 
 
 @dataclass(frozen=True)
@@ -109,7 +142,7 @@ class SamePlaces:
         is_first = np.append(True, (before[:, 1:] != before[:, :-1]).any(0))
         is_new = is_first | np.append(True, row[places[1:]] != row[places[:-1]])
         begins, group = np.flatnonzero(is_first), is_first.cumsum() - 1
-        found = np.zeros((3, len(row)), np.int64)
+        found = np.zeros((3, len(row)), np.int32)
         found[:, places] = np.stack(
             [begins, np.diff(begins, append=len(places)), np.add.reduceat(is_new.astype(np.int64), begins)]
         )[:, group]
