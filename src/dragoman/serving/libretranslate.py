@@ -1,4 +1,4 @@
-"""LibreTranslate's API: https://docs.libretranslate.com/api. Its clients work against this server."""
+"""LibreTranslate's API: https://docs.libretranslate.com/api/. Its clients work against this server."""
 
 from collections.abc import Callable
 from dataclasses import replace
