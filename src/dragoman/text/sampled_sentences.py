@@ -45,8 +45,8 @@ def write_with_new_sentences(text: Path, count: int, path: Path) -> None:
     if path.exists():
         if not record.exists() or read_json(record) != about:
             raise DragomanError(
-                f"{path} exists and does not consist of {text} and {count:,} new sentences; delete it, or "
-                "choose another --out."
+                f"{path} exists and does not consist of {text} and {count:,} new sentences; choose another "
+                "--out, or move the file to another folder."
             )
         return
     lines = chain(read_lines(text), sample_sentences(text, count))
@@ -114,8 +114,8 @@ class WordModel:
             place = self.places[self.first[place] + chosen]
             for sentence, word in zip(unfinished.tolist(), self.row[place].tolist(), strict=True):
                 sentences[sentence].append(self.words[word])
-            goes_on = self.row[place] != 0
-            unfinished, place = unfinished[goes_on], place[goes_on] + 1
+            is_word = self.row[place] != 0
+            unfinished, place = unfinished[is_word], place[is_word] + 1
         return (" ".join(words[:-1]) for words in sentences if not words[-1])
 
 
