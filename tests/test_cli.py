@@ -1184,6 +1184,30 @@ def test_a_doctor_does_not_advise_to_clean_what_clean_refuses(folder, monkeypatc
     assert (status, "Lines without a counterpart" in out, "clean" in err) == (1, True, False)
 
 
+def test_a_doctor_also_examines_the_text_to_replay(monkeypatch, capsysbinary, tmp_path):
+    recipe, old = tmp_path / "recipe.toml", tmp_path / "old.tsv"
+    (tmp_path / "new.tsv").write_text("a first line\teine erste Zeile\n")
+    recipe.write_text(
+        f'[data]\nsource = "{tmp_path}/new.tsv"\n'
+        f'[adaptation]\ninitial_model = "{tmp_path}/run"\nreplay = ["{old}"]\n'
+    )
+    old.write_text("an old line\teine alte Zeile\n")
+    status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
+    assert (status, f"The text to replay:\nNothing was found in {old}." in out, "clean" in err) == (
+        0,
+        True,
+        False,
+    )
+    old.write_text("the same\tthe same\n")
+    status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
+    assert (status, f"Nothing was found in {tmp_path / 'new.tsv'}." in out) == (1, True)
+    assert f"dragoman clean {old} --out DIR" in err
+    old.unlink()
+    assert (
+        f"Of the text to replay, {old} does not exist" in call(monkeypatch, capsysbinary, "doctor", recipe)[2]
+    )
+
+
 def test_a_clean_corpus_may_be_named_by_options(monkeypatch, capsysbinary, tmp_path):
     (tmp_path / "one").write_text("a first line\nanother line\n")
     (tmp_path / "other").write_text("eine erste Zeile\nnoch eine Zeile\n")

@@ -45,26 +45,32 @@ def doctor(given: Given) -> None:
     """
     files = given.pop("files", ())
     if len(files) == 1 and files[0].is_dir():
-        data = data_of_folder(files[0])
+        recipe = recipe_of_folder(files[0])
     else:
         table, origin, texts = read_files(files, given)
-        data, given = overlay(Recipe(), table, origin).data, given | texts
+        recipe, given = overlay(Recipe(), table, origin), given | texts
     from dragoman.text.datasets import resolve_dataset
 
-    data = resolve_dataset(settings_from(DataSettings, given, data), say)
+    data = resolve_dataset(settings_from(DataSettings, given, recipe.data), say)
     findings = print_findings(data)
     # clean takes the names that files have; train adds .gz or .zst to one that is not there.
     data = data if data.corpus else resolve_paths(data)
-    if findings:
-        if all(finding.can_be_cleaned for finding in findings):
-            corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
-            words = f"{corpus}{held_out_words(data)}"
-            say(f"To write a corpus without such pairs: dragoman clean {words} --out DIR")
+    advise_clean(data, findings)
+    old_findings = print_findings_of_replay(replace(recipe, data=data))
+    if findings or old_findings:
         sys.exit(1)
     corpus = corpus_words(data)
     if data.corpus:
         corpus = shlex.quote(str(files[0] / "recipe.toml" if files[0].is_dir() else files[0]))
     say(f"Train with: dragoman train {corpus} --out runs/NAME")
+
+
+def advise_clean(data: DataSettings, findings: "list[Finding]") -> None:
+    """Say the command that writes a corpus without the pairs that were found, if it can remove them all."""
+    if findings and all(finding.can_be_cleaned for finding in findings):
+        corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
+        words = f"{corpus}{held_out_words(data)}"
+        say(f"To write a corpus without such pairs: dragoman clean {words} --out DIR")
 
 
 def corpus_words(data: DataSettings) -> str:
@@ -124,13 +130,26 @@ def print_findings_of_part(data: DataSettings, number: int, part: WeightedCorpus
     return print_findings(replace(data, corpus=(), source=part.source, target=part.target))
 
 
-def data_of_folder(folder: Path) -> DataSettings:
-    """The corpus of a run's folder, or of a folder with two texts train.* (and valid.*, test.*).
+def print_findings_of_replay(recipe: Recipe) -> "list[Finding]":
+    """Print what may be wrong with the old text of an adaptation, as `print_findings` does."""
+    if recipe.adaptation.replay is None:
+        return []
+    from dragoman.pipeline.replay import old_text
+
+    print("The text to replay:")
+    old = old_text(recipe)
+    findings = print_findings(old)
+    advise_clean(old, findings)
+    return findings
+
+
+def recipe_of_folder(folder: Path) -> Recipe:
+    """The recipe of a run's folder, or of a folder with two texts train.* (and valid.*, test.*).
 
     Raises `DragomanError` if the folder is neither.
     """
     if (folder / "recipe.toml").exists():
-        return overlay(Recipe(), read_toml(folder / "recipe.toml"), str(folder / "recipe.toml")).data
+        return overlay(Recipe(), read_toml(folder / "recipe.toml"), str(folder / "recipe.toml"))
     names = sorted({plain_name(path.name) for path in folder.glob("train.*")})
     if len(names) != 2 and not (len(names) == 1 and is_parallel(Path(names[0]))):
         raise DragomanError(
@@ -144,7 +163,7 @@ def data_of_folder(folder: Path) -> DataSettings:
             path = Path(name.replace("train", kind, 1))
             if any((folder / f"{path}{ending}").exists() for ending in ("", ".gz", ".zst")):
                 texts[f"{prefix}{side}"] = path
-    return DataSettings(folder=folder, **texts)
+    return Recipe(data=DataSettings(folder=folder, **texts))
 
 
 COMMAND = Command(
