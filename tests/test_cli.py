@@ -1193,19 +1193,15 @@ def test_a_doctor_also_examines_the_text_to_replay(monkeypatch, capsysbinary, tm
     )
     old.write_text("an old line\teine alte Zeile\n")
     status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
-    assert (status, f"The text to replay:\nNothing was found in {old}." in out, "clean" in err) == (
-        0,
-        True,
-        False,
-    )
+    assert (status, "clean" in err) == (0, False)
+    assert f"The text to replay:\nNothing was found in {old}." in out
     old.write_text("the same\tthe same\n")
     status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
     assert (status, f"Nothing was found in {tmp_path / 'new.tsv'}." in out) == (1, True)
     assert f"dragoman clean {old} --out DIR" in err
     old.unlink()
-    assert (
-        f"Of the text to replay, {old} does not exist" in call(monkeypatch, capsysbinary, "doctor", recipe)[2]
-    )
+    err = call(monkeypatch, capsysbinary, "doctor", recipe)[2]
+    assert f"Of the text to replay, source is {old}, and there is no such file." in err
 
 
 def test_a_clean_corpus_may_be_named_by_options(monkeypatch, capsysbinary, tmp_path):

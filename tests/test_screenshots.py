@@ -32,6 +32,19 @@ def test_pictures_are_small():
     assert all((DOCS / name).stat().st_size < MAX_BYTES for name in screenshots.names())
 
 
+@pytest.mark.parametrize("name", list(screenshots.RECORDED))
+def test_no_recording_shows_an_error(name):
+    picture = (screenshots.PICTURES / f"{name}.svg").read_text("utf-8")
+    lines = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+    assert len(lines) > 2 * len(screenshots.RECORDED[name])
+    assert not [line for line in lines if line.startswith(("dragoman: ", "curl: ")) or "Traceback" in line]
+
+
+def test_a_command_that_fails_makes_no_recording(tmp_path):
+    with pytest.raises(SystemExit, match="no such file"):
+        screenshots.output_of("dragoman doctor one other", tmp_path)
+
+
 def test_a_terminal_shows_each_command_and_its_output():
     long = "word " * 40
     picture = screenshots.terminal("name", ["one", "two"], ["first\n", f"{long}\n" + "n\n" * 80])

@@ -87,7 +87,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def output_of(command: str, work: Path) -> str:
-    """What a command prints on both streams."""
+    """What a command prints on both streams. Exits if it fails; 1 is the status of a doctor with findings."""
     done = subprocess.run(  # noqa: S603
         ["/bin/bash", "-c", command],
         cwd=work,
@@ -97,6 +97,8 @@ def output_of(command: str, work: Path) -> str:
         text=True,
         check=False,
     )
+    if done.returncode > 1:
+        sys.exit(f"{command} ended with {done.returncode}: {done.stdout}")
     return done.stdout
 
 

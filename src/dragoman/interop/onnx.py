@@ -64,6 +64,7 @@ class Encoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "L B H S K"], Float[Tensor, "L B H S Kv"]]:
+        """Source ids → keys and values of every decoder layer, stacked."""
         return stack_layers(self.model.encode(source).memory)
 
 
@@ -83,6 +84,7 @@ class DecoderStep(nn.Module):
         keys: Float[Tensor, "L B H N K"],
         values: Float[Tensor, "L B H N Kv"],
     ) -> tuple[Float[Tensor, "B V"], Float[Tensor, "L B H N2 K"], Float[Tensor, "L B H N2 Kv"]]:
+        """The logits of the next token, and the keys and values of the target so far."""
         mask = self.model.source_mask(source)
         ancestry = mask.new_empty(token.size(0), 1, 0, 1)
         memory, cache = unstack_layers(memory_keys, memory_values), unstack_layers(keys, values)

@@ -80,6 +80,7 @@ class EncoderBlock(nn.Module):
         self.convolution, self.dropout = GatedConvolution(settings, layer), nn.Dropout(settings.dropout)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S 1"]) -> Float[Tensor, "B S D"]:
+        """(x + the convolution around each token) · √½; the mask is True at tokens."""
         return (x + self.convolution.around(self.dropout(x), mask)) * HALF
 
 

@@ -90,6 +90,7 @@ class EnrichedEncoderLayer(nn.Module):
         self.feed_forward_residual = Residual(settings)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S 1"]) -> Float[Tensor, "B S D"]:
+        """Both sub-layers, each with its residual connection; the mask is True at tokens."""
         residual = self.token_mixer_residual
         x = residual.after(x, self.token_mixer.around(residual.before(x), mask))
         residual = self.feed_forward_residual

@@ -73,6 +73,7 @@ class DirectionSum(nn.Module):
     """The sum of the states of both directions, which is as wide as a state of the decoder."""
 
     def forward(self, memory: Float[Tensor, "B S M"]) -> Float[Tensor, "B S D"]:
+        """The sum of the states of both directions."""
         forward, backward = memory.chunk(2, -1)
         return forward + backward
 

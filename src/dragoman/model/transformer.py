@@ -36,6 +36,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """FFN(x), at every position alike (equation 2)."""
         return self.outer(self.activation(self.inner(x)))
 
 

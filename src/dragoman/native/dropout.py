@@ -46,6 +46,7 @@ class CounterDropout(nn.Dropout):
         return DropoutMask(int(torch.empty((), dtype=torch.int64).random_()), *rounded)
 
     def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:  # noqa: A002  PyTorch's name
+        """Each element is 0 with probability p, or divided by 1 − p; in evaluation nothing changes."""
         mask = self.draw()
         if mask is None:
             return input

@@ -48,6 +48,7 @@ class GPUDropout(nn.Dropout):
         return DropoutMask.draw(self.p, device) if self.training else None
 
     def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:  # noqa: A002  PyTorch's name
+        """Each element is 0 with probability p, or divided by 1 − p; in evaluation nothing changes."""
         if input.dtype not in DTYPES:
             return super().forward(input)
         mask = self.draw(input.device)
@@ -79,6 +80,7 @@ class GPULinear(nn.Linear):
     """Oracle: `torch.nn.Linear`; the gradient of the weight is not rounded to bfloat16 first."""
 
     def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:  # noqa: A002  PyTorch's name
+        """The product x Wᵀ + b, for rows of any shape."""
         if not self.training or input.dtype not in DTYPES:
             return super().forward(input)
         return kernels.linear(input, self.weight, self.bias)

@@ -62,6 +62,7 @@ class PackedFloat32(PackedLinear):
         return torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
+        """The product x Wᵀ + b, by oneDNN."""
         return onednn_linear(x, self.packed, self.bias)
 
 
@@ -75,6 +76,7 @@ class PackedBFloat16(PackedLinear):
         return rounded, None if self.bias is None else self.bias.bfloat16()
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
+        """The product x Wᵀ + b of bfloat16 factors, in float32."""
         return onednn_linear(x.bfloat16(), *self.packed).float()
 
 
@@ -91,6 +93,7 @@ class PackedInt8(PackedLinear):
         return quantised.t().contiguous(), scale[:, 0]
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
+        """The product x Wᵀ + b of factors of 8 bits, in float32; each row of x has a scale of its own."""
         weight, scale = self.packed
         quantised, own = quantise_rows(x.flatten(0, -2))
         y = torch._int_mm(quantised, weight).float().mul_(own)

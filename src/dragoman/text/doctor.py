@@ -144,7 +144,7 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
     )
     controls = Finding(
         f"Lines of {path} with a control or an invisible character, or U+FFFD",
-        "The model would learn to write them.",
+        "The model would learn to write some of them.",
     )
     mojibake = Finding(
         f"Lines of {path} in the wrong encoding, as Ã¼ for ü", "The model would learn to write them."
@@ -219,7 +219,7 @@ def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
         "Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out."
     )
     ratios = Finding(
-        f"Pairs with a side {MAX_LENGTH_RATIO:g} times as long as usual",
+        f"Pairs whose lengths differ {MAX_LENGTH_RATIO:g} times as much as usual",
         "Often not translations of each other.",
     )
     swapped = Finding("Pairs with a side in the other side's language", "Often copied or swapped.")

@@ -39,6 +39,7 @@ class SelfAttention(Layer):
         attention.output = nn.Identity()  # type: ignore[assignment]
 
     def forward(self, x: Float[Tensor, "1 n D"]) -> Float[Tensor, "1 n D"]:
+        """One layer on a sequence of n positions."""
         heads = x.unflatten(2, (self.heads, -1)).transpose(1, 2)
         return self.attention.attend(heads, KeysValues(heads, heads))
 
@@ -53,6 +54,7 @@ class Recurrent(Layer):
             setattr(self.lstm, f"{name}_l0", weight)
 
     def forward(self, x: Float[Tensor, "1 n D"]) -> Float[Tensor, "1 n D"]:
+        """One layer on a sequence of n positions."""
         outputs: Tensor = self.lstm(x)[0]
         return outputs
 
@@ -83,6 +85,7 @@ class Convolution(Layer):
             self.layers.append(nn.Conv1d(width, width, 1))
 
     def forward(self, x: Float[Tensor, "1 n D"]) -> Float[Tensor, "1 n D"]:
+        """One layer on a sequence of n positions."""
         outputs: Tensor = self.layers(x.transpose(1, 2))
         return outputs.transpose(1, 2)
 
@@ -99,6 +102,7 @@ class DilatedConvolution(Layer):
         self.convolution = nn.Conv1d(width, width, kernel, dilation=dilation)
 
     def forward(self, x: Float[Tensor, "1 n D"]) -> Float[Tensor, "1 n D"]:
+        """One layer on a sequence of n positions."""
         outputs: Tensor = self.convolution(nn.functional.pad(x.transpose(1, 2), (self.before, 0)))
         return outputs.transpose(1, 2)
 
