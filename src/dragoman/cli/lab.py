@@ -71,8 +71,8 @@ def run(experiment: Any, asked: Lab, report: Any) -> None:
     record = report.content(experiment, result, asked.quick, seconds, made)
     report.write_result(asked.out, experiment, result, record)
     verdict = report.capitalised(result.verdict) + " in the quick form" * asked.quick
-    print(f"{experiment.claim.claim}\n{verdict}. {result.because}", flush=True)
     say(f"The page is {asked.out / experiment.name}.md; its picture and its numbers are beside it.")
+    print(f"{experiment.claim.claim}\n{result.because}\n{verdict}.", flush=True)
 
 
 def load(part: str) -> Any:
