@@ -84,7 +84,7 @@ def answers(app, *requests):
     return asyncio.run(send())
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_each_adapter_translates_as_its_merged_run(base, adapters, merged, precision):
     app = app_of(adapters, base, precision=precision)
     body = {"text": TEXTS, "n_best": 3, "split_sentences": False}

@@ -113,8 +113,11 @@ def test_weights_and_tags_hold_in_every_copy(tmp_path):
         assert abs(tagged[pairs].mean() - 0.75) < 0.03
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    recipe = replace(small_recipe(tmp_path, tmp_path / "whole", updates=16, warmup_steps=4), tokenizer=BPE)
+@pytest.mark.parametrize("settings", [BPE, UNIGRAM])
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, settings):
+    recipe = replace(
+        small_recipe(tmp_path, tmp_path / "whole", updates=16, warmup_steps=4), tokenizer=settings
+    )
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=8))
     stopped = replace(recipe, out=tmp_path / "stopped")
 
