@@ -68,7 +68,13 @@ def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path, Path]:
     distilled = arguments.folder / "distilled"
     teacher: Path = arguments.teacher_run or run(teacher_recipe(arguments, arguments.folder / TEACHER), say)
     search = SearchSettings(n_best=arguments.candidates, length_penalty=arguments.length_penalty)
-    asked = Distillation((teacher,), *arguments.train, search, new_sentences=arguments.new_sentences)
+    asked = Distillation(
+        (teacher,),
+        *arguments.train,
+        search,
+        precision=arguments.teacher_precision,
+        new_sentences=arguments.new_sentences,
+    )
     return teacher, write_distilled(asked, distilled, say), distilled / DISTILLED
 
 
@@ -222,6 +228,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--teacher-dropout", type=float, default=0.3)
     parser.add_argument("--candidates", type=int, default=4, help="of a beam of 4, for the students")
     parser.add_argument("--length-penalty", type=float, default=0.6, help="of the teacher's search")
+    parser.add_argument("--teacher-precision", choices=["float32", "bfloat16", "int8"], default="float32")
     parser.add_argument(
         "--new-sentences", type=int, default=0, help="number of sentences to add to the training text"
     )
