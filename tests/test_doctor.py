@@ -60,7 +60,7 @@ def test_empty_files_and_files_of_other_data_are_checked(corpus, tmp_path):
         (lambda s, t: (s, s), "Pairs whose source equals their target"),
         (lambda s, t: (t, s), "Pairs with a side in the other side's language"),
         (lambda s, t: (s, "Мужчина едет на велосипеде по улице"), "Pairs with a side in another script"),
-        (lambda s, t: (s, " ".join([t] * 5)), "Pairs whose lengths differ 3 times as much as usual"),
+        (lambda s, t: (s, " ".join([t] * 5)), "Pairs with an unusual length ratio (by a factor of 3)"),
         (lambda s, t: (s + "\u200b", t), "with a control or an invisible character, or U+FFFD"),
         (lambda s, t: (s, t + " fÃ¼r"), "in the wrong encoding, as Ã¼ for ü"),
         (lambda s, t: (s + "\r", t), "with a carriage return at the end"),

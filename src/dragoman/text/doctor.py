@@ -219,7 +219,7 @@ def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
         "Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out."
     )
     ratios = Finding(
-        f"Pairs whose lengths differ {MAX_LENGTH_RATIO:g} times as much as usual",
+        f"Pairs with an unusual length ratio (by a factor of {MAX_LENGTH_RATIO:g})",
         "Often not translations of each other.",
     )
     swapped = Finding("Pairs with a side in the other side's language", "Often copied or swapped.")
