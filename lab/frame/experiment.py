@@ -89,8 +89,8 @@ class Experiment:
 def verdict_of(true: bool, only_if: str = "", decided: bool = True) -> str:
     """The verdict on a claim that came out true, perhaps under a condition, or false.
 
-    `decided` is False where the numbers show neither: the model to compare with has not learned, or the means of
-    the seeds support a claim that some seeds contradict.
+    `decided` is False where the numbers show neither: the model to compare with has not learned, or the means
+    of the seeds support a claim that some seeds contradict.
     """
     if not decided:
         return "is not decided"

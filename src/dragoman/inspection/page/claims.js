@@ -52,7 +52,7 @@ export const CLAIMS = {
   "label-smoothing-in-training": {
     title: "Label smoothing in training",
     claim: "Label smoothing hurts perplexity, and improves accuracy and BLEU.",
-    verdict: "does not hold",
+    verdict: "is not decided",
   },
   "length-penalties": {
     title: "A length penalty of 0.6",
