@@ -1195,6 +1195,7 @@ def test_a_doctor_also_examines_the_text_to_replay(monkeypatch, capsysbinary, tm
     status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
     assert (status, "clean" in err) == (0, False)
     assert f"The text to replay:\nNothing was found in {old}." in out
+    assert f"Train with: dragoman train {recipe} --out" in err
     old.write_text("the same\tthe same\n")
     status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
     assert (status, f"Nothing was found in {tmp_path / 'new.tsv'}." in out) == (1, True)

@@ -11,6 +11,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import read_files
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.compression import plain_name
@@ -51,16 +52,22 @@ def doctor(given: Given) -> None:
         recipe, given = overlay(Recipe(), table, origin), given | texts
     from dragoman.text.datasets import resolve_dataset
 
+    recipe = with_languages_of_initial_model(recipe)
     data = resolve_dataset(settings_from(DataSettings, given, recipe.data), say)
     findings = print_findings(data)
     # clean takes the names that files have; train adds .gz or .zst to one that is not there.
     data = data if data.corpus else resolve_paths(data)
     advise_clean(data, findings)
-    old_findings = print_findings_of_replay(replace(recipe, data=data))
-    if findings or old_findings:
+    old = text_to_replay(replace(recipe, data=data))
+    if old is not None:
+        print("The text to replay:")
+        old_findings = print_findings(old)
+        advise_clean(old, old_findings)
+        findings += old_findings
+    if findings:
         sys.exit(1)
     corpus = corpus_words(data)
-    if data.corpus:
+    if data.corpus or recipe.adaptation.initial_model is not None:
         corpus = shlex.quote(str(files[0] / "recipe.toml" if files[0].is_dir() else files[0]))
     say(f"Train with: dragoman train {corpus} --out runs/NAME")
 
@@ -130,17 +137,37 @@ def print_findings_of_part(data: DataSettings, number: int, part: WeightedCorpus
     return print_findings(replace(data, corpus=(), source=part.source, target=part.target))
 
 
-def print_findings_of_replay(recipe: Recipe) -> "list[Finding]":
-    """Print what may be wrong with the old text of an adaptation, as `print_findings` does."""
+def with_languages_of_initial_model(recipe: Recipe) -> Recipe:
+    """An adaptation's recipe with the languages of its initial model, where it names none; others unchanged.
+
+    Raises `DragomanError` for settings of the adaptation that do not belong together.
+    """
+    if recipe.adaptation == AdaptationSettings():
+        return recipe
+    from dragoman.pipeline.adapt import kept_settings, refuse_contradictions
+
+    refuse_contradictions(recipe)
+    initial_model, data = recipe.adaptation.initial_model, recipe.data
+    if initial_model is None or not initial_model.exists():  # a run does not need it any more
+        return recipe
+    kept = kept_settings(initial_model).data
+    source, target = (
+        data.source_language or kept.source_language,
+        data.target_language or kept.target_language,
+    )
+    return replace(recipe, data=replace(data, source_language=source, target_language=target))
+
+
+def text_to_replay(recipe: Recipe) -> DataSettings | None:
+    """The old text that an adaptation adds to its training text, if there is one.
+
+    Raises `DragomanError` for a missing file.
+    """
     if recipe.adaptation.replay is None:
-        return []
+        return None
     from dragoman.pipeline.replay import old_text
 
-    print("The text to replay:")
-    old = old_text(recipe)
-    findings = print_findings(old)
-    advise_clean(old, findings)
-    return findings
+    return old_text(recipe)
 
 
 def recipe_of_folder(folder: Path) -> Recipe:

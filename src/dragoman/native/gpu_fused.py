@@ -80,7 +80,7 @@ class GPULinear(nn.Linear):
     """Oracle: `torch.nn.Linear`; the gradient of the weight is not rounded to bfloat16 first."""
 
     def forward(self, input: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:  # noqa: A002  PyTorch's name
-        """The product x Wᵀ + b, for rows of any shape."""
+        """The product x Wᵀ + b, with any leading dimensions."""
         if not self.training or input.dtype not in DTYPES:
             return super().forward(input)
         return kernels.linear(input, self.weight, self.bias)

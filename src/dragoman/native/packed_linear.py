@@ -76,7 +76,7 @@ class PackedBFloat16(PackedLinear):
         return rounded, None if self.bias is None else self.bias.bfloat16()
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
-        """The product x Wᵀ + b of bfloat16 factors, in float32."""
+        """The product x Wᵀ + b of bfloat16 factors, rounded to bfloat16, as float32."""
         return onednn_linear(x.bfloat16(), *self.packed).float()
 
 

@@ -63,7 +63,7 @@ def length_penalty(length: Number, alpha: float) -> Number:
 def length_normalization(length: Number, settings: SearchSettings) -> Number:
     """The divisor of a log-probability that gives the score.
 
-    It is `length_penalty`, or |Y|^β with `length_power`.
+    It is `length_penalty`, or |Y|^p with `length_power` p.
     """
     if settings.length_power is not None:
         return length**settings.length_power  # type: ignore[operator]

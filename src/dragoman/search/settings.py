@@ -35,7 +35,7 @@ class SearchSettings:
     n_best: int = 1
     """Translations of each sentence: at most beam_size with beam search, any number with sampling."""
     length_power: float | None = None
-    """β: divides by |Y|^β instead, which fairseq, Hugging Face and CTranslate2 call length penalty."""
+    """p: divides by |Y|^p instead, which fairseq, Hugging Face and CTranslate2 call length penalty."""
     coverage_penalty: float = 0.0
     """β of β · Σ log(min(total attention to a source token, 1)), which is added to the score (Wu et al. 2016,
     eq. 14)."""

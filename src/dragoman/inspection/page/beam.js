@@ -124,7 +124,7 @@ function kindOf({ temperature, top_k: topK, top_p: topP, force_words: forced, gr
 
 function scoreFormula({ temperature, length_penalty: alpha, length_power: power }) {
   if (temperature) return "log-probability";
-  if (power !== null && power !== undefined) return `log-probability / |Y|^β, β = ${power}`;
+  if (power !== null && power !== undefined) return `log-probability / |Y|^p, p = ${power}`;
   return `log-probability / ((5 + |Y|) / 6)^α, α = ${alpha}`;
 }
 
