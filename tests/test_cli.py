@@ -30,6 +30,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import write_manifest
 from dragoman.system.toml import read_toml
 from dragoman.text.datasets import DATASETS
 from tests.conftest import MAX_SECONDS
@@ -1203,6 +1204,28 @@ def test_a_doctor_also_examines_the_text_to_replay(monkeypatch, capsysbinary, tm
     old.unlink()
     err = call(monkeypatch, capsysbinary, "doctor", recipe)[2]
     assert f"Of the text to replay, source is {old}, and there is no such file." in err
+
+
+def test_a_doctor_takes_the_languages_of_the_initial_model(folder, monkeypatch, capsysbinary, tmp_path):
+    model, recipe, old = tmp_path / "model", tmp_path / "recipe.toml", tmp_path / "old.jsonl"
+    shutil.copytree(folder / "run" / "model", model)
+    about = json.loads((model / "about.json").read_text()) | {
+        "source_language": "en",
+        "target_language": "de",
+    }
+    (model / "about.json").write_text(json.dumps(about))
+    (model / "manifest.json").unlink()
+    write_manifest(model)
+    (tmp_path / "new.tsv").write_text("a first line\teine erste Zeile\n")
+    recipe.write_text(
+        f'[data]\nsource = "{tmp_path}/new.tsv"\n'
+        f'[adaptation]\ninitial_model = "{model}"\nreplay = ["{old}"]\n'
+    )
+    old.write_text('{"en": "an old line", "de": "eine alte Zeile"}\n')
+    assert f"Nothing was found in {old}." in call(monkeypatch, capsysbinary, "doctor", recipe)[1]
+    recipe.write_text(recipe.read_text().replace(f'"{old}"', '"old.en"'))
+    err = call(monkeypatch, capsysbinary, "doctor", recipe)[2]
+    assert "replay needs two files, source and target, or one that has both, and has 1." in err
 
 
 def test_a_clean_corpus_may_be_named_by_options(monkeypatch, capsysbinary, tmp_path):
