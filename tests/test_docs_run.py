@@ -45,6 +45,8 @@ NOT_RUN = {
     "$ python3 -m venv /opt/dragoman && /opt/dragoman/bin/pip install -c constraints.txt '.[serve]'": (
         "it installs for the whole machine"
     ),
+    "git clone ADDRESS dragoman && cd dragoman": "the repository has no public address yet",
+    ".venv/bin/pytest -k attention         # while you work": "a test would run the tests",
     "$ mkdir -p /etc/dragoman /srv/dragoman/models": "the same",
     "$ /opt/dragoman/bin/dragoman serve --api-keys /etc/dragoman/keys.toml --new-key weblate": "the same",
     "$ cp deploy/dragoman@.service /etc/systemd/system/ && systemctl daemon-reload": "the same",
