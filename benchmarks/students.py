@@ -43,6 +43,11 @@ from dragoman.translation.translator import Translator
 
 Row = dict[str, Any]
 WITH_SHORTLIST = ", shortlist"
+OF_TRAINING = {
+    *("teacher", "teacher_updates", "teacher_dropout", "teacher_precision", "candidates", "length_penalty"),
+    *("new_sentences", "updates", "checkpoint_every", "dropout"),
+}
+"""Arguments that --trained leaves unused."""
 
 
 def say(message: str) -> None:
@@ -243,7 +248,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args(argv)
-    arguments.command = asked("students.py", arguments, "folder")
+    used = {k: v for k, v in vars(arguments).items() if not (arguments.trained and k in OF_TRAINING)}
+    arguments.command = asked("students.py", argparse.Namespace(**used), "folder")
     rows, comparisons = measure(arguments)
     found: Row = passport(arguments.command) | {"rows": rows, "comparisons": comparisons}
     out = keep(found, arguments.results, f"students-{arguments.name}")
