@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.doctor import print_findings, text_to_replay
+from dragoman.cli.doctor import print_findings
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.serve import check_installed, serve_runs
 from dragoman.cli.train import COMMAND as TRAIN
@@ -43,10 +43,6 @@ def start(given: Given) -> None:
     if not (recipe.out / "recipe.toml").exists():
         say("Step 1 of 4: examine the text.")
         print_findings(recipe.data)
-        old = text_to_replay(recipe)
-        if old is not None:
-            say("The text to replay:")
-            print_findings(old)
     say("Step 2 of 4: train. The same dragoman start command resumes an interrupted training, then serves.")
     run_recipe(recipe)
     say("Step 3 of 4: evaluate.")
