@@ -890,13 +890,14 @@ def test_a_run_whose_recipe_is_lost_is_not_begun_again(prepared, tmp_path):
     assert (recipe.out / "data" / "manifest.json").read_bytes() == manifest
 
 
-def test_validation_data_without_a_pair_is_refused(tmp_path):
+@pytest.mark.parametrize("text", [" \n", "\u200b\n"])  # the second is not blank, but has no token
+def test_validation_data_without_a_pair_is_refused(tmp_path, text):
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    (tmp_path / "blank").write_text(" \n")
+    (tmp_path / "blank").write_text(text)
     recipe = replace(
         recipe, data=replace(recipe.data, valid_source=tmp_path / "blank", valid_target=tmp_path / "blank")
     )
-    with pytest.raises(DragomanError, match="have no pair without an empty side"):
+    with pytest.raises(DragomanError, match="blank have no pair with tokens on both sides"):
         run(recipe, silent)
     assert not recipe.out.exists()
 

@@ -108,8 +108,9 @@ def write_valid(
     source, target = data.valid_source, data.valid_target
     if source is not None and target is not None:
         pairs = [pair for pair in read_pairs(source, target) if all(map(str.strip, pair))]
-        if not pairs:
-            raise DragomanError(f"{source} and {target} have no pair without an empty side.")
+        of_source, of_target = tokenizers.source, tokenizers.target
+        if not any(of_source.encode([s])[0] and of_target.encode([t])[0] for s, t in pairs):
+            raise DragomanError(f"{source} and {target} have no pair with tokens on both sides.")
     else:
         found = held_out_pairs(*files, pair_filter.held_out, data)
         pairs = fitting_pairs(found, data, (tokenizers.source, tokenizers.target))
