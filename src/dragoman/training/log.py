@@ -56,7 +56,7 @@ class Log:
         except OSError as error:
             raise DragomanError(
                 f"{path} could not be written: {error.strerror}. The checkpoints before it are intact: free "
-                "some space, then resume with the same command."
+                "some space if the disk is full, then resume with the same command."
             ) from error
 
 
