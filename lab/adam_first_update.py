@@ -20,6 +20,7 @@ CLAIM = Claim(
     claimed_by="common explanations of warm-up",
 )
 RATE = 7e-4
+BETA1, BETA2 = 0.9, 0.98
 
 
 def first_move(gradient: float) -> float:
@@ -53,6 +54,8 @@ def run(quick: bool) -> Result:
         }
         for beta2 in (0.9, 0.98, 0.997, 0.999)
     ]
+    # By the inequality of Cauchy and Schwarz, for gradients that grow by β2/β1 at every update.
+    most = (1 - BETA1) / math.sqrt((1 - BETA2) * (1 - BETA1**2 / BETA2))
     usual = [move for size, move in moves.items() if size >= 1e-6]
     spread = max(usual) - min(usual)
     picture = curves(
@@ -73,7 +76,7 @@ def run(quick: bool) -> Result:
         verdict_of(spread > 0.5),
         "Adam's first update moves every weight by the learning rate, whatever the gradient's size, to "
         f"within {spread:.0e} for gradients of 10^−6 and more, so a large gradient makes no larger update. "
-        "Later ones are bounded too: with β1 = 0.9 and β2 = 0.98 none moves a weight by more than the "
-        "learning rate (Kingma and Ba 2015, section 2.1). Liu et al. 2020 give another reason for warm-up: "
+        f"Later ones are bounded too, less tightly: with β1 = {BETA1} and β2 = {BETA2} none moves a weight "
+        f"by more than {most:.2f} times the learning rate. Liu et al. 2020 give another reason for warm-up: "
         "the variance of Adam's estimates from few gradients.",
     )

@@ -47,7 +47,10 @@ def application() -> tuple[FastAPI, list[Route | Mount]]:
     assert isinstance(app, FastAPI)
     included = (route for module in (v1, libretranslate, deepl) for route in module.router(service).routes)
     routes = [route for route in (*included, *app.routes) if isinstance(route, Route | Mount)]
-    return app, list({route.path: route for route in routes}.values())
+    first: dict[str, Route | Mount] = {}  # a request goes to the first route of its path
+    for route in routes:
+        first.setdefault(route.path, route)
+    return app, list(first.values())
 
 
 def pages() -> dict[str, str]:

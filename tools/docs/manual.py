@@ -14,8 +14,9 @@ from dragoman.cli.parsing import Command
 from tools.docs.command_line import INTRODUCTION, default, forms, grouped, meaning
 
 STATUS = (
-    "0 on success, 2 for an error that the user can correct, 129 after SIGHUP, 130 after Ctrl-C, 143 after "
-    "SIGTERM."
+    "0 on success, 2 for an error that the user can correct, 129 after SIGHUP, 130 after Ctrl-C, 141 if the "
+    "program that reads the output has ended, 143 after SIGTERM. serve ends with 0 after Ctrl-C and SIGTERM, "
+    "doctor with 1 if it found something."
 )
 HELP = {
     "--help": "Print the common options.",

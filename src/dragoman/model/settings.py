@@ -81,7 +81,7 @@ class ModelSettings:
     """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
 
     None is the architecture's own score: additive for an LSTM or GRU, else scaled-dot. For an LSTM or GRU,
-    scaled-dot is read as additive: earlier recipes give it for every architecture.
+    scaled-dot means additive, because earlier recipes have it for every architecture.
     """
     input_feeding: bool = False
     """The decoder of an LSTM or GRU also reads its last attentional vector (Luong et al. 2015)."""

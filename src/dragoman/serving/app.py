@@ -149,7 +149,7 @@ def describe(app: FastAPI, service: Service, *, needs_key: bool) -> None:
             with warnings.catch_warnings():
                 # FastAPI gives the methods of a route one name; `complete` gives them their own.
                 warnings.simplefilter("ignore", UserWarning)
-                app.openapi_schema = openapi.complete(generate(), targets, adapters)
+                app.openapi_schema = openapi.complete(generate(), targets, adapters, is_open)
             if needs_key:
                 openapi.add_security(app.openapi_schema, is_open)
         return app.openapi_schema

@@ -59,10 +59,13 @@ SECURITY_SCHEMES = {
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
-def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) -> dict[str, Any]:
+def complete(
+    schema: dict[str, Any], targets: list[str], adapters: list[str], is_open: Callable[[str], bool]
+) -> dict[str, Any]:
     """Add answers, errors and examples to FastAPI's description of the routes.
 
-    `targets` are the languages of the models, and `adapters` the names of all adapters.
+    `targets` are the languages of the models, and `adapters` the names of all adapters. `is_open` says
+    whether a path needs no key.
     """
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     answers, parts = answer_schemas()
@@ -82,7 +85,8 @@ def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) ->
             if path in answers:
                 responses["200"]["content"]["application/json"]["schema"] = answers[path]
             for status in statuses_of(path, method):
-                responses[status] = error_answer(path, status)
+                if status != "403" or not is_open(path):
+                    responses[status] = error_answer(path, status)
             add_example(path, operation, targets)
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
