@@ -50,7 +50,7 @@ class TrainingSettings:
     translations, or the loss. At the end the perplexity decides among this checkpoint, the last one and
     the average."""
     patience: int = 8
-    """Stop after this many validations without improvement, but not during the warm-up; 0 never stops early."""
+    """Stop after this many validations without improvement, not during the warm-up; 0 never stops early."""
     log_every: int = 20
     """Updates between lines of log.jsonl."""
     tensorboard: bool = False
