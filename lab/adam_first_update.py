@@ -19,8 +19,7 @@ CLAIM = Claim(
     "too large.",
     claimed_by="common explanations of warm-up",
 )
-RATE = 7e-4
-BETA1, BETA2 = 0.9, 0.98
+RATE, BETA1, BETA2 = 7e-4, 0.9, 0.98
 
 
 def first_move(gradient: float) -> float:
@@ -76,7 +75,6 @@ def run(quick: bool) -> Result:
         verdict_of(spread > 0.5),
         "Adam's first update moves every weight by the learning rate, whatever the gradient's size, to "
         f"within {spread:.0e} for gradients of 10^−6 and more, so a large gradient makes no larger update. "
-        f"Later ones are bounded too, less tightly: with β1 = {BETA1} and β2 = {BETA2} none moves a weight "
-        f"by more than {most:.2f} times the learning rate. Liu et al. 2020 give another reason for warm-up: "
-        "the variance of Adam's estimates from few gradients.",
+        f"Later ones are bounded, too: none moves a weight by more than {most:.2f} times the learning rate. "
+        "Liu et al. 2020 give another reason for warm-up: the variance of Adam's estimates from few gradients.",
     )
