@@ -76,5 +76,5 @@ def run(quick: bool) -> Result:
         "Adam's first update moves every weight by the learning rate, whatever the gradient's size, to "
         f"within {spread:.0e} for gradients of 10^−6 and more, so a large gradient makes no larger update. "
         f"Later ones are bounded, too: none moves a weight by more than {most:.2f} times the learning rate. "
-        "Liu et al. 2020 give another reason for warm-up: the variance of Adam's estimates from few gradients.",
+        "Liu et al. 2020 give another reason for warm-up: the variance of Adam's estimates at the start.",
     )
