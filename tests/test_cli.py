@@ -323,6 +323,10 @@ def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder
     )
     assert status == 2
     assert "force_words is ' ', which has no tokens" in err
+    (folder / "forced").write_text("amber\n")
+    files = ["--input", folder / "forced", "--output", folder / "forced.out"]
+    assert call(monkeypatch, capsysbinary, "translate", folder / "run", *files, "--force-words", " ")[0] == 2
+    assert call(monkeypatch, capsysbinary, "translate", folder / "run", *files)[0] == 0  # nothing was left
 
 
 def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
@@ -1136,6 +1140,16 @@ def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch,
         "dragoman: Training needs two text files: --source FILE --target FILE, with line n of one translated "
         "by line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl.\n"
     )
+
+
+def test_a_gzip_file_needs_its_ending(monkeypatch, capsysbinary, folder):
+    (folder / "packed").write_bytes(gzip.compress(b"amber\n"))
+    files = ["--input", folder / "packed"]
+    for more in ([], ["--output", folder / "packed.out"]):
+        status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *files, *more)
+        assert (status, out) == (2, "")
+        assert "The input is compressed with gzip, and its name does not end in .gz; rename it." in err
+    assert not (folder / "packed.out").exists()
 
 
 def test_a_positional_argument_may_be_left_out(monkeypatch, capsysbinary, folder):

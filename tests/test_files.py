@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -206,6 +207,15 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
         ):
             translate_file(text, tmp_path / "other", ABOUT, shout)
         assert (tmp_path / "other.json").read_text("latin-1") == content
+
+
+def test_parts_that_a_killed_process_has_left_are_removed(text, tmp_path, monkeypatch):
+    with monkeypatch.context() as killed:
+        killed.setattr(shutil, "rmtree", lambda *_, **__: None)  # it ends before it removes them
+        translate_file(text, tmp_path / "out", ABOUT, shout)
+    assert (tmp_path / "out.parts" / "000000000").exists()
+    assert translate_file(text, tmp_path / "out", ABOUT, pytest.fail)
+    assert not (tmp_path / "out.parts").exists()
 
 
 def test_a_second_process_with_the_same_work_is_refused(text, tmp_path):

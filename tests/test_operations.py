@@ -34,6 +34,7 @@ from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
 from dragoman.serving.service import Service, prepare_each, with_tags
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
 from dragoman.translation.documents import plain_text
 from tests.conftest import MAX_SECONDS
@@ -162,6 +163,13 @@ def test_an_analysis_does_not_count_for_the_speed_of_translations():
 
     assert asyncio.run(service.analyse(analyse, 3, {})) == (0, (3, 1))
     assert (service.admission._done, service.analyses._done) == (0, 3)
+
+
+def test_a_name_that_no_request_can_give_is_refused(trained, tmp_path):
+    folder = tmp_path / "caf\udce9"  # in Latin-1
+    shutil.copytree(trained / "run" / "model", folder)
+    with pytest.raises(DragomanError, match=r"The name of the folder 'caf\\udce9' is not UTF-8; rename it"):
+        load_models([folder], EngineSettings())
 
 
 def test_texts_to_score_count_by_their_characters_if_they_have_no_spaces(trained):

@@ -106,13 +106,13 @@ def test_points_are_those_of_the_log(folder):
     assert [row["step"] for row in rows if row["chart"] == "BLEU"] == [8, 16, 24]
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "html"])
+@pytest.mark.parametrize("suffix", ["png", "svg", "html", "SVG"])
 def test_curves_are_drawn(folder, suffix):
     out = folder / f"curves.{suffix}"
     plot(folder / "done", out)
     if suffix == "png":
         assert out.read_bytes().startswith(b"\x89PNG")
-    if suffix == "svg":
+    if suffix.lower() == "svg":
         assert "learning rate" in "".join(ElementTree.parse(out).getroot().itertext())
     if suffix == "html":
         assert "learning rate" in out.read_text()

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import fields
 from urllib.parse import urlencode
 
@@ -26,11 +27,12 @@ from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, libretranslate, loading, v1
+from dragoman.serving import keys as api_keys
 from dragoman.serving.admission import Admission
 from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError, error_body, refusal
-from dragoman.serving.keys import RateLimit
+from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.languages import detected, language_name
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
@@ -831,6 +833,43 @@ def test_the_queue_is_bounded_in_tokens_and_in_time(monkeypatch):
     with queue.admit(3_900), queue.admit(50), pytest.raises(Exception, match="busy"):
         queue.admit(100).__enter__()
     assert queue.tokens == 0
+
+
+def test_nobody_waits_longer_than_until_the_requests_so_far_have_ended(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    queue = Admission(max_tokens=10_000, deadline=8.0)
+    with queue.admit(100):
+        now = 1.0
+    for _ in range(50):  # they pass the deadline, and count as no work
+        with suppress(TimeoutError), queue.admit(9_000):
+            now += 8.0
+            raise TimeoutError
+    with queue.admit(9_000):
+        assert queue.seconds_too_many(5_000) == 8.0
+
+
+def test_keys_that_are_made_at_once_are_all_kept(tmp_path):
+    names = [f"client {number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(lambda name: api_keys.add_key(tmp_path / "keys.toml", name), names))
+    kept = Keys.load(tmp_path / "keys.toml")
+    assert [kept.owner(key) for key in keys] == names
+
+
+def test_a_new_key_leaves_the_rest_of_its_file(tmp_path):
+    path = tmp_path / "keys.toml"
+    path.write_text("")
+    first = api_keys.add_key(path, "one")
+    path.write_text(f"# of Anna\n[other]\nx = 1\n{path.read_text()}# the last line")
+    before = path.read_text()
+    second = api_keys.add_key(path, "two")
+    assert path.read_text().startswith(before)
+    assert [Keys.load(path).owner(key) for key in (first, second)] == ["one", "two"]
+    path.write_text(path.read_text() + "[more]\n")
+    with pytest.raises(DragomanError, match=r"keys.toml has another table after \[keys\]; move \[keys\]"):
+        api_keys.add_key(path, "three")
+    assert path.read_text().endswith("[more]\n")
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,12 @@ def input_lines(path: Path | None) -> Iterator[bytes]:
 
 
 def input_line(raw: bytes, number: int) -> str:
-    """A line without its end. Bytes that are not UTF-8 are replaced, with a warning."""
+    """A line without its end. Bytes that are not UTF-8 are replaced, with a warning.
+
+    Raises `DragomanError` for the first line of a file that is compressed and not named so.
+    """
+    if number == 1 and raw.startswith(GZIP):
+        raise DragomanError("The input is compressed with gzip, and its name does not end in .gz; rename it.")
     line = raw.removesuffix(b"\n").removesuffix(b"\r")
     line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     try:
@@ -379,7 +384,7 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
     from dragoman.translation.model_folder import model_hash
 
     asked, engine = job.asked, job.asked.engine
-    settings = job.translator.search_settings(asked.search, {})
+    settings = job.translator.prepare([], asked.search).settings  # raises for words that cannot be written
     search = dataclasses.asdict(settings) | {"max_extra_tokens": settings.extra_tokens}
     del search["batch_tokens"]
     about = {

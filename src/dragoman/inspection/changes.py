@@ -6,8 +6,7 @@ Layers, heads and positions are counted from 1. This module imports no torch.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -248,9 +247,12 @@ def parse_value(name: str, text: str) -> float:
 
 def refuse_contradictions(changes: Sequence[Change]) -> None:
     """Raise `DragomanError` if two changes are of the same part, or one is of a part of the other's."""
-    for one, other in combinations(sorted(changes, key=lambda each: len(each.part)), 2):
-        if other.part[: len(one.part)] == one.part:
-            raise DragomanError(f"{one} and {other} change the same part; leave one of them out.")
+    seen: dict[tuple[Any, ...], Change] = {}
+    for other in sorted(changes, key=lambda each: len(each.part)):
+        for length in range(1, len(other.part) + 1):
+            if (one := seen.get(other.part[:length])) is not None:
+                raise DragomanError(f"{one} and {other} change the same part; leave one of them out.")
+        seen[other.part] = other
 
 
 def changed_settings(settings: SearchSettings, changes: Sequence[Change]) -> SearchSettings:

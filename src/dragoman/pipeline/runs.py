@@ -204,7 +204,7 @@ def plot(folder: Path, out: Path) -> None:
 
     Raises `DragomanError` for another suffix, for an empty log, and if the extra `plot` is not installed.
     """
-    if out.suffix not in {".png", ".svg", ".html"}:
+    if out.suffix.lower() not in {".png", ".svg", ".html"}:
         raise DragomanError(f"{out} cannot be drawn: its name must end in .png, .svg or .html.")
     rows = points(folder)
     if not rows:
@@ -236,4 +236,4 @@ def plot(folder: Path, out: Path) -> None:
     title = str(folder).replace("<", "‹")  # altair writes it into a script of the HTML as it is
     chart = altair.concat(*charts, columns=2, title=title).resolve_scale(y="independent")
     with atomic_write(out) as new:
-        chart.save(str(new), scale_factor=2.0)
+        chart.save(str(new), format=out.suffix.lower()[1:], scale_factor=2.0)

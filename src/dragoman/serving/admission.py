@@ -55,12 +55,17 @@ class Admission:
             self.requests -= 1
 
     def seconds_too_many(self, tokens: int) -> float:
-        """Seconds until so many tokens can be admitted; 0 if they can be now."""
+        """Seconds until so many tokens can be admitted; 0 if they can be now.
+
+        At most the deadline: by then every request that is being translated has ended. The speed so far can
+        be too low, because requests that end without an answer count as none, and because requests differ.
+        """
         excess = float(self.tokens + tokens - self.max_tokens)
         if self._done:
             in_time = self._done / self._seconds * self.deadline * QUEUE_SHARE
             excess = max(excess, self.tokens + tokens - max(in_time, MIN_QUEUE))
-        return max(0.0, excess * self._seconds / self._done if self._done else float(excess > 0))
+        wait = excess * self._seconds / self._done if self._done else float(excess > 0)
+        return min(max(0.0, wait), self.deadline)
 
     def _advance(self) -> None:
         """Add the time since the last call, if there was work in it, and forget what is long ago."""

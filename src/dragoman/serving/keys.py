@@ -5,13 +5,15 @@ import hmac
 import os
 import secrets
 import time
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tomli_w
+from filelock import FileLock
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write
+from dragoman.system.files import atomic_write, beside
 from dragoman.system.toml import read_toml
 
 IDLE_SECONDS = 120.0  # a client without requests for so long has all of its rate again
@@ -61,18 +63,34 @@ def hash_of(key: str) -> str:
 
 
 def add_key(path: Path, name: str) -> str:
-    """Add a new random key to the file and return it. Raises `DragomanError` if the name is taken."""
-    hashes = Keys.load(path).hashes if path.exists() else {}
+    """Add a line with a new random key at the end of the file, and return the key.
+
+    Raises `DragomanError` if the name is taken, and if the file is not one of keys.
+    """
+    key = secrets.token_urlsafe(32)
+    with FileLock(beside(path, ".{}.lock")):
+        text = with_key(path, name, hash_of(key))
+        umask = os.umask(0o077)  # atomic_write gives the mode of the umask
+        try:
+            with atomic_write(path) as new:
+                new.write_text(text, "utf-8")
+        finally:
+            os.umask(umask)
+    return key
+
+
+def with_key(path: Path, name: str, digest: str) -> str:
+    """The text of the file with another key. Raises `DragomanError` as `add_key`."""
+    before = path.read_text("utf-8") if path.exists() else ""
+    if not before.strip():
+        return tomli_w.dumps({"keys": {name: digest}})
+    hashes = Keys.load(path).hashes
     if name in hashes:
         raise DragomanError(f"{path} has a key of {name!r} already; choose another name, or remove its line.")
-    key = secrets.token_urlsafe(32)
-    umask = os.umask(0o077)  # atomic_write gives the mode of the umask
-    try:
-        with atomic_write(path) as new:
-            new.write_text(tomli_w.dumps({"keys": {**hashes, name: hash_of(key)}}), "utf-8")
-    finally:
-        os.umask(umask)
-    return key
+    after = before.rstrip() + "\n" + tomli_w.dumps({name: digest})
+    if tomllib.loads(after).get("keys") != {**hashes, name: digest}:
+        raise DragomanError(f"{path} has another table after [keys]; move [keys] to the end of the file.")
+    return after
 
 
 @dataclass

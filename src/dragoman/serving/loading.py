@@ -68,8 +68,16 @@ def served_in(folder: Path) -> list[Path]:
 
 
 def name_of(folder: Path) -> str:
-    """The name that requests give a run or an adapter: that of its folder, or of the link to it."""
-    return beside(folder, "{}").name
+    """The name that requests give a run or an adapter: that of its folder, or of the link to it.
+
+    Raises `DragomanError` for a name that is not UTF-8: no request could give it.
+    """
+    name = beside(folder, "{}").name
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise DragomanError(f"The name of the folder {name!r} is not UTF-8; rename it.") from error
+    return name
 
 
 def refuse_double(what: str, folders: Sequence[Path]) -> None:

@@ -1,6 +1,7 @@
 """Which language a text is written in, by py3langid (Lui and Baldwin 2012), without a network."""
 
 from collections.abc import Collection
+from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -47,10 +48,10 @@ def identifier_of(codes: frozenset[str] | None) -> "LanguageIdentifier | None":
             "Identifying languages needs py3langid: pip install 'dragoman[clean]', or turn it off with "
             "--no-language."
         ) from error
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    if codes is not None:
-        known = codes & set(identifier.labels)
-        if not known:
-            return None
-        identifier.set_languages(known)
+    if codes is None:
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = copy(identifier_of(None))  # reading the file takes long
+    if identifier is None or not (known := codes & set(identifier.labels)):
+        return None
+    identifier.set_languages(known)
     return identifier

@@ -50,10 +50,12 @@ def translate_file(
     refuse_paths(source, out)
     count, digest = measure(source)
     about = json.loads(json.dumps(about | {"source": digest, "block": BLOCK}))
+    parts = out.with_name(out.name + ".parts")
     if is_complete(out, about):
+        if (parts / RECORD).exists() and read_about(parts / RECORD) == about:
+            shutil.rmtree(parts, ignore_errors=True)  # a process that was killed has left them
         say(f"{out} is complete already; nothing was translated.")
         return True
-    parts = out.with_name(out.name + ".parts")
     try:
         refuse_other_files(parts)
         with lock(parts, out, rank):
