@@ -338,7 +338,7 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
             "new sentences could be made, and 90,000 were asked for.",
         ),
         (
-            "TEACHER/model --data TEXT --new-sentences 5",
+            "BARE --data TEXT --new-sentences 5",
             "The teacher has no validation text, and new sentenc",
         ),
         ("TEACHER --data TEXT --new-sentences -1", "new_sentences is -1; it must be at least 0."),
@@ -356,7 +356,8 @@ def test_wrong_input_gets_a_sentence(arguments, message, teacher, text, tmp_path
     (tmp_path / "short").write_text("ONE\n")
     (tmp_path / "binary").write_bytes(b"\xff\n")
     another_teacher(tmp_path / "other")
-    paths = {name.upper(): str(tmp_path / name) for name in ("other", "short", "binary")}
+    shutil.copytree(teacher / "model", tmp_path / "bare")
+    paths = {name.upper(): str(tmp_path / name) for name in ("other", "short", "binary", "bare")}
     paths |= {"TEACHER": str(teacher), "TEXT": str(text[0]), "FOLDER": str(tmp_path)}
     for name, path in paths.items():
         arguments, message = arguments.replace(name, path), message.replace(name, path)

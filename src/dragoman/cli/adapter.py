@@ -16,13 +16,14 @@ def export_adapter(run: Path, base: Path | None, out: Path) -> None:
 
     Raises `DragomanError` if a model is missing, the base unknown, or a change not of low rank.
     """
+    from dragoman.pipeline.adapt import run_of
     from dragoman.pipeline.recipe import read_recipe
     from dragoman.translation.adapter import Adapter, largest_difference
     from dragoman.translation.model_folder import StoredModel, model_folder
 
     model_folder(run)  # raises if there is no model
-    if base is None and (run / "recipe.toml").exists():
-        base = read_recipe(run).adaptation.initial_model
+    if base is None and (run_of(run) / "recipe.toml").exists():
+        base = read_recipe(run_of(run)).adaptation.initial_model
     if base is None:
         raise DragomanError(f"{run} does not say which model was adapted; give it as --base RUN.")
     adapter = Adapter.between(base, run)

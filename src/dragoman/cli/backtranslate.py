@@ -1,11 +1,12 @@
 """`dragoman backtranslate`: pairs for training from text in the target language alone."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_model_folder, settings_from
 from dragoman.cli.translate import Translate, TranslationJob, load, to_file
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
@@ -13,6 +14,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
 from dragoman.text.mixture import check_tag
+from dragoman.translation.backtranslation import REPORT
 
 TRANSLATIONS = "translations"  # line n is the translation of line n of the text
 
@@ -50,6 +52,7 @@ def backtranslate(given: Given) -> None:
         raise DragomanError(
             f"{asked.text} is in --out {asked.out} and would be replaced; give another folder."
         )
+    refuse_other_files(asked.out, names)
     asked.out.mkdir(parents=True, exist_ok=True)
     translations = asked.out / TRANSLATIONS
     job = TranslationJob(translator, Translate(asked.run, search=asked.search, engine=asked.engine))
@@ -68,6 +71,18 @@ def backtranslate(given: Given) -> None:
     symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
     say(f"{counted(report.pairs, 'pair')} of {counted(report.lines, 'line')}.")
     say(f"Train with: dragoman train {source} {target}{symbols} --out runs/NAME")
+
+
+def refuse_other_files(out: Path, names: Sequence[str]) -> None:
+    """Raise `DragomanError` for a model's folder, and for one with files of these names of something else."""
+    refuse_model_folder(out)
+    translations = out / TRANSLATIONS
+    if any(translations.with_name(translations.name + ending).exists() for ending in (".json", ".parts")):
+        return
+    if other := next((name for name in (*names, REPORT, TRANSLATIONS) if (out / name).exists()), None):
+        raise DragomanError(
+            f"{out / other} exists, and no back-translation has written it; give another folder as --out."
+        )
 
 
 def refuse(asked: Backtranslate) -> None:

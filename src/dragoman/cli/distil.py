@@ -5,18 +5,20 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, option_name, settings_from
+from dragoman.cli.parsing import Command, Given, option_name, refuse_model_folder, settings_from
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import refuse_weight_alone, run_training
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.model.settings import ModelSettings, Precision
-from dragoman.pipeline.adapt import kept_settings, refuse_changes
+from dragoman.pipeline.adapt import kept_settings, refuse_changes, run_of
+from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.distil import Distillation, StudentPreset, distil, student_recipe
-from dragoman.pipeline.recipe import Recipe, check_file_pairs
+from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import beside
-from dragoman.text.settings import BatchSettings, DataSettings
+from dragoman.text.mixture import is_parallel
+from dragoman.text.settings import BatchSettings
 from dragoman.training.settings import TrainingSettings
 
 CANDIDATES = 8  # with references
@@ -77,26 +79,44 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     """
     asked = settings_from(Distil, candidates(given) | given if "references" in given else given)
     asked.search.refuse_contradictions(given)
+    teacher = run_of(asked.run)
     teachers = asked.run, *asked.ensemble
     distillation = Distillation(
         teachers, asked.text, asked.references, asked.search, asked.teacher_precision, asked.new_sentences
     )
-    out = asked.out or beside(asked.run, f"{{}}-{asked.preset}")
+    out = asked.out or beside(teacher, f"{{}}-{asked.preset}")
+    refuse_model_folder(out)
     if asked.out is None:
         say(f"The student's folder is {out}; --out names another one.")
-    recipe = student_recipe(asked.run, asked.text, out, asked.preset)
+    recipe = student_recipe(teacher, asked.text, out, asked.preset)
     if asked.vocabulary is not None:
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, of_model=None))
     others = {each.name for each in fields(SearchSettings)} | {"preset"}
-    own = {name: value for name, value in given.items() if name not in others}
-    check_file_pairs(settings_from(DataSettings, own))
+    own = with_both_sides({name: value for name, value in given.items() if name not in others})
     recipe = settings_from(Recipe, own, recipe)
     if recipe.adaptation.initial_model is not None:
-        refuse_changes(recipe, kept_settings(asked.run), asked.run)
+        refuse_changes(recipe, kept_settings(teacher), asked.run)
     check_architecture(recipe.model)
     refuse_ignored(recipe.model, set(own))
     refuse_weight_alone(recipe, own)
+    refuse_swapped(recipe)
     return distillation, recipe
+
+
+def with_both_sides(given: Given) -> Given:
+    """The options, where a validation or test file with both sides replaces the two files of the teacher.
+
+    Raises `DragomanError` for one side alone.
+    """
+    given = dict(given)
+    for kind in ("valid", "test"):
+        source, target = given.get(f"{kind}_source"), given.get(f"{kind}_target")
+        if source is not None and target is None and is_parallel(source):
+            given[f"{kind}_target"] = None
+        elif (source is None) != (target is None):
+            side = "target" if source is None else "source"
+            raise DragomanError(f"There is only --{kind}-{side}; give --{kind}-source and --{kind}-target.")
+    return given
 
 
 def candidates(given: Given) -> Given:

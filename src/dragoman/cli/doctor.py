@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import read_files
+from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
@@ -53,6 +54,7 @@ def doctor(given: Given) -> None:
     from dragoman.text.datasets import resolve_dataset
 
     recipe = with_languages_of_initial_model(recipe)
+    refuse_swapped(replace(recipe, data=settings_from(DataSettings, given, recipe.data)))
     data = resolve_dataset(settings_from(DataSettings, given, recipe.data), say)
     findings = print_findings(data)
     # clean takes the names that files have; train adds .gz or .zst to one that is not there.
@@ -167,7 +169,8 @@ def text_to_replay(recipe: Recipe) -> DataSettings | None:
         return None
     from dragoman.pipeline.replay import old_text
 
-    return old_text(recipe)
+    old, data = old_text(recipe), recipe.data
+    return replace(old, test_source=data.test_source, test_target=data.test_target)
 
 
 def recipe_of_folder(folder: Path) -> Recipe:

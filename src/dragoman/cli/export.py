@@ -59,7 +59,7 @@ def export(given: Given) -> None:
         return
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
-    from dragoman.system.files import write_folder
+    from dragoman.system.new_folder import write_new_folder
     from dragoman.translation.model_folder import StoredModel, torch_model
 
     stored = StoredModel.load(asked.run)
@@ -99,7 +99,7 @@ def export(given: Given) -> None:
     if asked.to == "argos":
         write_package(asked.out, write)
     else:
-        write_folder(asked.out, write)
+        write_new_folder(asked.out, write)
     say(
         f"{asked.out}: for {count} the log-probabilities there and here differ by "
         f"{differences[-1]:.1g} nats at most."

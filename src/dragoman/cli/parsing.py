@@ -342,6 +342,15 @@ def refuse_missing_folder(option: str, out: Path) -> None:
         raise DragomanError(f"{option} {out} cannot be written: there is no such folder.")
 
 
+def refuse_model_folder(out: Path, what: str | None = None) -> None:
+    """Raise `DragomanError` for a folder with a manifest, such as a model's; `what` begins the sentence."""
+    if (out / "manifest.json").exists():
+        raise DragomanError(
+            f"{what or f'--out {out} is a folder'} whose files manifest.json lists, and another file would "
+            "make it incomplete; choose another folder."
+        )
+
+
 def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
     """Raise `DragomanError` if a file to write is a folder, is in a model's folder, is one that the command
     reads, or has the name of a compressed one.
@@ -353,11 +362,7 @@ def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
             f"{option} {out} would not be compressed, as its name says; give one that does not end in "
             f"{out.suffix}."
         )
-    if (out.parent / "manifest.json").exists():
-        raise DragomanError(
-            f"{option} {out} is in a folder whose files manifest.json lists, and another file would make it "
-            "incomplete; choose another folder."
-        )
+    refuse_model_folder(out.parent, f"{option} {out} is in a folder")
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
             raise DragomanError(f"{option} {out} is what this command reads; give another file.")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -43,9 +44,11 @@ def shortlist(given: Given) -> None:
         refuse_both_sides(path)
     from dragoman.search.shortlist import Shortlist
     from dragoman.text.lines import read_pairs
-    from dragoman.translation.model_folder import Tokenizers, model_folder
+    from dragoman.translation.model_folder import Tokenizers, model_folder, read_about
 
-    tokenizers = Tokenizers.load(model_folder(asked.run))
+    folder = model_folder(asked.run)
+    tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
+    warn_of_files(asked.run, languages, [asked.source], [asked.target])
     pairs = read_pairs(asked.source, asked.target)
     texts = list(zip(*pairs, strict=True)) or [(), ()]
     sides = (tokenizers.source, tokenizers.target)

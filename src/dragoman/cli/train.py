@@ -12,6 +12,7 @@ import tomli_w
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.model.architectures import check_architecture, refuse_ignored
+from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
@@ -109,8 +110,10 @@ def default_folder(source: Path, target: Path | None) -> Path:
 def run_recipe(recipe: Recipe) -> None:
     """Train a model. Ends the program if a signal ended the training.
 
-    Raises `UnicodeEncodeError` for names that are not UTF-8, which no recipe can hold, and as `run`.
+    Raises `UnicodeEncodeError` for names that are not UTF-8, which no recipe can hold, and as
+    `refuse_swapped` and `run`.
     """
+    refuse_swapped(recipe)
     tomli_w.dumps(to_table(recipe)).encode()  # raises before the text is prepared
     from dragoman.pipeline.run import run
 

@@ -93,6 +93,11 @@ def refuse_contradictions(recipe: Recipe) -> None:
         raise DragomanError("Adapters are not trained with --shard; leave it out, or --lora-rank.")
 
 
+def run_of(model: Path) -> Path:
+    """The run of a model: the folder itself, or the run whose folder `model` it is."""
+    return model.parent if model.name == "model" and (model.parent / "recipe.toml").exists() else model
+
+
 def kept_settings(initial_model: Path) -> Recipe:
     """The settings that a recipe has from its initial model; the languages, unless others are given.
 
@@ -106,8 +111,9 @@ def kept_settings(initial_model: Path) -> Recipe:
         source_tokens="byte" if tokenizers.source.is_bytes else "bpe",
         target_tokens="byte" if tokenizers.target.is_bytes else None,
     )
-    if (initial_model / "recipe.toml").exists():
-        tokenizer = read_recipe(initial_model).tokenizer
+    run = run_of(initial_model)
+    if (run / "recipe.toml").exists():
+        tokenizer = read_recipe(run).tokenizer
     source, target = (
         None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target)
     )

@@ -65,6 +65,11 @@ class Distillation:
                 "With references, the student learns the candidate that is nearest to each of them; ask for "
                 "several candidates, --n-best 4 --beam-size 4 for example."
             )
+        if self.references is not None and self.search.mbr:
+            raise DragomanError(
+                "With references, the student learns the candidate that is nearest to each of them, and with "
+                "--mbr another one; leave one of the two out."
+            )
         if self.references is None and self.search.n_best > 1 and not self.search.mbr:
             raise DragomanError(
                 f"n_best is {self.search.n_best}, and the student learns one translation of each line; give "
@@ -94,13 +99,15 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     check_readable(given.valid_source, given.valid_target)
     check_readable(given.test_source, given.test_target)
     found = replace(distillation, text=given.source, references=given.target)
+    from dragoman.pipeline.run import lock, run
+
+    with lock(out):  # raises before hours of translation for a folder that a run would damage
+        pass
     sources = write_distilled(found, out, say)
     if distillation.new_sentences:  # their file has no language in its name
         language = recipe.data.languages.source
         known = None if language == UNKNOWN_LANGUAGE else language
         recipe = replace(recipe, data=replace(recipe.data, source=sources, source_language=known))
-    from dragoman.pipeline.run import run
-
     run(recipe, say)
     say_teacher_scores(distillation.teachers[0], recipe, say)
     return out
@@ -159,7 +166,16 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
         first_line = block[0][0]
         return [best for best, *_ in n_best] if choose is None else choose(first_line, n_best)
 
-    translate_file(source, path, about, translate, say)
+    try:
+        translate_file(source, path, about, translate, say)
+    except DragomanError as error:
+        if not (out / "recipe.toml").exists():
+            raise
+        reason, *_ = str(error).split("; delete")
+        raise DragomanError(
+            f"{reason}. The student in {out} is trained on it; choose another --out, or give the options of "
+            "before."
+        ) from error
     return source
 
 

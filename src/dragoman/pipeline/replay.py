@@ -16,7 +16,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.conversion import ConvertedData, Part, as_lines
-from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
+from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus, source_hashes
 from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.mixing import shuffled_passes
@@ -43,11 +43,32 @@ def prepare_replay(
         old_files, old_filter = files, PairFilter()
         if old.source is not None and old.target is not None:
             old_files = old.source, old.target
-            candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
-            _, old_filter = scan_corpus(old_files, old, {}, candidates)
+            old_filter = scan_old_text(old, recipe, say)
             files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
         write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files
+
+
+def scan_old_text(old: DataSettings, recipe: Recipe, say: Say) -> PairFilter:
+    """Decide which old pairs may be replayed, and say how many sources are also in other data.
+
+    Those of the old text's own validation pairs are left out, and those of the run's validation and test
+    data if the recipe says so.
+    """
+    assert old.source is not None
+    assert old.target is not None
+    paths = {
+        "validation": recipe.data.valid_source,
+        "test": recipe.data.test_source,
+        "replay's validation": old.valid_source,
+    }
+    hashes = {name: source_hashes(path) for name, path in paths.items() if path is not None}
+    candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
+    statistics, found = scan_corpus((old.source, old.target), old, hashes, candidates)
+    if any(statistics.overlap.values()):
+        say(f"Text to replay: {'; '.join(statistics.describe())}.")
+    own = hashes.get("replay's validation", frozenset())
+    return replace(found, drop_sources=found.drop_sources | own)
 
 
 def old_text(recipe: Recipe) -> DataSettings:
@@ -57,7 +78,7 @@ def old_text(recipe: Recipe) -> DataSettings:
         (*map(Path, files or ()), None, None)[:2]  # a file that has both sides is the source
         for files in (recipe.adaptation.replay, recipe.adaptation.replay_valid)
     )
-    old = DataSettings(longest=data.longest, drop_copies=data.drop_copies)
+    old = DataSettings(longest=data.longest, drop_copies=data.drop_copies, drop_overlap=data.drop_overlap)
     old = replace(old, source_language=data.source_language, target_language=data.target_language)
     old = replace(old, source=train[0], target=train[1], valid_source=valid[0], valid_target=valid[1])
     try:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import MANIFEST, write_folder
+from dragoman.system.files import MANIFEST
 from dragoman.system.messages import Say
+from dragoman.system.new_folder import write_new_folder
 from dragoman.system.progress import with_progress
 from dragoman.system.wording import counted
 from dragoman.text.checks import (
@@ -236,7 +237,7 @@ def clean_files(
             f"No pair of {files[0]} and {files[1]} would be left ({found}). Turn off or change the check "
             f"that is wrong for them: --{option}."
         )
-    write_folder(out, lambda new: write_pairs(new, files, notes, report))
+    write_new_folder(out, lambda new: write_pairs(new, files, notes, report))
     return report
 
 

@@ -1,0 +1,57 @@
+"""Texts that are given in the wrong direction, as the names of their files say."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.errors import DragomanError
+from dragoman.text.formats import format_of, languages_of_file
+from dragoman.text.mixture import is_parallel
+from dragoman.text.records import primary
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
+
+Files = tuple[Path, ...]  # source and target, or one file that has both sides
+
+
+def refuse_swapped(recipe: Recipe) -> None:
+    """Raise `DragomanError` for a text whose source is in the target language, and target in the source's.
+
+    The direction is that of the recipe or of its initial model; if they have none, that of the training text
+    or of the first corpus.
+    """
+    named = [(files, named_languages(files)) for files in texts(recipe)]
+    wanted = recipe.data.languages
+    if named and wanted == Languages():
+        _, wanted = named[0]
+    source, target = primary(wanted.source), primary(wanted.target)
+    for files, found in named:
+        if source != target and (found.source, found.target) == (target, source):
+            raise DragomanError(
+                f"By their names, the sides of {' and '.join(map(str, files))} are in {target} and {source}, "
+                f"and the model is trained from {source} to {target}. Exchange the sides."
+            )
+
+
+def texts(recipe: Recipe) -> Iterator[Files]:
+    """The files of each text: for training, validation, testing and replay."""
+    data, adaptation = recipe.data, recipe.adaptation
+    pairs = [
+        (data.source, data.target),
+        *((corpus.source, corpus.target) for corpus in data.corpus),
+        (data.valid_source, data.valid_target),
+        (data.test_source, data.test_target),
+        *(tuple(map(Path, files)) for files in (adaptation.replay, adaptation.replay_valid) if files),
+    ]
+    for pair in pairs:
+        if files := tuple(path for path in pair if path is not None):
+            yield files
+
+
+def named_languages(files: Files) -> Languages:
+    """The languages that the names of a text's files say. Those of .tmx and .jsonl stand inside the file."""
+    if len(files) == 2:
+        source, target = (language_of_name(path.name) for path in files)
+        return Languages(source, target)
+    if is_parallel(files[0]) and format_of(files[0]) == ".tsv":
+        return languages_of_file(files[0], Languages())
+    return Languages(UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)
