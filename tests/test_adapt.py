@@ -18,6 +18,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.adapt import refuse_other_languages
 from dragoman.pipeline.conversion import prepare_converted
+from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.initial_model import PEAK_RATE, refuse_unknown_parts
 from dragoman.pipeline.prepare import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
@@ -26,7 +27,7 @@ from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from dragoman.system.toml import to_table, write_toml
+from dragoman.system.toml import overlay, to_table, write_toml
 from dragoman.text.conversion import ConvertedData, Part
 from dragoman.text.corpus import PairFilter
 from dragoman.text.lines import line_hash
@@ -142,6 +143,29 @@ def test_the_replayed_share_of_the_pairs_is_as_asked_and_none_is_held_out(adapte
     held_out = set((adapted / "data" / "replay" / "valid.source.txt").read_text().splitlines())
     assert held_out
     assert not held_out & replayed
+
+
+@pytest.mark.parametrize("drop_overlap", [False, True])
+def test_the_validation_pairs_of_the_old_text_are_never_replayed(trained, folder, tmp_path, drop_overlap):
+    said: list[str] = []
+    files = [[str(tmp_path / f"{name}.{side}") for side in ("source", "target")] for name in ("old", "valid")]
+    for number, side in enumerate(("source", "target")):
+        train = (trained / f"train.{side}").read_text()
+        Path(files[0][number]).write_text(train + (folder / f"valid.{side}").read_text())
+        Path(files[1][number]).write_text("".join(train.splitlines(keepends=True)[:9]))
+    adaptation = {"replay": files[0], "replay_valid": files[1], "replay_share": 0.9}
+    asked = table(trained, folder, tmp_path / "run", adaptation)
+    asked["data"]["drop_overlap"] = drop_overlap
+    recipe = complete(asked)
+    prepare_converted(tmp_path / "run", recipe, recipe.data, said.append)
+    data = PreparedData.load(tmp_path / "run" / "data")
+    pairs = (data.train[number] for number in range(len(data.train)))
+    sources = {data.tokenizers.source.decode(ids.tolist()) for ids, _ in pairs}
+    own, new = (Path(path).read_text().splitlines() for path in (files[1][0], folder / "valid.source"))
+    assert not sources & set(own)
+    assert bool(sources & set(new)) is not drop_overlap  # the run's own option
+    assert any("also in the replay's validation data" in sentence for sentence in said)
+    assert any("also in the validation data" in sentence for sentence in said)
 
 
 def test_old_text_in_one_file_is_that_of_two(trained, folder, adapted):
@@ -406,6 +430,28 @@ def test_exchanged_languages_are_refused_unless_given(tmp_path):
     refuse_other_languages(DataSettings(source=Path("new.txt")), kept, tmp_path)
     variety = DataSettings(source_language="pt-BR")
     refuse_other_languages(DataSettings(source=Path("new.pt")), variety, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"data": {"valid_source": "v.de", "valid_target": "v.en"}},
+        {"data": {"test_source": "t.de", "test_target": "t.en"}},
+        {"adaptation": {"replay": ["old.de", "old.en"]}},
+        {"adaptation": {"replay_valid": ["old.de", "old.en"]}},
+        {"data": {"corpus": [{"source": "a.en", "target": "a.de"}, {"source": "b.de", "target": "b.en"}]}},
+        {"data": {"source": "old.de-en.tsv", "source_language": "en", "target_language": "de"}},
+    ],
+)
+def test_a_text_whose_sides_are_exchanged_is_refused(asked):
+    given = {"source": "a.en", "target": "a.de"}
+    data = asked.get("data", {})
+    data = data if {"corpus", "source"} & data.keys() else given | data
+    with pytest.raises(DragomanError, match="are in de and en, and the model is trained from en to de"):
+        refuse_swapped(overlay(Recipe(), asked | {"data": data}, "r.toml"))
+    others = {"valid_source": "v.txt", "valid_target": "v.ref"}
+    refuse_swapped(overlay(Recipe(), {"data": given | others}, "r.toml"))
+    refuse_swapped(overlay(Recipe(), {"data": {"source": "a.de", "target": "b.de"}}, "r.toml"))
 
 
 def test_the_same_command_has_the_limits_of_an_adaptation_in_bytes(trained, folder, tmp_path):

@@ -95,6 +95,23 @@ def test_samples_are_those_of_the_translator(mono, run, tmp_path, monkeypatch, c
     assert pairs_of(tmp_path / "bt") == expected != pairs
 
 
+@pytest.mark.parametrize("name", ["mono.en", "report.json", "translations"])
+def test_files_of_something_else_are_not_replaced(mono, run, tmp_path, monkeypatch, capsysbinary, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("by people\n")
+    arguments = "backtranslate", run, mono, "--out", tmp_path / "out"
+    status, _, err = call(monkeypatch, capsysbinary, *arguments)
+    assert (status, f"{name} exists, and no back-translation has written it" in err) == (2, True)
+    assert files_of(tmp_path / "out") == {name: b"by people\n"}
+
+
+def test_the_folder_of_a_model_is_refused(mono, run, monkeypatch, capsysbinary):
+    before = files_of(run)
+    status, _, err = call(monkeypatch, capsysbinary, "backtranslate", run, mono, "--out", run)
+    assert (status, "whose files manifest.json lists" in err) == (2, True)
+    assert files_of(run) == before
+
+
 def test_another_tag_translates_nothing_again(mono, run, pairs, tmp_path, monkeypatch, capsysbinary):
     asked = ("backtranslate", run, mono, "--out", tmp_path / "bt")
     assert call(monkeypatch, capsysbinary, *asked)[0] == 0

@@ -19,6 +19,7 @@ from dragoman.system.files import (
     recover_interrupted_write,
     write_folder,
 )
+from dragoman.system.new_folder import write_new_folder
 from dragoman.training.checkpoint import TrainingState, load_optimizer, optimizer_tensors, resume
 from dragoman.training.distributed import ProcessGroup
 from dragoman.training.objective import make_optimizer
@@ -55,6 +56,29 @@ def test_an_error_while_writing_leaves_the_former_folder(tmp_path):
     check_folder(folder)
     assert (folder / "a.txt").read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_of_processes_that_write_one_new_folder_the_first_gets_it(tmp_path):
+    folder = tmp_path / "new"
+
+    def second(new):
+        write_new_folder(folder, write_text("one"))  # while this one writes
+        (folder / "note").write_text("mine")
+        write_text("two")(new)
+
+    with pytest.raises(DragomanError, match="new exists: something else has made it in the meantime"):
+        write_new_folder(folder, second)
+    assert {path.name for path in folder.iterdir()} == {"a.txt", "manifest.json", "note"}
+    assert (folder / "a.txt").read_text() == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_an_empty_folder_or_a_link_to_one_may_be_filled(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    write_new_folder(tmp_path / "link", write_text("one"))
+    check_folder(tmp_path / "empty")
+    assert (tmp_path / "empty" / "a.txt").read_text() == "one"
 
 
 @pytest.mark.parametrize("state", ["before", "between", "after"])

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shlex
 import sys
 import tempfile
 import tracemalloc
@@ -372,6 +374,16 @@ def test_wrong_input_is_refused_with_a_sentence(tmp_path, monkeypatch, capsysbin
     assert (status, out) == (2, "")
     assert message in err
     assert not Path("out").exists()
+
+
+def test_the_command_that_follows_can_be_given_to_a_shell(tmp_path, monkeypatch, capsysbinary):
+    (tmp_path / "two words").mkdir()
+    files = write(tmp_path / "two words", clean_corpus())
+    out = tmp_path / "of it"
+    _, _, err = call(monkeypatch, capsysbinary, "clean", *files, "--out", out)
+    (command,) = re.findall("Train with: (.*)", err)
+    given = [str(out / path.name) for path in files]
+    assert shlex.split(command) == ["dragoman", "train", *given, "--out", "runs/NAME"]
 
 
 def test_the_identifier_may_be_missing(tmp_path, monkeypatch, capsysbinary):

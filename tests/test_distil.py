@@ -210,6 +210,24 @@ def test_the_same_command_trains_then_has_nothing_left(teacher, text, tmp_path, 
     assert status == 0
     assert "is complete already; nothing was translated." in said
     assert "is finished. To train it further: dragoman train" in said
+    status, said = call(monkeypatch, capsys, *asked, "--beam-size", "2")
+    assert status == 2
+    assert "(changed: beam_size). The student in" in said
+    assert "is trained on it; choose another --out, or give the options of before." in said
+
+
+def test_validation_text_in_one_file_replaces_the_teachers_two(teacher, text, tmp_path, monkeypatch, capsys):
+    (tmp_path / "v.tsv").write_text("amber\tAMBER\nbirch\tBIRCH\n")
+    asked = teacher, "--data", text[0], "--out", tmp_path / "student", "--valid-source", tmp_path / "v.tsv"
+    status, said = call(monkeypatch, capsys, *asked, *TRAINING)
+    assert status == 0, said
+    assert (tmp_path / "student" / "data" / "valid.source.txt").read_text() == "amber\nbirch\n"
+
+
+def test_the_folder_of_a_model_in_a_run_is_that_run(teacher, text):
+    recipe, other = (plan({"run": run, "text": text[0]})[1] for run in (teacher, teacher / "model"))
+    assert recipe == other
+    assert recipe.data.valid_source is not None
 
 
 def test_the_students_scores_stand_beside_its_teachers(trained, teacher, text, tmp_path, monkeypatch, capsys):
@@ -349,10 +367,19 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
         ("TEACHER --data BINARY", "binary, line 1, byte 1: not UTF-8"),
         ("TEACHER --data TEXT --decoder-d-ff 0", "--decoder-d-ff is 0; it must be at least 1."),
         ("TEACHER --data TEXT --heads 5", "does not divide into 5 heads"),
+        ("TEACHER --data TEXT --references TEXT --mbr --temperature 1", "and with --mbr another one"),
+        ("TEACHER --data TEXT --test-source FOLDER/t.gz", "There is only --test-source; give --test-source"),
+        ("TEACHER --data TEXT --valid-target FOLDER/v", "There is only --valid-target; give --valid-source"),
+        (
+            "TEACHER --data TEXT --out TEACHER/model",
+            "whose files manifest.json lists, and another file would",
+        ),
+        ("TEACHER --data TEXT --out FOLDER/project", "project is not a run, and it has data, which a run"),
     ],
 )
 def test_wrong_input_gets_a_sentence(arguments, message, teacher, text, tmp_path, monkeypatch, capsys):
     (tmp_path / "untrained").mkdir()
+    (tmp_path / "project" / "data").mkdir(parents=True)
     (tmp_path / "short").write_text("ONE\n")
     (tmp_path / "binary").write_bytes(b"\xff\n")
     another_teacher(tmp_path / "other")

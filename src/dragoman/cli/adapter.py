@@ -1,6 +1,7 @@
 """`dragoman export --to adapter` and `dragoman import --from adapter`."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
@@ -34,7 +35,9 @@ def export_adapter(run: Path, base: Path | None, out: Path) -> None:
         f"{out}: {counted(len(adapter.factors), 'adapter')} of {base}, {size:.1f} MiB. Merged, the weights "
         f"differ from those of {run} by {difference:.1g} at most."
     )
-    say(f"Merge with: dragoman import {out} --from adapter --base {base} --out FOLDER")
+    say(
+        f"Merge with: dragoman import {quote(str(out))} --from adapter --base {quote(str(base))} --out FOLDER"
+    )
 
 
 def import_adapter(asked: "Import") -> None:
@@ -55,4 +58,4 @@ def import_adapter(asked: "Import") -> None:
             flag = "--" + name.replace("_", "-")
             raise DragomanError(f"{flag} is not for --from adapter: the base model has it. Leave it out.")
     Adapter.load(asked.model).merged(asked.base).save(asked.out / "model")
-    say(f"{asked.out} holds the model. Translate with: dragoman translate {asked.out} < FILE")
+    say(f"{asked.out} holds the model. Translate with: dragoman translate {quote(str(asked.out))} < FILE")

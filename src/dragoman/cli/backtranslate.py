@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_model_folder, settings_from
@@ -70,7 +71,7 @@ def backtranslate(given: Given) -> None:
     source, target = (asked.out / name for name in names)
     symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
     say(f"{counted(report.pairs, 'pair')} of {counted(report.lines, 'line')}.")
-    say(f"Train with: dragoman train {source} {target}{symbols} --out runs/NAME")
+    say(f"Train with: dragoman train {quote(str(source))} {quote(str(target))}{symbols} --out runs/NAME")
 
 
 def refuse_other_files(out: Path, names: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """`dragoman clean`: a parallel corpus without what `doctor` warns of."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -85,7 +86,8 @@ def clean(given: Given) -> None:
         f"{asked.out} has {report.kept:,} of {counted(report.pairs, 'pair')}. Removed: {removed:,}; their "
         f"reasons are in {asked.out / REMOVED}."
     )
-    say(f"Train with: dragoman train {asked.out / report.source} {asked.out / report.target} --out runs/NAME")
+    cleaned = [str(asked.out / name) for name in (report.source, report.target)]
+    say(f"Train with: dragoman train {shlex.join(cleaned)} --out runs/NAME")
 
 
 @contextmanager

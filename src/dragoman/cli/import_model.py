@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.cli.console import say
@@ -66,7 +67,7 @@ def import_model(given: Given) -> None:
         imported.tokenizers,
         languages=languages,
     )
-    say(f"{asked.out} holds the model. Translate with: dragoman translate {asked.out} < FILE")
+    say(f"{asked.out} holds the model. Translate with: dragoman translate {quote(str(asked.out))} < FILE")
 
 
 def compare(asked: Import, imported: "Imported") -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files
@@ -64,7 +65,7 @@ def shortlist(given: Given) -> None:
     with atomic_write(asked.out) as new:
         learnt.save(new)
     say(f"{asked.out} has the translations of the tokens of {counted(len(tokens), 'pair')}.")
-    say(f"Use it with: dragoman translate {asked.run} --shortlist {asked.out}")
+    say(f"Use it with: dragoman translate {quote(str(asked.run))} --shortlist {quote(str(asked.out))}")
 
 
 COMMAND = Command(

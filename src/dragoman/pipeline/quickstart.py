@@ -8,6 +8,7 @@ import zlib
 from collections import defaultdict
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 
 from rich.table import Table
 
@@ -158,8 +159,9 @@ def report(out: Path, say: Say) -> None:
 
 def next_steps(out: Path, checkout: bool) -> str:
     """What to do next, in a checkout of the repository or where the package was installed."""
-    first = (IN_CHECKOUT if checkout else INSTALLED).format(out=out)
-    return NEXT.format(out=out, first=first)
+    run = quote(str(out))
+    first = (IN_CHECKOUT if checkout else INSTALLED).format(out=run)
+    return NEXT.format(out=run, first=first)
 
 
 def error_table(word_errors: float, minutes: float) -> Table:

@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -109,7 +110,7 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     if forbidden := describe_changes(forbidden_changes(recipe, recorded), recorded):
         raise DragomanError(
             f"{out} holds a run with other settings: {'; '.join(forbidden)}. Choose another --out, or resume "
-            f"it as it began with: dragoman resume {out}"
+            f"it as it began with: dragoman resume {quote(str(out))}"
         )
     if recipe.batches.micro_batch_tokens == "auto" and recorded.batches.micro_batch_tokens is None:
         raise DragomanError(

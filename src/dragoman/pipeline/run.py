@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 import torch
 from filelock import FileLock, Timeout
@@ -55,7 +56,8 @@ def run(recipe: Recipe, say: Say) -> Path:
         set_threads(recipe)
         world.main_first(lambda: open_run(out, recipe, say, world))
         if (out / "result.json").exists():
-            say(f"{out} is finished. To train it further: dragoman train {out}/recipe.toml --updates MORE")
+            more = f"dragoman train {quote(f'{out}/recipe.toml')} --updates MORE"
+            say(f"{out} is finished. To train it further: {more}")
             return out
         recipe = read_recipe(out)
         set_threads(recipe)
@@ -216,7 +218,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         return train(context)
     except TrainingInterruptedError as interruption:
         where = f"after update {interruption.step:,}"
-        say(f"Stopped {where}; nothing is lost. Resume with: dragoman resume {out}")
+        say(f"Stopped {where}; nothing is lost. Resume with: dragoman resume {quote(str(out))}")
         raise
 
 
@@ -295,7 +297,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
     if world.is_main:
         write_lines(out / "result.json", [json.dumps(result, indent=2)])
     world.barrier()
-    say(f"Translate with: dragoman translate {out} < FILE")
+    say(f"Translate with: dragoman translate {quote(str(out))} < FILE")
 
 
 @dataclass(frozen=True)
