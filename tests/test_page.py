@@ -335,6 +335,19 @@ def test_swapping_takes_the_translation_as_the_new_text(page, page_url):
 
 
 @long
+def test_the_page_asks_for_no_more_translations_than_the_server_allows(open_page, page_url):
+    page = open_page(WIDE, load=False)
+    answer = {"models": page_server.MODELS, "max_n_best": 2}
+    page.route("**/v1/models", lambda route: route.fulfill(json=answer))
+    page.goto(page_url)
+    translate(page, page_url, "Hello world.")
+    button(page, "More translations").click()
+    page.wait_for_selector(".others")
+    body = requests_to(page, "v1/translate")[-1]["body"]
+    assert (body["n_best"], body["beam_size"]) == (2, 2)
+
+
+@long
 def test_a_pair_without_a_way_back_cannot_be_swapped(open_page, page_url):
     page = open_page(WIDE, load=False)
     one_way = [dict(page_server.MODELS[0])]

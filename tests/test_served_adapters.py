@@ -14,7 +14,7 @@ from dragoman import Translator
 from dragoman.cli.adapter import import_adapter
 from dragoman.cli.import_model import Import
 from dragoman.native.settings import EngineSettings
-from dragoman.serving.answers import ModelDescription
+from dragoman.serving.answers import ModelDescription, ModelsResponse
 from dragoman.serving.app import make_app
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
@@ -137,6 +137,7 @@ def test_the_apis_without_a_field_for_an_adapter_translate_with_the_model_itself
 
 def test_the_description_of_a_model_has_every_field(app):
     (answer,) = answers(app, ("/v1/models", None))
+    assert answer.json().keys() == ModelsResponse.model_fields.keys()
     for model in answer.json()["models"]:
         assert model.keys() == ModelDescription.model_fields.keys()
 

@@ -25,6 +25,7 @@ class ModelsResponse(BaseModel):
     """All models."""
 
     models: list[ModelDescription]
+    max_n_best: int = Field(description="The largest `n_best`, with a `beam_size` of as many.")
 
 
 class Alternative(BaseModel):

@@ -194,7 +194,11 @@ def router(service: Service) -> APIRouter:
     @routes.get("/models")
     async def models() -> dict[str, Any]:
         """The models that are served, with their languages."""
-        return {"models": [describe(model) for model in service.models.models]}
+        settings = service.settings
+        return {
+            "models": [describe(model) for model in service.models.models],
+            "max_n_best": min(settings.max_n_best, settings.max_beam_size),
+        }
 
     @routes.post("/translate", response_model=TranslateResponse, response_model_exclude_none=True)
     async def translate(asked: TranslateRequest, request: Request) -> Any:

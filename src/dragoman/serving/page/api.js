@@ -36,8 +36,8 @@ export function setKey(given) {
 
 /** The models, each also with each of its adapters; labels tell them apart. */
 export async function fetchModels() {
-  const { models } = await (await send("v1/models")).json();
-  return models.flatMap((model) => [
+  const { models, max_n_best } = await (await send("v1/models")).json();
+  return models.map((model) => ({ ...model, max_n_best })).flatMap((model) => [
     { ...model, label: model.name },
     ...(model.adapters ?? []).map((adapter) => ({ ...model, adapter, label: `${model.name} with ${adapter}` })),
   ]);

@@ -288,7 +288,8 @@ export class Session {
     const others = { sentences: null, message: "" };
     this.#change({ others, menu: null });
     try {
-      const settings = { text: result.sourceText, format: result.format, n_best: N_BEST, beam_size: N_BEST };
+      const count = Math.min(N_BEST, this.models[0].max_n_best ?? N_BEST);
+      const settings = { text: result.sourceText, format: result.format, n_best: count, beam_size: count };
       const body = this.#about(result, settings);
       const answer = await api.patiently(() => api.translate(body, signal), signal);
       const { sentences } = toResult(answer, result.sourceText, result.format);
