@@ -1,8 +1,11 @@
-"""When numbers of two models count as different, by the two rules of lab/README.md; and weights that are kept
+"""When numbers of two models count as different, by the rules of lab/README.md; and weights that are kept
 during a training, and their mean.
 """
 
+import math
 from collections.abc import Callable, Container, Sequence
+from statistics import mean, stdev
+from typing import Literal
 
 import torch
 
@@ -24,6 +27,26 @@ def higher_for_each_seed(ones: Sequence[float], others: Sequence[float]) -> bool
 def range_above(ones: Sequence[float], others: Sequence[float]) -> bool:
     """The rule for models that are trained separately: the least of the ones is above all others."""
     return min(ones) > max(others)
+
+
+STUDENT = {4: 2.776, 7: 2.365}
+"""Student's t by degrees of freedom, for an interval of 95 %."""
+
+
+def compared(
+    ones: Sequence[float], others: Sequence[float]
+) -> Literal["higher", "lower", "not clearly different"]:
+    """How the ones are beside the others, which are paired by seed: the rule for five or eight trainings.
+
+    The interval of 95 % of the mean difference decides: whether 0 lies outside of it, and on which side.
+    """
+    differences = [one - other for one, other in zip(ones, others, strict=True)]
+    if len(differences) == 1:  # in the quick form
+        return "not clearly different"
+    half = STUDENT[len(differences) - 1] * stdev(differences) / math.sqrt(len(differences))
+    if abs(mean(differences)) <= half:
+        return "not clearly different"
+    return "higher" if mean(differences) > 0 else "lower"
 
 
 def keeper(kept: dict[int, Checkpoint], updates: Container[int]) -> Callable[[int, Model, float], None]:
