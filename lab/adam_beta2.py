@@ -32,11 +32,10 @@ BETAS = (0.98, 0.999)
 
 def condition(worse: dict[tuple[str, int], bool], early: int) -> str:
     """What the verdict is true for, by the name of the rate and the number of updates."""
-    true = {case for case in worse if worse[case]}
-    if true == {case for case in worse if case[1] == early}:
+    if all(is_worse == (end == early) for (_, end), is_worse in worse.items()):
         return "the training is short"
-    cases = " or ".join(f"{end} updates {name}" for name, end in worse if (name, end) in true)
-    return f"it means {cases}" * (len(true) < len(worse))
+    cases = " or ".join(f"{end} updates {name}" for (name, end), is_worse in worse.items() if is_worse)
+    return f"it means {cases}" * (not all(worse.values()))
 
 
 def run(quick: bool) -> Result:
@@ -76,8 +75,5 @@ def run(quick: bool) -> Result:
     decided = any(worse.values()) or "not clearly different" not in found
     decided &= max(of("with warm-up", updates, 0.98)) < chance(3, 6)
     verdict = verdict_of(any(worse.values()), condition(worse, early), decided)
-    because = (
-        f"Losses with 0.98 and with 0.999, means of {tail} updates, after {shown}. Those with 0.999 are "
-    )
-    because += f"{', '.join(found)} in these cases."
-    return Result({"Losses": rows}, picture, verdict, because)
+    because = f"Losses with 0.98 and with 0.999, means of {tail} updates, after {shown}. With 0.999 they are "
+    return Result({"Losses": rows}, picture, verdict, f"{because}{', '.join(found)} in these cases.")

@@ -71,6 +71,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(one == "higher", decided=decided),
         f"Loss after {updates} updates, in nats a token: {shown}. The lowest mean has h = {best}; not "
-        f"clearly different from it: {' and '.join(f'h = {h}' for h in near) or 'none'}. With 1 head the loss "
-        f"is {one} beside that with 8. In the paper's Table 3, 8 and 16 are best; 1 head has 0.9 BLEU less.",
+        f"clearly different from it: {' and '.join(f'h = {h}' for h in near) or 'none'}. With 1 head it is "
+        f"{one} beside that with 8. In the paper's Table 3, 8 and 16 are best; 1 head has 0.9 BLEU less.",
     )
