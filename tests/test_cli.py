@@ -551,6 +551,10 @@ REFUSED = [
         "--samples is not for --to adapter",
     ),
     (
+        ["import", "{0}/run", "--from", "huggingface", "--out", "{0}/run/model/imported"],
+        "imported is in the folder of the model {0}/run/model; choose another --out.",
+    ),
+    (
         ["start", "a.en", "a.de", "--api-keys", "k.toml", "--new-key", "a"],
         "--new-key is for dragoman serve; leave it out.",
     ),
@@ -1140,6 +1144,27 @@ def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch,
         "dragoman: Training needs two text files: --source FILE --target FILE, with line n of one translated "
         "by line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl.\n"
     )
+
+
+def test_the_record_of_an_evaluation_is_of_the_text_and_model_that_were_read(
+    monkeypatch, capsysbinary, folder, tmp_path
+):
+    os.mkfifo(tmp_path / "pipe")
+    asked = ["evaluate", folder / "run", "--json", "-t", folder / "test.target", "-s"]
+    status, _, err = call(monkeypatch, capsysbinary, *asked, tmp_path / "pipe")
+    assert (status, "pipe cannot be read twice, and --json records the hash" in err) == (2, True)
+    text = tmp_path / "text"
+    shutil.copy(folder / "test.source", text)
+    translate, (_, before, _) = Translator.translate, call(monkeypatch, capsysbinary, *asked, text)
+
+    def changing(*arguments):
+        text.unlink(missing_ok=True)
+        return translate(*arguments)
+
+    monkeypatch.setattr(Translator, "translate", changing)
+    _, after, _ = call(monkeypatch, capsysbinary, *asked, text)
+    hashes = [json.loads(each)["passport"]["data"] for each in (before, after)]
+    assert hashes[0] == hashes[1]
 
 
 def test_a_gzip_file_needs_its_ending(monkeypatch, capsysbinary, folder):

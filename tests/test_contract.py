@@ -8,6 +8,7 @@ import torch
 from dragoman import SearchSettings, Translator
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import build_model
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
@@ -61,6 +62,25 @@ def test_no_batch_and_no_number_of_threads_changes_a_text_by_pytorch(run, search
             assert one.log_probability == pytest.approx(same.log_probability, abs=summed, rel=0)
             assert one.score == pytest.approx(same.score, abs=summed if search.temperature else NATS, rel=0)
     assert len({best[0].text for best in found[0]}) > len(set(lines)) // 2
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ("ab", "A list of pairs of texts is needed, and this is str"),
+        (zip(["a"], ["b"], strict=True), "A list of pairs of texts is needed, and this is zip"),
+        (["ab"], r"Pair 0 \(counted from 0\) is 'ab'; it has to be a source and a target"),
+        ([("a", "b"), ("a",)], r"Pair 1 \(counted from 0\) is \('a',\)"),
+        ([("a", None)], r"Pair 0 .* is \('a', None\)"),
+        ([("a", b"b")], r"Pair 0 .* is \('a', b'b'\)"),
+        ([(5, "b")], r"Pair 0 .* is \(5, 'b'\)"),
+    ],
+)
+def test_what_is_no_list_of_pairs_is_refused(run, pairs, message):
+    translator = Translator.load(run)
+    for read in (translator.score, translator.align):
+        with pytest.raises(DragomanError, match=message):
+            read(pairs)
 
 
 def test_scoring_by_pytorch_does_not_depend_on_the_batch(run):

@@ -4,10 +4,12 @@ nothing behind.
 
 import argparse
 import json
+import os
 import pickle
 import re
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -18,6 +20,7 @@ from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import read_yaml
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import empty_sentencepiece
+from dragoman.interop.weights import Tensors
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
@@ -238,8 +241,11 @@ def test_what_no_format_holds_is_not_exported(tmp_path, monkeypatch, capsysbinar
 class Harm:
     """What a pickle may do to who loads it."""
 
+    def __init__(self, call=open, *arguments):
+        self.what = call, arguments or ("harm", "w")
+
     def __reduce__(self):
-        return (open, ("harm", "w"))
+        return self.what
 
 
 def repacked(path, out):
@@ -258,6 +264,8 @@ def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
     repacked(tmp_path / "cut.pt", tmp_path / "bomb.pt")
     (tmp_path / "cut.pt").write_bytes((tmp_path / "cut.pt").read_bytes()[:-999])
     (tmp_path / "empty.pt").touch()
+    os.mkfifo(tmp_path / "pipe.pt")
+    torch.save({"a": Harm(os.system, "touch harm")}, tmp_path / "system.pt")
     for name, message in (
         (
             "bad.pt",
@@ -270,10 +278,19 @@ def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
         ("empty.pt", "empty.pt is damaged"),
         ("none.pt", "none.pt cannot be read: No such file or directory"),
         (".", "cannot be read: Is a directory"),
+        ("pipe.pt", "pipe.pt is not a file; the weights of a model are wanted"),
+        ("system.pt", "system.pt holds posix.system, which is neither tensor nor plain value"),
     ):
         with pytest.raises(DragomanError, match=message):
             load_pickle(tmp_path / name)
     assert not (tmp_path / "harm").exists()
+
+
+def test_a_tensor_that_says_it_is_larger_than_its_data_is_refused():
+    tensors = Tensors({"weight": torch.zeros(1).expand(4, 4), "own": torch.zeros(8, 4)[:4]}, Path("m.pt"))
+    assert tensors.take("own", (4, 4)).shape == (4, 4)
+    with pytest.raises(DragomanError, match="m.pt: weight says that it is larger than its data"):
+        tensors.take("weight", (4, 4))
 
 
 def test_missing_extras_are_named(tmp_path, monkeypatch):

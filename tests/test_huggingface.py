@@ -158,7 +158,7 @@ def test_export_then_import_gives_the_same_model_bit_for_bit(kind, tmp_path):
     model, tokenizers = ours(OURS[kind])
     folder = tmp_path / "there"
     folder.mkdir()
-    huggingface.write(model, tokenizers, folder)
+    huggingface.write(model, tokenizers, folder, longest_trained=29)
     everyone = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
     assert (
         verify(huggingface.engine(folder, *everyone), model, tokenizers, [*SOURCE, *samples(tokenizers)])
@@ -170,6 +170,7 @@ def test_export_then_import_gives_the_same_model_bit_for_bit(kind, tmp_path):
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "back")
     back = huggingface.read(tmp_path / "back")
     assert back.tokenizers == tokenizers
+    assert back.longest_trained == 29
     assert back.model.settings == model.settings
     before, after = weights(model), weights(back.model)
     assert before.keys() == after.keys()

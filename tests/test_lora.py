@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from torch import nn
 
 from dragoman.cli.adapter import export_adapter, import_adapter
@@ -180,6 +181,22 @@ def test_an_adapter_that_describes_itself_wrongly_is_refused(exported, tmp_path,
 
     write_folder(tmp_path / "odd", write)
     with pytest.raises(DragomanError, match=f"is not an adapter as dragoman export writes it: {message}"):
+        Adapter.load(tmp_path / "odd")
+
+
+@pytest.mark.parametrize("factor", [np.float32("nan"), np.float32("inf"), np.int64(1)])
+def test_an_adapter_whose_factors_are_no_finite_numbers_is_refused(exported, tmp_path, factor):
+    factors = load_file(exported / "adapter.safetensors")
+    name = min(factors)
+
+    def write(folder):
+        save_file(factors | {name: factors[name] * factor}, folder / "adapter.safetensors")
+        shutil.copyfile(exported / "adapter.json", folder / "adapter.json")
+
+    if isinstance(factor, np.int64):
+        factors[name] = factors[name].astype(np.int64)
+    write_folder(tmp_path / "odd", write)
+    with pytest.raises(DragomanError, match="has to hold finite numbers in float32"):
         Adapter.load(tmp_path / "odd")
 
 

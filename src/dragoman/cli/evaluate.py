@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dragoman.evaluation.comet import Comet
     from dragoman.evaluation.compare import Comparison
     from dragoman.evaluation.metrics import Score
-    from dragoman.evaluation.score_table import SetScores
     from dragoman.translation.translator import Translator
 
 
@@ -85,6 +84,7 @@ def evaluate(given: Given) -> None:
     if asked.baseline:
         seed_of_environment()  # before the work that a seed which is no number would waste
     tests = list(read_test_sets(asked))
+    inputs = recorded_inputs(asked) if asked.json else {}  # now: files and runs can change during the work
     configure_allocator()
     comet = Comet(asked.comet) if asked.comet else None
     baseline = load(asked.baseline, asked.engine) if names_run(asked.baseline) else None
@@ -110,13 +110,14 @@ def evaluate(given: Given) -> None:
                     write_lines(asked.hypotheses[number], translations)
     finally:
         if results and asked.json:
-            print(json.dumps(record(asked, results), indent=2, ensure_ascii=False, default=str), flush=True)
+            found = {"settings": asdict(asked), "test_sets": [result.values for result in results]}
+            print(json.dumps(inputs | found, indent=2, ensure_ascii=False, default=str), flush=True)
         elif len(tests) > 1 and results:
             print(score_table(results), flush=True)
 
 
-def record(asked: Evaluate, results: Sequence["SetScores"]) -> dict[str, Any]:
-    """All that is needed to get the scores again, and the scores: values for JSON."""
+def recorded_inputs(asked: Evaluate) -> dict[str, Any]:
+    """What the scores depend on: the passport with the hashes of texts, and those of models, for JSON."""
     from dragoman.pipeline.reproduce.passport import passport, text_hashes
     from dragoman.translation.model_folder import model_hash
 
@@ -126,8 +127,6 @@ def record(asked: Evaluate, results: Sequence["SetScores"]) -> dict[str, Any]:
     return {
         "passport": passport(command(), __version__, text_hashes(files)),
         "models": {str(run): model_hash(run) for run in runs},
-        "settings": asdict(asked),
-        "test_sets": [result.values for result in results],
     }
 
 
@@ -197,6 +196,10 @@ def refuse_bad_files(asked: Evaluate) -> None:
     """Raise `DragomanError` if the files do not fit together, or translations cannot be written or scored."""
     for path in (*asked.source, *asked.target):
         refuse_both_sides(path)
+        if asked.json and path.exists() and not path.is_file():
+            raise DragomanError(
+                f"{path} cannot be read twice, and --json records the hash of the text; copy it to a file."
+            )
     sets, outputs = len(asked.source), len({path.resolve() for path in asked.hypotheses})
     if len(asked.target) != sets:
         raise DragomanError(

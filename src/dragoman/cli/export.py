@@ -10,12 +10,11 @@ from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, NEW, atomic_write, beside, delete
 from dragoman.system.wording import counted
-from dragoman.text.settings import Languages
 
 if TYPE_CHECKING:
     from dragoman.interop.verify import ReferenceEngine
     from dragoman.model.transformer import Transformer
-    from dragoman.translation.model_folder import Tokenizers
+    from dragoman.translation.model_folder import StoredModel
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def export(given: Given) -> None:
         sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
     )
     count = counted(len(sentences), "sentence")
-    formats = formats_of(asked, model, tokenizers, stored.languages)
+    formats = formats_of(asked, model, stored)
     differences = []
 
     def write(folder: Path) -> None:
@@ -122,13 +121,12 @@ READERS = {
 Format = tuple[Callable[[Path], None], Callable[[Path], "ReferenceEngine"]]
 
 
-def formats_of(
-    asked: Export, model: "Transformer", tokenizers: "Tokenizers", known: Languages
-) -> list[Format]:
+def formats_of(asked: Export, model: "Transformer", stored: "StoredModel") -> list[Format]:
     """Functions that write the folder, each with one that opens the engine for it.
 
     Raises `DragomanError` if an extra is missing, or a language that the format asks for.
     """
+    tokenizers, known = stored.tokenizers, stored.languages
     try:
         if asked.to == "huggingface":
             from dragoman.interop import huggingface
@@ -136,7 +134,7 @@ def formats_of(
             ids = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
             return [
                 (
-                    lambda folder: huggingface.write(model, tokenizers, folder),
+                    lambda folder: huggingface.write(model, tokenizers, folder, stored.longest_trained),
                     lambda folder: huggingface.engine(folder, *ids),
                 )
             ]
@@ -220,11 +218,17 @@ def exists_already(out: Path) -> DragomanError:
 def refuse_place(asked: Export) -> None:
     """Raise `DragomanError` if there is something already, or for a place in the folder of a model.
 
-    A link would be replaced, and a package is a file.
+    A package is a file.
     """
-    out = asked.out
+    refuse_taken(asked.out)
+    if asked.to == "argos" and asked.out.exists():
+        raise exists_already(asked.out)
+
+
+def refuse_taken(out: Path) -> None:
+    """Raise `DragomanError` if there is something, even a link to nothing, and in the folder of a model."""
     refuse_existing(out)
-    if out.is_symlink() or (asked.to == "argos" and out.exists()):
+    if out.is_symlink():
         raise exists_already(out)
     for folder in out.parents:
         if (folder / MANIFEST).exists() and (folder / "model.toml").exists():

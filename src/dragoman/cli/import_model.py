@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.cli.console import say
-from dragoman.cli.export import refuse_existing, sample_sentences
+from dragoman.cli.export import refuse_taken, sample_sentences
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.wording import counted
@@ -44,7 +44,7 @@ def import_model(given: Given) -> None:
     """Read a model of another toolkit."""
     asked = settings_from(Import, given)
     asked = replace(asked, out=asked.out.absolute())
-    refuse_existing(asked.out)
+    refuse_taken(asked.out)
     if not asked.model.exists():
         raise DragomanError(f"There is no file or folder {asked.model}.")
     from dragoman.translation.adapter import is_adapter
@@ -65,7 +65,8 @@ def import_model(given: Given) -> None:
         imported.model,
         imported.model.settings,
         imported.tokenizers,
-        languages=languages,
+        imported.longest_trained,
+        languages,
     )
     say(f"{asked.out} holds the model. Translate with: dragoman translate {quote(str(asked.out))} < FILE")
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.interop.pickles import load_pickle
+from dragoman.interop.pickles import load_pickle, refuse_pipe
 from dragoman.interop.verify import ReferenceEngine
 from dragoman.interop.vocabulary import (
     FORBIDDEN_BIAS,
@@ -83,6 +83,7 @@ GENERATION = {"num_beams": 4, "max_length": 512, "bad_words_ids": [[PAD], [START
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SIDES = (("source", "vocab.json"), ("target", "target_vocab.json"))
 POSITIONS = 1024  # rows of Marian's table of sinusoids: tokens of the longest text
+LONGEST = "dragoman_longest_source"  # as that of `StoredModel`
 HALVES: PositionKind = "sinusoidal-halves"
 
 
@@ -97,6 +98,7 @@ def read(folder: Path) -> Imported:
     path = next((path for path in (folder / name for name in WEIGHTS) if path.exists()), None)
     if path is None:
         raise DragomanError(f"{folder} has no weights: neither {' nor '.join(WEIGHTS)} is there.")
+    refuse_pipe(path)
     tensors = Tensors(load_tensors(path) if path.suffix == ".safetensors" else load_pickle(path), path)
     stored = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
     check_sinusoids(tensors, stored, settings.d_model, HALVES)
@@ -121,7 +123,10 @@ def read(folder: Path) -> Imported:
         sentencepiece_tokenizer(folder / "source.spm", source_vocabulary.pieces),
         sentencepiece_tokenizer(folder / "target.spm", target_vocabulary.pieces),
     )
-    return Imported(model, tokenizers, (source_vocabulary, target_vocabulary))
+    longest = config.get(LONGEST)
+    if longest is not None and (type(longest) is not int or longest < 1):
+        raise DragomanError(f"{path}: {LONGEST} is {shown(longest)}, and has to be a number from 1 on.")
+    return Imported(model, tokenizers, (source_vocabulary, target_vocabulary), longest)
 
 
 def refuse_other_generation(folder: Path, config: Mapping[str, Any]) -> None:
@@ -294,10 +299,13 @@ def permute_features(model: Transformer, order: Tensor, positions: PositionKind)
     return permuted.eval()
 
 
-def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
+def write(
+    model: Transformer, tokenizers: Tokenizers, folder: Path, longest_trained: int | None = None
+) -> None:
     """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
 
-    Raises `DragomanError` if the format cannot hold the model.
+    `longest_trained` is that of `StoredModel`; only Dragoman reads it. Raises `DragomanError` if the format
+    cannot hold the model.
     """
     settings = model.settings
     allowed = {
@@ -325,7 +333,7 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
                 },
             )
     special = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": START}
-    write_json(folder / "config.json", config_of(settings, tokenizers) | special)
+    write_json(folder / "config.json", config_of(settings, tokenizers) | special | {LONGEST: longest_trained})
     write_json(folder / "generation_config.json", special | GENERATION)
     pieces = dict(
         zip(

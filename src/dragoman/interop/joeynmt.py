@@ -319,9 +319,10 @@ def refuse_preprocessing(name: str, side: Mapping[str, Any], origin: Path) -> No
     """Raise `DragomanError`, with advice, if JoeyNMT changes text before the tokenizer."""
     options = {**side, **(side.get("tokenizer_cfg") or {})}
     for key, none in {"lowercase": "false", "normalize": "false", "pretokenizer": "none"}.items():
-        if str(options.get(key, none)).lower() != none:
+        value = options.get(key, none)
+        if not isinstance(value, str | bool | None) or str(value).lower() != none:
             raise DragomanError(
-                f"{origin}: {key} is {options[key]!r} in data.{name}, and Dragoman does not change text "
+                f"{origin}: {key} is {shown(value)} in data.{name}, and Dragoman does not change text "
                 "before it tokenizes it. To read the model "
                 f"all the same write {none} there, and prepare what you translate as JoeyNMT does."
             )
@@ -360,8 +361,8 @@ def tokenizer_of(
             word_tokenizer, codes=WITHIN_VOCABULARY + read_codes(file_of(options, "codes", origin))
         ), []
     raise DragomanError(
-        f"{origin}: data.{name} has the level {level!r} and the tokenizer_type {kind!r}; JoeyNMT has no "
-        "such tokenizer."
+        f"{origin}: data.{name} has the level {shown(level)} and the tokenizer_type {shown(kind)}; "
+        "JoeyNMT has no such tokenizer."
     )
 
 
@@ -369,7 +370,7 @@ def file_of(options: Mapping[str, Any], key: str, origin: Path) -> Path:
     """A tokenizer's file. Raises `DragomanError` if the configuration names none."""
     if not isinstance(options.get(key), str):
         raise DragomanError(
-            f"{origin}: tokenizer_cfg.{key} is {options.get(key)!r}, and a file's name was expected."
+            f"{origin}: tokenizer_cfg.{key} is {shown(options.get(key))}, and a file's name was expected."
         )
     return file_beside(origin, options[key])
 

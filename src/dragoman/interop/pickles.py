@@ -20,6 +20,7 @@ def load_pickle(path: Path) -> dict[str, Any]:
     Raises `DragomanError` if the file is damaged or holds objects of other classes, and PyTorch's error if
     memory runs out.
     """
+    refuse_pipe(path)
     try:
         refuse_compressed(path)
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings(action="ignore"):
@@ -31,7 +32,7 @@ def load_pickle(path: Path) -> dict[str, Any]:
     except Exception as error:  # a damaged file makes torch raise nearly anything
         if is_out_of_memory(error):
             raise
-        if other := re.search(r"nsupported (?:global: GLOBAL|class) ([\w.]+)", str(error)):
+        if other := re.search(r"nsupported (?:global: GLOBAL|GLOBAL|class) ([\w.]+)", str(error)):
             reason = (
                 f"holds {other[1]}, which is neither tensor nor plain value; no code of the file was run."
             )
@@ -41,6 +42,12 @@ def load_pickle(path: Path) -> dict[str, Any]:
     if not isinstance(checkpoint, dict):
         raise DragomanError(f"{path} holds a {type(checkpoint).__name__} where a checkpoint is a dictionary.")
     return checkpoint
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raise `DragomanError` for a pipe or a device, which may never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DragomanError(f"{path} is not a file; the weights of a model are wanted.")
 
 
 def refuse_compressed(path: Path) -> None:

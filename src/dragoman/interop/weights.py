@@ -75,6 +75,11 @@ class Tensors:
                 f"{self.origin}: {name} is a tensor of {tensor.dtype} ({tensor.layout}, {tensor.device}); "
                 "floating-point numbers were expected. Quantised models cannot be read."
             )
+        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise DragomanError(
+                f"{self.origin}: {name} says that it is larger than its data, as if it was expanded. If "
+                "you trust the file, call contiguous() on this tensor, and save it again."
+            )
         found = tensor.float() if lowest is None else tensor.float().clamp(min=lowest)
         if not found.isfinite().all():
             raise DragomanError(
@@ -261,6 +266,8 @@ class Imported:
     model: Transformer
     tokenizers: Tokenizers
     vocabularies: tuple[Vocabulary, Vocabulary]
+    longest_trained: int | None = None
+    """As that of `StoredModel`, if the format has it."""
 
 
 def check_exportable(

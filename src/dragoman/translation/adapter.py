@@ -103,6 +103,9 @@ class Adapter:
         names = {name.rpartition("|")[0] for name in arrays}
         try:
             factors = {name: (arrays[f"{name}|a"], arrays[f"{name}|b"]) for name in names}
+            for name, array in arrays.items():
+                if array.dtype != np.float32 or not np.isfinite(array).all():
+                    raise TypeError(f"{name} has to hold finite numbers in float32")
             if not isinstance(about, dict):
                 raise TypeError(f"{ABOUT} holds {about!r}, and has to hold an object")
             longest, head = about["longest_source"], about.get("alignment_head")

@@ -24,6 +24,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
+from dragoman.system.wording import shown
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
@@ -206,6 +207,22 @@ def attention(translator: "Translator", source: str, target: str) -> Attention:
         )
 
 
+def refuse_non_pairs(pairs: object) -> None:
+    """Raise `DragomanError` for anything but a sequence of pairs of a text and a text or its tokens."""
+    if isinstance(pairs, str) or not isinstance(pairs, Sequence):
+        raise DragomanError(f"A list of pairs of texts is needed, and this is {type(pairs).__name__}.")
+    for number, pair in enumerate(pairs):
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)
+        if not is_pair or not (
+            isinstance(pair[1], str)
+            or (isinstance(pair[1], Sequence) and all(isinstance(token, str) for token in pair[1]))
+        ):
+            raise DragomanError(
+                f"Pair {number} (counted from 0) is {shown(pair)}; it has to be a source and a target, which "
+                "is a text or a list of its tokens."
+            )
+
+
 def forced_batches(
     translator: "Translator", pairs: Sequence[tuple[str, str | Sequence[str]]], max_tokens: int
 ) -> Iterator[tuple[list[NumberedPair], Tensor, Tensor]]:
@@ -214,6 +231,7 @@ def forced_batches(
     Raises `DragomanError` if a text is longer than the model's positions, and `CancelledError` after an
     `interruption`.
     """
+    refuse_non_pairs(pairs)
     tokenizers, model = translator.tokenizers, translator.torch_backend.model
     texts, given = [source for source, _ in pairs], [target for _, target in pairs]
     sources = encode_sentences(tokenizers.source, texts)

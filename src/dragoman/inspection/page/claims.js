@@ -84,7 +84,7 @@ export const CLAIMS = {
   "position-dot-products": {
     title: "Dot products of positions and their distance",
     claim: "The dot product of two positions is symmetric and decays with their distance.",
-    verdict: "holds only if “decays” means the trend over distances, and d_model is 128 or 512",
+    verdict: "holds only if “decays” means the trend over distances up to 500",
   },
   "positions-are-linear": {
     title: "A shift of positions is a linear map",
