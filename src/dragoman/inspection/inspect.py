@@ -240,6 +240,8 @@ class Search:
             word_starts(tokens[:-1], side.unknown_is_word, side.codes is not None)
             for tokens, side in zip(pieces, sides, strict=True)
         ]
+        # A learned table is the decoder's: the source has its own.
+        rows = len(target) if settings.positions == "learned" else max(len(source), len(target))
         encoded = encode_sentences(sides[0], [sentence])[0]
         if encoded[: len(source) - 1] == source[:-1]:  # no token was changed
             words[0] = source_words(self.translator, sentence, source)
@@ -261,7 +263,7 @@ class Search:
             tuple(word_alignment(select_head(cross, None, None, settings.alignment_head)[0], *words)),
             parts.stream(),
             tuple(self.likeliest(layer) for layer in parts.lens()),
-            parts.positions(max(len(source), len(target))),
+            parts.positions(rows),
             tuple(self.modules()),
             drawn=self.drawn(),
             met=self.met(),

@@ -37,9 +37,14 @@ def numbers(
     )
     reads = "the token" if kind == "encoder" else "which predicts"
     d_k, d_v, keys = len(one.query), len(one.output), len(one.keys)
-    drawing.text(16, 56, f"q of query {query}, {reads} {token}: q = x W^Q, 1 × {d_k}", css="fill-faint")
+    drawing.text(
+        16,
+        56,
+        f"q of query {query}, {reads} {token}: q = x W^Q{plus_bias(inspection)}, 1 × {d_k}",
+        css="fill-faint",
+    )
     drawing.text(16, 78, vector(one.query))
-    bottom = draw_keys(drawing, one, seen.keys, in_window(keys, window), 118)
+    bottom = draw_keys(drawing, one, seen.keys, in_window(keys, window), 118, plus_bias(inspection))
     drawing.text(16, bottom + 30, f"Σ weight · v, the head's output: 1 × {d_v}", css="fill-faint")
     drawing.text(16, bottom + 52, vector(one.output))
     about = (
@@ -50,11 +55,16 @@ def numbers(
     return finished(drawing, [about, *[later] * (kind == "decoder"), *seen.notes])
 
 
-def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top: float) -> float:
+def plus_bias(inspection: Inspection) -> str:
+    """What the linear maps of an attention add to x W."""
+    return " + b" * inspection.model.attention_bias
+
+
+def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top: float, bias: str) -> float:
     """The table of keys. Returns the y below it."""
     vectors = [vector(row) for row in (*one.keys[drawn], *one.values[drawn])]
     wide = 0.85 * max(map(text_width, vectors)) + 16
-    titles = ["key", "k = x W^K", "q · k", "q · k / √d_k", "mask", "softmax", "v = x W^V"]
+    titles = ["key", f"k = x W^K{bias}", "q · k", "q · k / √d_k", "mask", "softmax", f"v = x W^V{bias}"]
     widths = [widest(labels) + 24, wide, 96, 72, 84, 84, wide]
     lefts = [16 + sum(widths[:place]) for place in range(len(widths))]
     for column, (x, title) in enumerate(zip(lefts, titles, strict=True)):

@@ -23,7 +23,10 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "ge
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2, at each position alike (section 3.3)."""
+    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, at each position alike (section 3.3).
+
+    The activation of equation 2 is ReLU, max(0, x).
+    """
 
     def __init__(self, settings: ModelSettings, d_ff: int | None = None) -> None:
         super().__init__()
@@ -41,9 +44,8 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))), around every sub-layer (sections 3.1 and 5.4).
-
-    With `norm = "pre"` it is x + Dropout(Sublayer(LayerNorm(x))).
+    """LayerNorm(x + Dropout(Sublayer(x))), around every sub-layer (sections 3.1 and 5.4), or with
+    `norm = "pre"` x + Dropout(Sublayer(LayerNorm(x))).
     """
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -160,7 +162,7 @@ class Transformer(Model):
     def embed(
         self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]
     ) -> Float[Tensor, "B T D"]:
-        """Embeddings times √d_model, plus positions (sections 3.4 and 3.5)."""
+        """Embeddings times √d_model (with `scale_embeddings`), plus positions (sections 3.4 and 3.5)."""
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
         return self.dropout(embedding(ids) * scale + positions)
 

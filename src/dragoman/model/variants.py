@@ -239,6 +239,7 @@ class VariedTransformer(Transformer):
     def embed(
         self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]
     ) -> Float[Tensor, "B T D"]:
+        """As `Transformer.embed`, or, with `concatenate_positions`, both side by side, and a matrix."""
         if self.combine is None:
             return super().embed(ids, embedding, positions)
         embedded = super().embed(ids, embedding, torch.zeros_like(positions))

@@ -34,7 +34,8 @@ from dragoman.training.checkpoint import checkpoints, newest_intact, read_state,
 from dragoman.training.log import read_events
 from dragoman.training.loop import is_finished
 from dragoman.training.settings import Schedule
-from dragoman.translation.model_folder import WEIGHTS, model_hash, read_settings, save_model
+from dragoman.translation.model_folder import WEIGHTS, Tokenizers, model_hash, read_settings, save_model
+from dragoman.translation.token_ids import constraint_ids
 
 CHANGEABLE = (
     "data.source_language",
@@ -120,15 +121,20 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     changes, changed = allowed_changes(recipe, recorded), apply_changes(recipe, recorded)
     for name in ("model", "best"):
         recover_interrupted_write(out / name)
-    if not (out / "result.json").exists():
+    result, former = out / "result.json", None
+    if any(name.startswith("search.") for name in changes):  # used when training has ended
+        constraint_ids(changed.search, Tokenizers.load(out / "data").target)
+    if not result.exists():
         check_data(out / "data")
-    elif not (
-        changes.keys() & {"training.updates", "training.patience"} and reopen_finished(out, changed, say)
+    elif not changes.keys() & {"training.updates", "training.patience"} or (
+        (former := former_result(out, changed, say)) is None
     ):
         return
     say(f"Resuming {out}.")
     if (out / "best").exists():
-        restore_best_model(out, say)
+        restore_best_model(out, say, keeps=former is not None)
+    if former is not None:
+        result.replace(former)  # last: if killed before, the run is still a finished one
     restore_model_from_checkpoint(out, changed, say)
     for path in files_newer_than(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run continues with the copy.")
@@ -140,7 +146,8 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
 
 def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
     """Say how long the rest of a resumed run takes, at its speed so far."""
-    validations = [event for event in read_events(out / "log.jsonl") if event["event"] == "validation"]
+    events = read_events(out / "log.jsonl")
+    validations = [each for each in events if each["event"] == "validation" and "minutes" in each]
     done = max(map(step_of, checkpoints(out)), default=0)
     begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
     if begun and done and (updates := schedule.updates - done) > 0:
@@ -148,8 +155,8 @@ def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
         say(f"Remaining: {counted(updates, 'update')} at most, {duration(seconds)}.")
 
 
-def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
-    """Make a finished run an unfinished one, if the recipe leaves something to do.
+def former_result(out: Path, recipe: Recipe, say: Say) -> Path | None:
+    """What result.json of a finished run is called once it is resumed; None if nothing is left to do.
 
     Raises `DragomanError` if it cannot resume, or if its result.json is damaged.
     """
@@ -171,17 +178,16 @@ def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
             f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "
             "--patience, or --patience 0."
         )
-        return False
+        return None
     if kept != "best":
-        if not (out / "best").exists():
+        if not (out / "best").exists() and not (out / "previous-model").exists():
             raise DragomanError(
                 f"{out} is finished and the model in {out / 'best'} is missing, so it cannot be resumed; "
                 "choose another --out."
             )
-        check_folder(out / "best")
+        check_folder(out / ("best" if (out / "best").exists() else "model"))
     check_data(out / "data")
-    (out / "result.json").replace(out / f"result-{end.step}.json")
-    return True
+    return out / f"result-{end.step}.json"
 
 
 def kept_model(result: dict[str, Any]) -> str:
@@ -193,20 +199,24 @@ def kept_model(result: dict[str, Any]) -> str:
     return str(result.get("kept", former))
 
 
-def restore_best_model(out: Path, say: Say) -> None:
+def restore_best_model(out: Path, say: Say, keeps: bool) -> None:
     """Make the best model by validation the run's model again.
 
-    The model that replaced it, an average or the last checkpoint, is kept beside it.
+    The model that replaced it, an average or the last checkpoint, is kept beside it if it is that of a
+    finished run: `keeps`. Otherwise the run was interrupted at its end, which makes it again.
     """
     model, best, previous = out / "model", out / "best", out / "previous-model"
     if model.exists():
         if model_hash(model) == model_hash(best):  # killed before the replacement
             remove_folder(best)
             return
-        if previous.exists():
-            remove_folder(previous)
-        model.rename(previous)
-        say(f"The model so far is kept in {previous}.")
+        if keeps:
+            if previous.exists():
+                remove_folder(previous)
+            model.rename(previous)
+            say(f"The model so far is kept in {previous}.")
+        else:
+            remove_folder(model)
     best.rename(model)
 
 

@@ -39,7 +39,7 @@ MAX_INTEGER = 2**64  # beyond it, floats overflow and Python refuses to write th
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file. Raises `DragomanError` if it cannot be read or is not TOML."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits

@@ -12,6 +12,7 @@ from dragoman.inspection.figures.measured import HiddenUnits, Normalisation
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import SHARES, draw_levels, finished, sentences
+from dragoman.inspection.numbers import plus_bias
 from dragoman.inspection.steps import projections_of
 
 FEATURES = 24  # of d_model, which are drawn
@@ -170,5 +171,9 @@ def head_matrices(inspection: Inspection, layer: int, head: int) -> str:
             draw_levels(drawing, table[: len(tokens)] / most, diverging, left, top, cell, 16)
     ticks = [(-1.0, decimal(-most)), (0.0, "0"), (1.0, decimal(most))]
     drawing.legend(16, drawing.height + 24, "number (no unit)", diverging, ticks)
-    formula = "Q = X W^Q, K = X W^K, V = X W^V: X are the layer's inputs, the matrices this head's."
+    bias, read = plus_bias(inspection), ", normalised" * (inspection.model.norm == "pre")
+    formula = (
+        f"Q = X W^Q{bias}, K = X W^K{bias}, V = X W^V{bias}: X are the layer's inputs{read}, the matrices "
+    )
+    formula += "this head's."
     return finished(drawing, [formula, note])

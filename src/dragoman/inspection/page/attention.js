@@ -165,7 +165,8 @@ function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
   </section>
   ${kind === "cross" ? html`<${Alignment} inspection=${inspection} one=${one} />` : null}
   <${HeadNumbers} projections=${inspection.projections} kind=${kind} layer=${one.layer} head=${one.head}
-      queries=${sides.queries.tokens} keys=${sides.keys.tokens} weights=${one.tokens} />`;
+      queries=${sides.queries.tokens} keys=${sides.keys.tokens} weights=${one.tokens}
+      bias=${inspection.model.attention_bias} />`;
 }
 
 function HeadWeights({ one, all, keys, queries, kind }) {

@@ -17,7 +17,7 @@ export function ChosenByOption({ layer, head }) {
 }
 
 /** kind, layer and head: counted from 0. weights: of the head [queries, keys]. */
-export function HeadNumbers({ projections, kind, layer, head, queries, keys, weights }) {
+export function HeadNumbers({ projections, kind, layer, head, queries, keys, weights, bias }) {
   const held = projections[kind];
   if (!held) return null; // the model has no multi-head attention
   const place = [held.layers.indexOf(layer + 1), held.heads.indexOf(head + 1)];
@@ -30,10 +30,10 @@ export function HeadNumbers({ projections, kind, layer, head, queries, keys, wei
   }
   return html`<section class="panel" aria-label="One query in numbers">${title}
     <${Steps} held=${held} place=${place} queries=${queries} keys=${keys} weights=${weights}
-      kind=${kind} /></section>`;
+      kind=${kind} plus=${bias ? " + b" : ""} /></section>`;
 }
 
-function Steps({ held, place, queries, keys, weights, kind }) {
+function Steps({ held, place, queries, keys, weights, kind, plus }) {
   const [chosen, setQuery] = useState(0);
   const [full, setFull] = useState(false);
   const [start, setStart] = useState(0);
@@ -59,10 +59,10 @@ function Steps({ held, place, queries, keys, weights, kind }) {
     </div>
     <div class="scroll" tabindex="0" role="group" aria-label="Steps of equation 1">
       <table class="equation">
-        <thead><tr>${HEAD.map(([name, formula]) => html`<th key=${name} scope="col">${name}
+        <thead><tr>${headOf(plus).map(([name, formula]) => html`<th key=${name} scope="col">${name}
           <small>${formula}</small></th>`)}</tr></thead>
         <tbody>
-          <tr class="total"><th scope="row">q<small>x W<sup>Q</sup></small></th>
+          <tr class="total"><th scope="row">q<small>x W<sup>Q</sup>${plus}</small></th>
             <td class="vector">${vector(held.queries, query)}</td><td colspan="5"></td></tr>
           ${rows.map(({ score, scaled, allowed, weight }, row) => html`<tr key=${start + row}>
             <th scope="row"><${Token} token=${shown[row]} /></th>
@@ -81,14 +81,14 @@ function Steps({ held, place, queries, keys, weights, kind }) {
 
 const LATER = " Later keys are masked; during the search they do not exist yet.";
 
-const HEAD = [
+const headOf = (plus) => [
   ["Key", ""],
-  ["k", html`x W<sup>K</sup>`],
+  ["k", html`x W<sup>K</sup>${plus}`],
   ["q · k", ""],
   ["Scaled", html`q · k / √d<sub>k</sub>`],
   ["Masked", "−∞ if not allowed"],
   ["Softmax", "over all keys"],
-  ["v", html`x W<sup>V</sup>`],
+  ["v", html`x W<sup>V</sup>${plus}`],
 ];
 
 /** The numbers of a query and a key. */

@@ -19,7 +19,8 @@ export function Positions({ inspection }) {
   const [rows, columns] = positions.shape;
   const [start, stop] = useWindow(rows);
   const most = useMemo(() => greatest(positions.values), []);
-  const sides = [source.tokens, decoderKeys(inspection)];
+  const isShared = model.positions !== "learned"; // else the source has a table of its own
+  const sides = [isShared ? source.tokens : [], decoderKeys(inspection)];
   const tokenOf = (tokens, position) => (position < tokens.length ? visible(tokens[position]) : "");
   return html`
     <p>${KINDS[model.positions] ?? model.positions} Each row is a position, ${start} to ${stop - 1}, and each
@@ -33,11 +34,11 @@ export function Positions({ inspection }) {
       wavelengths=${wavelengths} />
     <${Numbers} title="Position table as numbers"
       rows=${() => Array.from({ length: rows }, (_, position) => [
-        position, ...sides.map((tokens) => tokenOf(tokens, position)),
+        position, ...sides.slice(isShared ? 0 : 1).map((tokens) => tokenOf(tokens, position)),
         ...Array.from(positions.values.subarray(position * columns, (position + 1) * columns),
           (value) => fixed(value, 2)),
       ])}
-      head=${["Position", "Source token", "Decoder input",
+      head=${["Position", ...(isShared ? ["Source token"] : []), "Decoder input",
         ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
     ${wavelengths.length ? html`<${Numbers} title="Wavelengths as a table" head=${["Dimension", "Positions"]}
       rows=${() => wavelengths.map((each, dimension) => [dimension, wave(each)])} />` : null}
@@ -70,9 +71,10 @@ function Table({ positions, start, stop, most, sides, wavelengths }) {
     Array.from({ length: stop - start }, (_, row) => html`<span key=${row}>
       ${side === "left" ? `${start + row} ` : ""}${start + row < tokens.length
         ? html`<${Token} token=${tokens[start + row]} />` : null}</span>`)}</div>`;
-  const height = named ? null : `${Math.max(6 * (stop - start), 120)}px`;
+  const height = named ? `${stop - start}rem` : `${Math.max(6 * (stop - start), 120)}px`;
   return html`<div class="position-map">
-      <span class="note">${named ? "source" : ""}</span><span class="note">dimension →</span>
+      <span class="note">${named && sides[0].length ? "source" : ""}</span>
+      <span class="note">dimension →</span>
       <span class="note">${named ? "decoder input" : ""}</span>
       ${names(sides[0], "left") || html`<span></span>`}
       <${Heat} values=${drawn} columns=${columns} scale="signed" share=${(value) => 0.5 + value / (2 * most)}
