@@ -454,6 +454,14 @@ def test_a_text_whose_sides_are_exchanged_is_refused(asked):
     refuse_swapped(overlay(Recipe(), {"data": {"source": "a.de", "target": "b.de"}}, "r.toml"))
 
 
+def test_the_old_text_is_in_the_folder_of_the_texts(trained, folder, tmp_path):
+    files = ["train.source", "train.target"]
+    asked = table(trained, folder, tmp_path / "run", {"replay": files, "replay_valid": files})
+    recipe = complete(asked | {"data": asked["data"] | {"folder": str(trained)}})
+    joined = tuple(str(trained / name) for name in files)
+    assert (recipe.adaptation.replay, recipe.adaptation.replay_valid) == (joined, joined)
+
+
 def test_the_same_command_has_the_limits_of_an_adaptation_in_bytes(trained, folder, tmp_path):
     tokenizer = Tokenizer.train(iter(["ab"] * 9), "byte", TokenizerSettings(), 300)
     model = replace(TINY, d_model=8, heads=2)

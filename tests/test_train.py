@@ -24,6 +24,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.autoconfigure import autoconfigure
 from dragoman.pipeline.prepare import (
     PreparedData,
+    make_batches,
     make_model,
     make_schedule,
     prepare,
@@ -32,6 +33,7 @@ from dragoman.pipeline.prepare import (
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reopen import recorded_recipe, reopen
 from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run, start_compiling
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash, write_folder, write_manifest
 from dragoman.system.messages import silent
@@ -43,6 +45,7 @@ from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.loop import is_better, stopped_early
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
+from dragoman.translation.model_folder import StoredModel
 from dragoman.translation.translator import Translator
 from tests.conftest import MAX_SECONDS, MEASURED, small_recipe, write_copies
 from tests.processes import die_when, dragoman, fork, run_command, worst
@@ -183,6 +186,38 @@ def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_pat
     assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
     best = [read_state(checkpoints(each.out)[-1]).best for each in (straight_48, later)]
     assert best[0] == best[1]
+    (recipe.out / "result.json").unlink()  # as an interruption at the end leaves the run
+    run(later, messages.append)
+    assert file_hash(recipe.out / "previous-model" / "model.safetensors") == average
+    assert json.loads((recipe.out / "result.json").read_text())["model"] == results[1]["model"]
+
+
+def test_a_search_that_is_impossible_leaves_a_finished_run_finished(finished, tmp_path):
+    recipe = copied(finished[0], tmp_path)
+    asked = replace(recipe.training, updates=48), SearchSettings(ban_words=(" ",))
+    before = {path.name: path.read_bytes() for path in recipe.out.iterdir() if path.is_file()}
+    with pytest.raises(DragomanError, match="ban_words is ' ', which has no tokens"):
+        run(replace(recipe, training=asked[0], search=asked[1]), silent)
+    assert {path.name: path.read_bytes() for path in recipe.out.iterdir() if path.is_file()} == before
+
+
+def test_a_language_that_changes_is_that_of_the_model(finished, tmp_path):
+    recipe = copied(finished[0], tmp_path)
+    data, training = replace(recipe.data, source_language="pt"), replace(recipe.training, updates=25)
+    run(replace(recipe, data=data, training=training), silent)
+    assert StoredModel.load(recipe.out).languages.source == "pt"
+
+
+@pytest.mark.parametrize("accumulate", [1, 7, 50])
+def test_the_passes_over_the_text_are_those_of_the_updates(tmp_path, accumulate):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    recipe = replace(recipe, batches=replace(recipe.batches, accumulate=accumulate))
+    prepare(recipe.out, recipe, silent)
+    messages: list[str] = []
+    found = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), messages.append, HERE)
+    batches = len(make_batches(found, PreparedData.load(recipe.out / "data"), HERE).plan(0))
+    passes = found.training.updates * accumulate / batches
+    assert any(f"{passes:,.1f} times over the text" in message for message in messages), messages
 
 
 def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_one_before(

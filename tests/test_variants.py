@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
+from dragoman.inspection.recording import record
 from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.recurrent import AdditiveAttention
 from dragoman.model.settings import ModelSettings
@@ -329,3 +330,13 @@ def test_what_cannot_be_is_refused():
     lstm = ModelSettings(architecture="lstm", d_model=8, neighbourhood=4)
     with pytest.raises(DragomanError, match="The architecture lstm has no neighbourhood; leave it out"):
         build_model(lstm, VOCABULARY, VOCABULARY)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_recorded_embedding_is_what_the_first_layer_reads(beside):
+    model = build_model(replace(TINY, concatenate_positions=beside), VOCABULARY, VOCABULARY).eval()
+    read: list[torch.Tensor] = []
+    model.encoder[0].register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    with record(model) as recording, torch.no_grad():
+        model.encode(torch.tensor([[5, 6, 7, END]]))
+    assert torch.equal(recording.outputs["embedding"][0], read[0])

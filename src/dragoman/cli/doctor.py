@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import read_files
+from dragoman.pipeline.adapt import with_replay_in_folder
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
@@ -54,8 +55,9 @@ def doctor(given: Given) -> None:
     from dragoman.text.datasets import resolve_dataset
 
     recipe = with_languages_of_initial_model(recipe)
-    refuse_swapped(replace(recipe, data=settings_from(DataSettings, given, recipe.data)))
-    data = resolve_dataset(settings_from(DataSettings, given, recipe.data), say)
+    recipe = with_replay_in_folder(replace(recipe, data=settings_from(DataSettings, given, recipe.data)))
+    refuse_swapped(recipe)
+    data = resolve_dataset(recipe.data, say)
     findings = print_findings(data)
     # clean takes the names that files have; train adds .gz or .zst to one that is not there.
     data = data if data.corpus else resolve_paths(data)

@@ -44,13 +44,25 @@ def adapted_recipe(
     else:
         kept = kept_settings(initial_model)
     refuse_other_languages(asked.data, kept.data, initial_model)
-    recipe = flags(overlay(kept, table, origin))
+    recipe = with_replay_in_folder(flags(overlay(kept, table, origin)))
     if recorded is None:  # a run that has begun refuses changes itself
         refuse_changes(recipe, kept, initial_model)
         given = flags(overlay(Recipe(), table, origin)).model.alignment_head
         recipe = replace(recipe, model=with_guided_head(recipe.model, kept.model, given))
     check_recipe(recipe)
     return recipe if recipe.adaptation.lora_rank is None else without_average(recipe)
+
+
+def with_replay_in_folder(recipe: Recipe) -> Recipe:
+    """The recipe with the files of the old text joined to the folder of the text files, if it has one."""
+    folder, adaptation = recipe.data.folder, recipe.adaptation
+    if folder is None:
+        return recipe
+    replay, replay_valid = (
+        files and tuple(str(folder / path) for path in files)
+        for files in (adaptation.replay, adaptation.replay_valid)
+    )
+    return replace(recipe, adaptation=replace(adaptation, replay=replay, replay_valid=replay_valid))
 
 
 def without_average(recipe: Recipe) -> Recipe:

@@ -48,7 +48,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         recipe = replace(recipe, batches=replace(batches, micro_batch_tokens=micro_batch_tokens))
         reasons.append(f"{micro_batch_tokens:,} tokens at once, which fit into memory")
     train_batches = make_batches(recipe, data, world)
-    updates_per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
+    updates_per_epoch = len(train_batches.plan(0)) / batches.accumulate
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
     minutes = training.minutes * (4 if gpu else 1)
@@ -109,9 +109,9 @@ def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
     return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 200))
 
 
-def choose_updates(minutes: float, updates_per_epoch: int, updates_per_second: float) -> int:
+def choose_updates(minutes: float, updates_per_epoch: float, updates_per_second: float) -> int:
     """As many as fit into the minutes, but at most the paper's 100,000 and 200 passes over the corpus."""
-    return max(1, min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch, int(minutes * 60 * updates_per_second)))
+    return max(1, int(min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch, minutes * 60 * updates_per_second)))
 
 
 def choose_schedule(recipe: Recipe, updates: int) -> Recipe:

@@ -148,7 +148,7 @@ def is_frozen(weight: str, freeze: Iterable[str]) -> bool:
 # ---- training
 
 
-def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> tuple[Recipe, list[str]]:
+def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: float) -> tuple[Recipe, list[str]]:
     """The learning rate and the number of updates of an adaptation, where they are not given; the reasons.
 
     At most 10 passes over the text, of `most` updates that the minutes allow. A peak rate of 0.0003, where
@@ -160,7 +160,7 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> 
     updates, warmup = training.updates, training.warmup_steps
     reasons = []
     if updates is None:
-        updates = min(most, MAX_PASSES * updates_per_epoch)
+        updates = max(1, int(min(most, MAX_PASSES * updates_per_epoch)))
         reasons.append(f"{counted(updates, 'update')}, at most {MAX_PASSES} passes over the text")
     if warmup is None:
         warmup = max(1, updates // 10)

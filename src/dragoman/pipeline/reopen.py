@@ -34,7 +34,14 @@ from dragoman.training.checkpoint import checkpoints, newest_intact, read_state,
 from dragoman.training.log import read_events
 from dragoman.training.loop import is_finished
 from dragoman.training.settings import Schedule
-from dragoman.translation.model_folder import WEIGHTS, Tokenizers, model_hash, read_settings, save_model
+from dragoman.translation.model_folder import (
+    WEIGHTS,
+    StoredModel,
+    Tokenizers,
+    model_hash,
+    read_settings,
+    save_model,
+)
 from dragoman.translation.token_ids import constraint_ids
 
 CHANGEABLE = (
@@ -136,6 +143,8 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     if former is not None:
         result.replace(former)  # last: if killed before, the run is still a finished one
     restore_model_from_checkpoint(out, changed, say)
+    if changes.keys() & {"data.source_language", "data.target_language"} and (out / "model").exists():
+        replace(StoredModel.load(out / "model"), languages=changed.data.languages).save(out / "model")
     for path in files_newer_than(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run continues with the copy.")
     if changes:
@@ -236,6 +245,8 @@ def restore_model_from_checkpoint(out: Path, recipe: Recipe, say: Say) -> None:
     except DragomanError as error:
         problem = error
     if problem is None and model.stat().st_mtime_ns <= newest.stat().st_mtime_ns:
+        return
+    if problem is None and state.rolled_back_to >= 0:  # the best step may have been trained again, otherwise
         return
     best = next((path for path in checkpoints(out) if step_of(path) == state.best_step), None)
     if best is None or recipe.adaptation.lora_rank is not None:
