@@ -32,8 +32,8 @@ class TrainingSettings:
     """Largest gradient norm; 0 does not clip, as in the paper."""
     on_divergence: Literal["stop", "skip", "rollback"] = "stop"
     """What to do if the gradient is NaN or infinite: stop; skip the update (19 in succession at most); or
-    roll back to the last checkpoint (to the one before it if that fails again; to the start if there is none),
-    and halve the learning rate each time."""
+    roll back to the last checkpoint (the one before it if that fails again, the start if there is none), and
+    halve the learning rate each time."""
     precision: Literal["float32", "bfloat16"] | None = None
     """Number type of matrix products; with `native` and post-norm also of activations between sub-layers.
     Weights stay float32. None is bfloat16 if the processor supports it."""
