@@ -70,6 +70,11 @@ def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, ca
     assert "33.89" in out
     assert "dragoman train train.en train.de --out runs/ende" in out
     assert "d_model 128" in "".join(messages)
+    (tmp_path / "run").rename(tmp_path / "moved")
+    quickstart.quickstart(tmp_path / "moved", 1.0, 3, messages.append)
+    assert "WER = " in capsys.readouterr().out
+    assert any("is finished" in message for message in messages)
+    (tmp_path / "moved").rename(tmp_path / "run")
     its_model_leaves(tmp_path)
 
 

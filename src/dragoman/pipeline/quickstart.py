@@ -14,7 +14,7 @@ from rich.table import Table
 
 from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
-from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
@@ -132,6 +132,10 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
         if (out / "recipe.toml").exists():
             raise DragomanError(f"{out} is a run without a dictionary; choose another --out.")
         write_data(out / "dictionary", read_dictionary())
+    if (out / "recipe.toml").exists():  # the run may have been moved since
+        names = ("source", "target", "valid_source", "valid_target")
+        recorded = {name: getattr(read_recipe(out).data, name) for name in names}
+        recipe = replace(recipe, data=replace(recipe.data, **recorded))
     run(recipe, say)
     report(out, say)
 
