@@ -52,7 +52,7 @@ def trained(tmp_path_factory) -> Path:
         model=ModelSettings(d_model=32, d_ff=64, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0),
         batches=BatchSettings(source_tokens_per_batch=400, target_tokens_per_batch=400),
         training=TrainingSettings(
-            updates=240, warmup_steps=60, learning_rate_scale=0.5, validate_every=120, precision="float32"
+            updates=600, warmup_steps=60, learning_rate_scale=0.5, validate_every=300, precision="float32"
         ),
     )
     run(recipe, lambda _: None)
