@@ -1,6 +1,7 @@
 """`dragoman serve`: what clients get is what the translator gives, and the server's limits hold."""
 
 import asyncio
+import codecs
 import itertools
 import json
 import os
@@ -866,7 +867,12 @@ def test_a_new_key_leaves_the_rest_of_its_file(tmp_path):
     second = api_keys.add_key(path, "two")
     assert path.read_text().startswith(before)
     assert [Keys.load(path).owner(key) for key in (first, second)] == ["one", "two"]
-    path.write_text(path.read_text() + "[more]\n")
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    api_keys.add_key(path, "more")
+    path.write_bytes(b"\xff" + path.read_bytes())
+    with pytest.raises(DragomanError, match="keys.toml is not TOML"):
+        api_keys.add_key(path, "no text")
+    path.write_bytes(path.read_bytes()[1:] + b"[more]\n")
     with pytest.raises(DragomanError, match=r"keys.toml has another table after \[keys\]; move \[keys\]"):
         api_keys.add_key(path, "three")
     assert path.read_text().endswith("[more]\n")

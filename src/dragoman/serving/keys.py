@@ -81,13 +81,12 @@ def add_key(path: Path, name: str) -> str:
 
 def with_key(path: Path, name: str, digest: str) -> str:
     """The text of the file with another key. Raises `DragomanError` as `add_key`."""
-    before = path.read_text("utf-8") if path.exists() else ""
-    if not before.strip():
+    if not path.exists() or not path.read_bytes().strip():
         return tomli_w.dumps({"keys": {name: digest}})
     hashes = Keys.load(path).hashes
     if name in hashes:
         raise DragomanError(f"{path} has a key of {name!r} already; choose another name, or remove its line.")
-    after = before.rstrip() + "\n" + tomli_w.dumps({name: digest})
+    after = path.read_text("utf-8-sig").rstrip() + "\n" + tomli_w.dumps({name: digest})
     if tomllib.loads(after).get("keys") != {**hashes, name: digest}:
         raise DragomanError(f"{path} has another table after [keys]; move [keys] to the end of the file.")
     return after
