@@ -56,6 +56,11 @@ def test_wrong_recipes_are_refused_with_the_place(tmp_path, text, message):
         read(text, tmp_path)
 
 
+def test_a_byte_order_mark_is_no_part_of_a_recipe(tmp_path):
+    (tmp_path / "r.toml").write_text("preset = 'tiny'\n", "utf-8-sig")
+    assert read_toml(tmp_path / "r.toml") == {"preset": "tiny"}
+
+
 def test_a_recipe_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DragomanError, match="none.toml cannot be read: No such file"):
         read_toml(tmp_path / "none.toml")

@@ -218,6 +218,10 @@ DAMAGE = [
         lambda at: changed(at, model_type="bart"),
         "config.json: model_type is 'bart'; Dragoman reads 'marian' models",
     ),
+    (
+        lambda at: changed(at, dragoman_longest_source="9"),
+        "dragoman_longest_source is '9', and has to be a number from 1 on",
+    ),
     (lambda at: changed(at, d_model="16"), "config.json: d_model is '16'; a value like 1024 was expected"),
     (
         lambda at: changed(at, scale_embedding=1),

@@ -352,6 +352,14 @@ def test_the_seed_determines_a_tiny_training():
     assert not all(map(torch.equal, one, other))
 
 
+def test_pairs_of_trainings_differ_if_their_mean_difference_is_clear():
+    zeros = [0.0] * 5
+    # The mean is 3 and the standard error 0.7071: half of the interval is 2.776 times that, 1.96.
+    for shift, how in ((0.0, "higher"), (-1.0, "higher"), (-1.1, "not clearly different"), (-5.0, "lower")):
+        assert comparisons.compared([each + shift for each in (1, 2, 3, 4, 5)], zeros) == how
+    assert comparisons.compared([9.0], [1.0]) == "not clearly different"  # one seed
+
+
 def test_numbers_of_two_models_count_as_different_by_two_rules():
     assert comparisons.higher_for_each_seed([2, 9], [1, 8])
     assert not comparisons.range_above([2, 9], [1, 8])

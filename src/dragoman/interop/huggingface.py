@@ -125,7 +125,9 @@ def read(folder: Path) -> Imported:
     )
     longest = config.get(LONGEST)
     if longest is not None and (type(longest) is not int or longest < 1):
-        raise DragomanError(f"{path}: {LONGEST} is {shown(longest)}, and has to be a number from 1 on.")
+        raise DragomanError(
+            f"{folder / 'config.json'}: {LONGEST} is {shown(longest)}, and has to be a number from 1 on."
+        )
     return Imported(model, tokenizers, (source_vocabulary, target_vocabulary), longest)
 
 

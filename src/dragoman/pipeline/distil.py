@@ -27,7 +27,8 @@ from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
-from dragoman.translation.files import Block, translate_file
+from dragoman.translation.files import Block, different_names, translate_file
+from dragoman.translation.files import read_about as read_record
 from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about
 
 if TYPE_CHECKING:
@@ -147,6 +148,13 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
 
         return Translator.load(*distillation.teachers, precision=distillation.precision)
 
+    record = path.with_name(path.name + ".json")
+    if (out / "recipe.toml").exists() and record.exists():
+        if names := different_names(read_record(record), json.loads(json.dumps(about))):
+            raise DragomanError(
+                f"The student in {out} is trained on other translations (changed: {', '.join(names)}); choose "
+                "another --out, or give the options of before."
+            )
     if not path.exists():
         teacher()  # raises before anything is written
         more = f" and {counted(new, 'new sentence')}" if new else ""
@@ -166,16 +174,7 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
         first_line = block[0][0]
         return [best for best, *_ in n_best] if choose is None else choose(first_line, n_best)
 
-    try:
-        translate_file(source, path, about, translate, say)
-    except DragomanError as error:
-        if not (out / "recipe.toml").exists():
-            raise
-        reason, *_ = str(error).split("; delete")
-        raise DragomanError(
-            f"{reason}. The student in {out} is trained on it; choose another --out, or give the options of "
-            "before."
-        ) from error
+    translate_file(source, path, about, translate, say)
     return source
 
 
