@@ -212,7 +212,7 @@ def test_the_same_command_trains_then_has_nothing_left(teacher, text, tmp_path, 
     assert "is finished. To train it further: dragoman train" in said
     status, said = call(monkeypatch, capsys, *asked, "--beam-size", "2")
     assert status == 2
-    assert "student is trained on other translations (changed: beam_size); choose another --out, or" in said
+    assert "student is trained on other translations (changed: beam_size); give another --out, or" in said
 
 
 def test_validation_text_in_one_file_replaces_the_teachers_two(teacher, text, tmp_path, monkeypatch, capsys):

@@ -148,13 +148,7 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
 
         return Translator.load(*distillation.teachers, precision=distillation.precision)
 
-    record = path.with_name(path.name + ".json")
-    if (out / "recipe.toml").exists() and record.exists():
-        if names := different_names(read_record(record), json.loads(json.dumps(about))):
-            raise DragomanError(
-                f"The student in {out} is trained on other translations (changed: {', '.join(names)}); choose "
-                "another --out, or give the options of before."
-            )
+    refuse_other_translations(out, about)
     if not path.exists():
         teacher()  # raises before anything is written
         more = f" and {counted(new, 'new sentence')}" if new else ""
@@ -176,6 +170,18 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
 
     translate_file(source, path, about, translate, say)
     return source
+
+
+def refuse_other_translations(out: Path, about: dict[str, object]) -> None:
+    """Raise `DragomanError` if a student's training has begun with other translations than those of `about`."""
+    record = out / f"{DISTILLED}.json"
+    if not (out / "recipe.toml").exists() or not record.exists():
+        return
+    if names := different_names(read_record(record), json.loads(json.dumps(about))):
+        raise DragomanError(
+            f"The student in {out} is trained on other translations (changed: {', '.join(names)}); give "
+            "another --out, or the options of before."
+        )
 
 
 def nearest_candidates(references: Path, new: int) -> Callable[[int, list[list[str]]], list[str]]:
