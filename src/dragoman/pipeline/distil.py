@@ -173,7 +173,7 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
 
 
 def refuse_other_translations(out: Path, about: dict[str, object]) -> None:
-    """Raise `DragomanError` if a student's training has begun with other translations than those of `about`."""
+    """Raise `DragomanError` if a student is trained on other translations than those of `about`."""
     record = out / f"{DISTILLED}.json"
     if not (out / "recipe.toml").exists() or not record.exists():
         return
