@@ -92,6 +92,9 @@ def test_files_in_the_wrong_direction_get_a_warning_and_are_used(monkeypatch, ca
             assert (status, err.count(wrong)) == (0, count), (verb, err)
             assert err.count("is expected there") == count * (1 if verb == "translate" else 2)
             assert out
+    exchanged = ["shortlist", tmp_path / "run", "-s", german, "-t", english, "-o", tmp_path / "list"]
+    status, _, err = call(monkeypatch, capsysbinary, *exchanged)
+    assert (status, err.count(wrong), err.count("is expected there")) == (0, 1, 2)
     unnamed = german.rename(tmp_path / "test")
     status, _, err = call(monkeypatch, capsysbinary, "translate", tmp_path / "run", "--input", unnamed)
     assert (status, "is expected there" in err) == (0, False)

@@ -1,6 +1,5 @@
 """`dragoman backtranslate`: pairs for training from text in the target language alone."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.torchrun import process_count
 from dragoman.system.wording import counted
 from dragoman.text.mixture import check_tag
 from dragoman.translation.backtranslation import REPORT
@@ -58,7 +58,7 @@ def backtranslate(given: Given) -> None:
     translations = asked.out / TRANSLATIONS
     job = TranslationJob(translator, Translate(asked.run, search=asked.search, engine=asked.engine))
     try:
-        is_complete = to_file(job, asked.text, translations, int(os.environ.get("WORLD_SIZE", "1")))
+        is_complete = to_file(job, asked.text, translations, process_count())
     finally:
         job.say_long()
     if not is_complete:

@@ -1,6 +1,5 @@
 """`dragoman distil`: a small student from a trained teacher."""
 
-import os
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import beside
+from dragoman.system.torchrun import process_count
 from dragoman.text.mixture import is_parallel
 from dragoman.text.settings import BatchSettings
 from dragoman.training.settings import TrainingSettings
@@ -66,7 +66,7 @@ class Distil:
 
 def run_distil(given: Given) -> None:
     """Distil a teacher into a student."""
-    if (processes := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
+    if (processes := process_count()) > 1:
         raise DragomanError(f"distil works in one process, and torchrun has started {processes}.")
     distillation, recipe = plan(given)
     run_training(lambda: distil(distillation, recipe, say))

@@ -24,6 +24,7 @@ from dragoman.search.contradictions import refuse_more_than_a_beam
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator, has_gpu
+from dragoman.system.torchrun import process_count, process_rank
 
 if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
@@ -80,7 +81,7 @@ def translate(given: Given) -> None:
     if asked.engine.native:
         start_compiling(DECODER)  # in the background, while other things are read
     refuse_contradictions(asked)
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    processes = process_count()
     if processes > 1 and asked.output is None:
         raise DragomanError(
             f"{processes} processes would each translate the same text; give --input and --output, which "
@@ -397,7 +398,7 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
         "trace": asked.trace,
         "alternatives": asked.alternatives,
     }
-    rank = int(os.environ.get("RANK", "0"))
+    rank = process_rank()
     return translate_file(source, out, about, job.translate, say, rank, processes)
 
 

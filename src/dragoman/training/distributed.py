@@ -27,6 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 from dragoman.model.interface import Model
 from dragoman.model.variants import BatchNorm
 from dragoman.system.errors import DragomanError
+from dragoman.system.torchrun import environment_number, process_count, process_rank
 from dragoman.training.interrupt import STOP_SIGNALS, StopRequest
 from dragoman.training.world import World, is_sharded
 
@@ -169,13 +170,25 @@ class SharedStopRequest(StopRequest):
 def torchrun_group() -> Iterator[World]:
     """The world that torchrun has made.
 
-    Raises `DragomanError` in the remaining processes if one of them has ended.
+    Raises `DragomanError` if its environment variables are unusable, and in the remaining processes if one of
+    them has ended.
     """
-    gpu = torch.cuda.is_available()
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
+    gpu, local_rank = torch.cuda.is_available(), environment_number("LOCAL_RANK", 0, at_least=0)
+    device = torch.device("cuda", local_rank) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-    store, rank, size = next(rendezvous("env://"))
+    rank, size = process_rank(), process_count()
+    if rank >= size:
+        raise DragomanError(
+            f"The environment variable RANK is {rank}, and WORLD_SIZE is {size}; ranks are numbered from 0."
+        )
+    try:
+        store, _, _ = next(rendezvous("env://"))
+    except ValueError as error:
+        raise DragomanError(
+            f"The environment variables MASTER_ADDR and MASTER_PORT are unusable ({error}). Start the "
+            "program by torchrun, or unset RANK."
+        ) from error
     store = PrefixStore(f"group {next(GROUPS)}", store)  # of several trainings, one after the other
     # Torchrun keeps its store over restarts: ignore what the dead wrote.
     if os.environ.get("GROUP_WORLD_SIZE") == "1":

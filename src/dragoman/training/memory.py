@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.processors import control_groups, read_system_file
+from dragoman.system.torchrun import environment_number
 from dragoman.text.batches import Batch
 
 # Files of a control group, each with the pattern of its number. `current` includes the page cache, of which
@@ -55,7 +56,7 @@ def free_memory(device: torch.device) -> int:
     """Bytes that this process can allocate: of the GPU, or its share of the machine's memory."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return min(available_memory(Path("/"))) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return min(available_memory(Path("/"))) // environment_number("LOCAL_WORLD_SIZE", 1, at_least=1)
 
 
 def available_memory(root: Path) -> Iterator[int]:

@@ -1,6 +1,5 @@
 """Running a table: cells that are complete are kept, one that was interrupted resumes, then the page."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say, silent
+from dragoman.system.torchrun import process_rank
 from dragoman.text.datasets import resolve_dataset
 from dragoman.text.settings import DataSettings
 
@@ -120,7 +120,7 @@ def run_cells(
             if cell.name not in results:
                 say(f"{cell.name}: training. Its messages, with the expected time, are in {cell.messages}.")
                 train_cell(cell)
-                if os.environ.get("RANK", "0") == "0":  # the others start the next cell
+                if process_rank() == 0:  # the others start the next cell
                     hashes = texts[cell.recipe.data]
                     result = score_cell(cell, passport(request.command, request.version, hashes))
                     results[cell.name] = result

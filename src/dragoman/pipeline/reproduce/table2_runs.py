@@ -1,6 +1,5 @@
 """Running rows of Table 2: data, training, the mean of the last checkpoints, one look at the test data."""
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from dragoman.pipeline.reproduce.table2 import TITLE, TrainedRow
 from dragoman.pipeline.runs import damage_named
 from dragoman.system.files import read_json, write_lines
 from dragoman.system.messages import Say, silent
+from dragoman.system.torchrun import process_count, process_rank
 from dragoman.text.datasets import resolve_dataset
 from dragoman.text.lines import read_lines
 from dragoman.text.settings import DataSettings
@@ -98,7 +98,7 @@ def run_rows(request: Table2Request, say: Say) -> bool:
     """
     from dragoman.training.interrupt import TrainingInterruptedError
 
-    is_main, results = os.environ.get("RANK", "0") == "0", {}
+    is_main, results = process_rank() == 0, {}
     try:
         for row in request.rows:
             tokenised_bleu(["a"], ["a"], row.pair.split("-")[1])
@@ -147,7 +147,7 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
     paper = tokenised_bleu(hypotheses, test, row.pair.split("-")[1])
     scores = trained["candidates"].get("average", trained["validation"])
     sizes = len(translator.tokenizers.source), len(translator.tokenizers.target)
-    devices, sustained = int(os.environ.get("WORLD_SIZE", "1")), sustained_flops()
+    devices, sustained = process_count(), sustained_flops()
     result = Outcome(
         row=cell.row,
         seed=cell.seed,

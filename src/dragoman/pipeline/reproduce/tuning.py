@@ -1,6 +1,5 @@
 """The cells of baselines: short trials of every row, a choice by validation data, then several seeds."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -20,6 +19,7 @@ from dragoman.pipeline.reproduce.rows import Row, Scale
 from dragoman.pipeline.reproduce.runner import Request, find_texts, run_cells
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
+from dragoman.system.torchrun import process_count
 from dragoman.text.settings import DataSettings
 
 
@@ -92,7 +92,7 @@ def run_baselines(request: Request, say: Say) -> Tuned:
 
     Raises `DragomanError` as `run_table`, and in one of several processes of torchrun.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if process_count() > 1:
         raise DragomanError(
             "baselines measures the speed of a single process, and torchrun has started several; start it "
             "without torchrun."
