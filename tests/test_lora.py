@@ -134,6 +134,15 @@ def test_merged_equals_unmerged_and_the_run_itself(base, tuned, exported, tmp_pa
     assert Translator.load(tmp_path / "merged").translate(lines) == Translator.load(tuned).translate(lines)
 
 
+def test_a_run_and_its_model_folder_give_the_same_adapter(tuned, exported, tmp_path):
+    export_adapter(tuned / "model", None, tmp_path / "adapter")
+    found, wanted = Adapter.load(tmp_path / "adapter").factors, Adapter.load(exported).factors
+    assert found.keys() == wanted.keys()
+    for name, factors in wanted.items():
+        for mine, theirs in zip(found[name], factors, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
 def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exported, tmp_path, trained):
     with pytest.raises(
         DragomanError, match="is not the model that the adapter was trained on; give that one"
