@@ -75,5 +75,5 @@ def run(quick: bool) -> Result:
     decided = any(worse.values()) or "not clearly different" not in found
     decided &= max(of("with warm-up", updates, 0.98)) < chance(3, 6)
     verdict = verdict_of(any(worse.values()), condition(worse, early), decided)
-    because = f"Losses with 0.98 and with 0.999, means of {tail} updates, after {shown}. With 0.999 they are "
-    return Result({"Losses": rows}, picture, verdict, f"{because}{', '.join(found)} in these cases.")
+    because = f"Losses with 0.98 and 0.999, means of {tail} updates, after {shown}. In this order, 0.999 is"
+    return Result({"Losses": rows}, picture, verdict, f"{because}: {', '.join(found)}.")

@@ -71,9 +71,9 @@ def run(quick: bool) -> Result:
     picture = curves(*titles, points, "With noise: means over the seeds.", log_x=True, log_y=True)
     found = "; ".join(f"{row[AVERAGED]:.2f}, {row[ONE]:.2f} and {row[AWAY]:.3f}" for row in trained)
     because = (
-        "“What the ensemble predicts” is a tenth of one checkpoint's difference from it, or less. In "
-        f"trainings of {updates} updates, the differences of the average and of one, and the distance, are "
-        f"{found}. "
+        "The claim needs the average to differ from the ensemble by less than a tenth of what one checkpoint "
+        f"does. In trainings of {updates} updates, the differences of the average and of one, and the "
+        f"distance, are {found}. "
         f"Random noise of {max(close, default=0):.2g} of the weights' size is small enough."
     )
     tables = {"Noise": rows, "Checkpoints of a training": trained}

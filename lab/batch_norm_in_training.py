@@ -72,7 +72,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(both == {"higher"}, decided=decided),
         f"Loss of layer and of batch normalisation in use, in nats a token, by batch size: {shown}. With "
-        f"{small} pairs, the loss of batch normalisation is {worse} beside that of layer normalisation, and "
+        f"{small} pairs, the loss of batch normalisation is {worse} compared with layer normalisation, and "
         f"in use it is {spread(gaps[small])} above that by batch; with {max(UPDATES)} pairs the latter is "
         f"{spread(gaps[max(UPDATES)])}. The claim needs both differences with small batches. By batch, with "
         f"small ones, the loss of batch normalisation is higher for {above} of {len(seeds)} seeds.",

@@ -53,6 +53,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(lost > 50 > 2 * kept),
         f"By length at most {kept:.1f}% of the batches is padding, in random order {lost:.0f}% or more, so "
-        f"that {min(more):.1f} to {max(more):.1f} times as many batches are needed, by their size. The "
-        "lengths are random numbers, not those of a corpus.",
+        f"that {min(more):.1f} to {max(more):.1f} times as many batches are needed, depending on their "
+        "size. The lengths are random numbers, not those of a corpus.",
     )

@@ -73,6 +73,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(mapped == "lower", "a matrix maps the sum too" if plain == "higher" else "", decided),
         f"The loss of the last {tail} of {updates} updates, and the share of tokens right in other texts: "
-        f"{shown}. Beside the loss of concatenation, that of a sum with a map is {mapped}, and that of a sum "
-        f"without one, as in the paper, {plain}.",
+        f"{shown}. Compared with concatenation, the loss of a sum with a map is {mapped}; that of a sum "
+        f"without one, as in the paper, is {plain}.",
     )

@@ -1,7 +1,7 @@
 """Trains decoders to repeat a letter after 1 to 20 tokens. The source does not contain the letter, so the
 information has to pass through the decoder, which has layers of width 32: the LSTM one, the others two. Two
 convolutions of 3 inputs reach 4 positions back, self-attention restricted to 4 or 10 positions before each
-query reaches 8 or 20, and an LSTM all. Another first letter shows whether a prediction can depend on it.
+query reaches 8 or 20, and an LSTM all. Changing the first letter shows whether a prediction can depend on it.
 """
 
 from collections.abc import Container

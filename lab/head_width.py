@@ -72,6 +72,6 @@ def run(quick: bool) -> Result:
         verdict_of(possible < len(rows)),
         f"{possible} of {len(rows)} small models run; the class of tutorials can build {theirs} of them. "
         f"Row B has such widths: with 8 heads, d_k of 64, 32 and 16 give {found[64]:.1f}, {found[32]:.1f} "
-        f"and {found[16]:.1f} million parameters. The steps are {found[64] - found[32]:.1f} and "
+        f"and {found[16]:.1f} million parameters. The differences are {found[64] - found[32]:.1f} and "
         f"{found[32] - found[16]:.1f} million; those of the paper's 65, 60 and 58 million are 5 and 2.",
     )

@@ -53,8 +53,8 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(error > 1e-9 or independent > 1e-9),
         f"The output is the sum of one term for each head, head_i W_i^O, to {error:.0e} in float64; the "
-        "term of a head does not depend on the others. Heads affect each other only from the normalisation "
-        "on that follows the sum.",
+        "term of a head does not depend on the others. Heads affect each other only after the sum, "
+        "from its normalisation on.",
     )
 
 

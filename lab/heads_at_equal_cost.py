@@ -1,6 +1,7 @@
 """Trains Transformers of one layer a side with 1, 2 and 8 heads of d_model / h features, which cost the
-same. Each target letter is the sum of two source letters, those at its own place and at its place from the
-end. One head can learn this too; the loss after a short training shows how fast each model learns.
+same. Each target letter is the sum of two source letters, the one at its own place and the one at that place
+counted from the end. One head can learn this too; the loss after a short training shows how fast each model
+learns.
 """
 
 from dataclasses import replace
@@ -28,7 +29,7 @@ from lab.parts.training import (
 CLAIM = Claim(
     title="One head and eight heads at equal cost",
     section="3.2.2",
-    claim="Of heads of equal total cost, 8 learn faster than 1.",
+    claim="At equal total cost, 8 heads learn faster than 1.",
     claimed_by="study notes, after the paper's section 3.2.2 and Table 3, rows A, which are about quality",
 )
 HEADS, LETTERS = (1, 2, 8), 6
@@ -70,7 +71,8 @@ def run(quick: bool) -> Result:
         {"Other texts": rows},
         picture,
         verdict_of(one == "higher", decided=decided),
-        f"Loss after {updates} updates, in nats a token: {shown}. The lowest mean has h = {best}; not "
-        f"clearly different from it: {' and '.join(f'h = {h}' for h in near) or 'none'}. With 1 head it is "
-        f"{one} beside that with 8. In the paper's Table 3, 8 and 16 are best; 1 head has 0.9 BLEU less.",
+        f"Loss after {updates} updates, in nats a token: {shown}. h = {best} has the lowest mean; "
+        f"not clearly different from it: {' and '.join(f'h = {h}' for h in near) or 'none'}. Compared with 8 "
+        f"heads, the loss with 1 head is {one}. In the paper's Table 3, 8 and 16 are best; 1 head "
+        "has 0.9 BLEU less.",
     )

@@ -65,7 +65,7 @@ def run(quick: bool) -> Result:
             decided=min(of(0.0, "exact")) > 0.2,
         ),
         f"Longer with each larger α: {'yes' if longer else 'no'}. Better with 0.6 than with 0: "
-        f"{quality}, {spread(gains, '+.0f')} of {TEXTS} texts more are right. Length "
+        f"{quality}; the number of right texts, of {TEXTS}, changes by {spread(gains, '+.0f')}. Length "
         f"relative to the reference, and share of texts without an error: {shown}. The claim needs both for "
         "every seed.",
     )

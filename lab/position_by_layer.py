@@ -74,7 +74,7 @@ def run(quick: bool) -> Result:
         verdict_of(carried and max(of("without residuals, untrained")) < 0.5, decided=max(one) < CHANCE),
         f"R² of the position after layer {LAYERS}: "
         f"{'; '.join(f'{name}: {spread(of(name))}' for name in names)}. The loss after training is "
-        f"{spread(one)} with residuals and {spread(two)} without, in nats a token; the lengths give "
-        f"{CHANCE:.2f}. Without residuals {'nothing' if min(two) > CHANCE else 'something'} is learned; the "
-        "verdict takes the untrained model.",
+        f"{spread(one)} with residuals and {spread(two)} without, in nats a token; a model that knows "
+        f"only the lengths has {CHANCE:.2f}. Without residuals the model learns "
+        f"{'nothing' if min(two) > CHANCE else 'something'}; the verdict takes the untrained model.",
     )

@@ -56,7 +56,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(bool(fails), condition, decided=learned),
         f"Loss with and without residuals after {updates} updates, by layers a side: {shown} nats a token. "
-        f"Without residuals, depths that are no better than the lengths alone ({CHANCE:.2f} nats), for every "
-        f"seed: {', '.join(map(str, fails)) or 'none'}. Deeper models and longer trainings are "
-        "not tested.",
+        "Without residuals, depths that for every seed are no better than a model that knows only the "
+        f"lengths of the texts ({CHANCE:.2f} nats): {', '.join(map(str, fails)) or 'none'}. Deeper models "
+        "and longer trainings are not tested.",
     )

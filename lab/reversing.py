@@ -1,7 +1,7 @@
 """Trains four models of the same width, each with attention to the source, to copy and to reverse texts of 4
 to 8 letters, for the same number of updates: a Transformer, one whose self-attention is restricted to 4
 positions around each query, ConvS2S and an LSTM. The distance of a reversed letter is that between its places
-in the source and in the target; copied letters have none.
+in the source and in the target; for copied letters it is 0.
 """
 
 from collections import defaultdict

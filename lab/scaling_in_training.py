@@ -17,7 +17,7 @@ CLAIM = Claim(
     title="Unscaled dot products in training",
     section="3.2.1",
     claim="For large d_k a model with unscaled dot products trains worse than one with scaled ones.",
-    claimed_by="after the paper, section 3.2.1, which compares unscaled dot products with additive attention",
+    claimed_by="readings of section 3.2.1, where the paper compares dot products with additive attention",
 )
 CASES = ((8, 1.0), (512, 1.0), (512, 0.25))
 SCORES = {"scaled": None, "unscaled": "dot"}

@@ -71,6 +71,6 @@ def run(quick: bool) -> Result:
         verdict_of(same, "constant factors are left out" if max(ratios) > 1 else ""),
         f"The separable convolution has {one[0]:.2g} n² · d + {one[1]:.2g} n · d² multiply-adds; attention "
         f"without its projections and equation 2 have {two[0]:.2g} n² · d + {two[1]:.2g} n · d². The largest "
-        f"error of these fits is {max(error, other):.0e}. As counted, both layers cost {min(ratios):.1f} to "
-        f"{max(ratios):.1f} times as much.",
+        f"error of these fits is {max(error, other):.0e}. As counted, the two layers together cost "
+        f"{min(ratios):.1f} to {max(ratios):.1f} times as much as the convolution.",
     )

@@ -68,7 +68,7 @@ def run(quick: bool) -> Result:
         {"Other texts": rows},
         picture,
         verdict_of(not costs, decided=learned and (costs or not is_open)),
-        f"Loss after {updates} updates, in nats a token, by what is tied: {shown}. Beside none tied, the "
-        f"loss with all tied is {' and '.join(of_all)} with {' and '.join(TASKS)}; that with target tied is "
-        f"{' and '.join(of_target)}.",
+        f"Loss after {updates} updates, in nats a token, by what is tied: {shown}. Compared with none "
+        f"tied, the loss with {' and with '.join(TASKS)} is, with all tied, {' and '.join(of_all)}; with "
+        f"target tied, {' and '.join(of_target)}.",
     )

@@ -74,5 +74,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(bool(holds), condition, decided=min(of("whole targets", 1, "exact")) > 0.2),
         f"Log-probability, and share of texts without an error, by beam. {''.join(shown)}The claim needs, "
-        "for every seed, no lower probability of the wider of two neighbouring beams, and a loss of quality.",
+        "for every seed, that a wider beam has no lower probability than the next narrower, and "
+        "that quality falls.",
     )
