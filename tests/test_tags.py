@@ -34,6 +34,10 @@ def straight(text):
         ("<a href='x y'>a</a> <i>b</i>", "a b"),
         ("<a href=\"x>y\">a</a> <i title='>'>b</i>", "a b"),
         ("<i title=don't>a</i> it's <b>b</b>", "a it's b"),
+        ('A man (<a href="x">on a bike</a>) sits.', "A man (on a bike) sits."),
+        ("“<em>Hello</em>”, «<b>you <i>too</i></b>»", "“Hello”, «you too»"),
+        ("H<sub>2</sub>SO<sub>4</sub>, (10<sup>th</sup>)", "H2SO4, (10th)"),
+        ("<b>T</b>he <p>H<b>2<i>O</i></b></p>", "The H2O"),
     ],
 )
 def test_a_sentence_that_is_its_own_translation_keeps_its_tags(sentence, plain):
@@ -55,6 +59,25 @@ def test_a_pair_encloses_the_words_aligned_with_its_own():
     assert (
         restore_tags(tags, "rouge", [(0, 0), (1, 7)]) == "rouge <b></b>"
     )  # the alignment counts words otherwise
+
+
+def test_a_pair_around_a_part_of_a_word_encloses_the_word_if_its_translation_is_another():
+    for sentence, translation, expected in (
+        ("(H<sub>2</sub>O) is", "[H2O]! ist", "[H<sub>2</sub>O]! ist"),
+        ("(H<sub>2</sub>O) is", "(Wasser) ist", "<sub>(Wasser)</sub> ist"),
+        ("the 10<sup>th</sup>.", "am 10.", "am <sup>10</sup>."),
+        ("($<b>5</b>) now", "5 $ jetzt", "<b>5</b> $ jetzt"),
+        ("(<b>one</b>) now", "„((ein)) jetzt", "„<b>((ein)</b>) jetzt"),
+    ):
+        _, tags = remove_tags(sentence)
+        assert restore_tags(tags, translation, [(0, 0), (1, 1)]) == expected
+
+
+def test_a_tag_between_letters_separates_words_of_scripts_without_spaces():
+    assert remove_tags("one<br/></b>two")[0] == "one two"  # as a placeholder does in all scripts
+    text, tags = remove_tags("漢字<b>太字</b>です")
+    assert text == "漢字 太字 です"
+    assert restore_tags(tags, "is bold", [(1, 1), (2, 0)]) == "is <b>bold</b>"
 
 
 def test_a_no_break_space_is_inside_a_word():
@@ -130,24 +153,32 @@ def test_punctuation_at_the_edge_of_a_pair_does_not_extend_it_at_the_other_edge(
 
 def tagged(children):
     names = st.sampled_from("bi")
-    return st.tuples(names, st.lists(children, max_size=3)).map(
-        lambda x: f"<{x[0]}>{' '.join(x[1])}</{x[0]}>"
+    return st.tuples(names, st.lists(children, max_size=3), SEPARATOR).map(
+        lambda x: f"<{x[0]}>{x[2].join(x[1])}</{x[0]}>"
     )
 
 
-WELL_FORMED = st.lists(
-    st.recursive(st.sampled_from(["amber", "birch.", ".", "{name}"]), tagged, max_leaves=6), max_size=5
-).map(" ".join)
+SEPARATOR = st.sampled_from([" ", "", "("])
+WELL_FORMED = st.tuples(
+    st.lists(
+        st.recursive(st.sampled_from(["amber", "birch.", "(x", ".", "{name}"]), tagged, max_leaves=6),
+        max_size=5,
+    ),
+    SEPARATOR,
+).map(lambda drawn: drawn[1].join(drawn[0]))
 
 
 @settings(max_examples=300)
 @given(
     WELL_FORMED,
-    st.lists(st.sampled_from(["rot", "Haus.", ".", "..."]), max_size=6),
+    st.lists(st.sampled_from(["rot", "Haus.", "(„x", ".", "..."]), max_size=6),
     st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7))),
+    st.booleans(),
 )
-def test_well_formed_tags_stay_well_formed(sentence, translation, alignment):
-    _, tags = remove_tags(sentence)
+def test_well_formed_tags_stay_well_formed(sentence, translation, alignment, unchanged):
+    text, tags = remove_tags(sentence)
+    if unchanged:
+        translation = text.split()
     written = restore_tags(tags, " ".join(translation), alignment)
     assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
     assert TAG.sub("", written).replace(" ", "") == "".join(translation)

@@ -19,6 +19,10 @@ PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$
 """Punctuation marks between a placeholder and the end of its word."""
 WORD_END = re.compile(r"[\W_]*$")
 """The punctuation marks at the end of a word."""
+WORD_START = re.compile(r"[\W_]*")
+"""The punctuation marks at the start of a word."""
+UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f]")
+"""Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese, Japanese."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class Tag:
     """The number of punctuation marks at the end of its word that come after the tag."""
     on_punctuation: bool = False
     """Its word consists of punctuation marks only."""
+    leading: int = 0
+    """The number of punctuation marks at the start of its word that come before the tag."""
+    within: tuple[str, int] | None = None
+    """Of a tag between two letters: its word without the punctuation around it, and the number of the word's
+    characters before the tag."""
 
 
 # ---- removing
@@ -74,6 +83,7 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
     """The sentence without its tags, other spaces as they were, and the tags in order."""
     plain, end, text_end = "", 0, 0  # text_end: without the spaces at the end of `plain`
     occurrences: list[Occurrence] = []
+    separates = False
     matches = list(TAG.finditer(sentence))
     for match, marks in zip(matches, following_punctuation(sentence, matches), strict=True):
         between = sentence[end : match.start()]
@@ -88,7 +98,10 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
         punctuation = 0 if is_separated else marks
         if punctuation and plain[text_end - 1 : text_end].isalnum():
             plain = plain[:text_end]  # the punctuation joins the word before the placeholder
-        elif plain[-1:].isalnum() and sentence[end : end + 1].isalnum():
+        separates = is_placeholder(match[0]) or (separates and not between)
+        neighbours = plain[-1:] + sentence[end : end + 1]
+        are_letters = not punctuation and len(neighbours) == 2 and neighbours.isalnum()
+        if are_letters and (separates or UNSPACED.search(neighbours)):
             plain += " "  # the tag separates two words
         occurrences.append(Occurrence(match[0], len(plain), touches_previous, touches_next, punctuation))
     return plain + sentence[end:], occurrences
@@ -117,17 +130,28 @@ def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Ta
     is_in_word = plain[position - 1 : position].strip() != "" and plain[position : position + 1].strip() != ""
     if punctuation:
         return Tag(text, words_before - is_in_word, True, touches_previous, punctuation)
+    joins = touches_previous and is_in_word
+    end = plain.find(" ", position)
+    rest = plain[position : end if end >= 0 else None]
+    head = plain[starts[words_before - 1] : position] if joins else ""
+    within = None
+    if joins and touches_next and head[-1].isalnum() and rest[0].isalnum():
+        within = core(head + rest), len(WORD_START.sub("", head, count=1))
     if text.startswith("</"):
-        end = plain.find(" ", position)
-        rest = plain[position : end if end >= 0 else None]
         marks = len(rest) if touches_previous and is_punctuation(rest) else 0
-        return Tag(text, words_before - 1, True, touches_previous, marks)
-    return Tag(text, words_before - (touches_previous and is_in_word), False, touches_next)
+        return Tag(text, words_before - 1, True, touches_previous, marks, within=within)
+    leading = len(head) if is_punctuation(head) else 0
+    return Tag(text, words_before - joins, False, touches_next, leading=leading, within=within)
 
 
 def is_placeholder(text: str) -> bool:
     """Whether a tag is a placeholder: {name}, {{name}} or <name/>."""
     return re.fullmatch(PLACEHOLDER, text) is not None
+
+
+def leading_marks(word: str) -> int:
+    """The number of punctuation marks at the start of a word."""
+    return len(word) - len(WORD_START.sub("", word, count=1))
 
 
 def is_punctuation(word: str) -> bool:
@@ -150,8 +174,17 @@ class TaggedWords:
         self.after: list[list[str]] = [[] for _ in words]
 
     def add_before(self, word: int, tag: Tag) -> None:
-        """Write a tag before a word, or at the end of the sentence."""
-        self.before[word].append(tag.text + ("" if tag.attached else " "))
+        """Write a tag before a word, after its first punctuation marks if the tag asks for it, or at the end
+        of the sentence.
+        """
+        text = tag.text + ("" if tag.attached else " ")
+        cut = self.cut_within(word, tag) if word < len(self.words) else 0
+        if not cut and tag.leading and word < len(self.words):
+            cut = min(tag.leading, leading_marks(self.words[word]))
+        if cut or (word < len(self.words) and self.inside[word]):
+            self.cut(word, cut, text)
+        else:
+            self.before[word].append(text)
 
     def add_after(self, word: int, tag: Tag) -> None:
         """Write a tag after a word, before its last punctuation marks if the tag asks for it; -1 is none."""
@@ -159,13 +192,27 @@ class TaggedWords:
             self.add_before(0, tag)
             return
         text = tag.text if tag.attached else " " + tag.text
-        if tag.punctuation and not self.after[word]:
-            marks = WORD_END.search(self.words[word])
-            cut = len(self.words[word]) - min(tag.punctuation, len(marks[0]) if marks else 0)
-            earlier = self.inside[word][-1][0] if self.inside[word] else 0
-            self.inside[word].append((max(cut, earlier), text))
-        else:
+        cut = self.cut_within(word, tag)
+        if self.after[word] or not (cut or tag.punctuation):
             self.after[word].append(text)
+            return
+        marks = WORD_END.search(self.words[word])
+        self.cut(
+            word,
+            cut or len(self.words[word]) - min(tag.punctuation, len(marks[0]) if marks else 0),
+            text,
+        )
+
+    def cut_within(self, word: int, tag: Tag) -> int:
+        """Where a tag stands in a word that is the same as in the source; 0 in any other word."""
+        if tag.within is None or core(self.words[word]) != tag.within[0]:
+            return 0
+        return leading_marks(self.words[word]) + tag.within[1]
+
+    def cut(self, word: int, position: int, text: str) -> None:
+        """Write a tag at a position in a word, or after the tags that are already in the word."""
+        earlier = self.inside[word][-1][0] if self.inside[word] else 0
+        self.inside[word].append((max(position, earlier), text))
 
     def __str__(self) -> str:
         parts = ["".join(self.before[0])]
@@ -259,7 +306,11 @@ def pair_spans(
         while around[-1][0] < opening:
             around.pop()
         free = around[-1][1]
-        own = aligned_words(tags[opening], tags[closing], words, links) & free if free else set()
+        ends = tags[opening], tags[closing]
+        within = ends[0].within or ends[1].within
+        own = aligned_words(*ends, words, links) if free or within else set()
+        if not is_part_of_word(*ends, words, own):
+            own &= free
         first = last = min(own, default=-1)
         while last + 1 in free:
             last += 1
@@ -292,6 +343,23 @@ def aligned_words(
         | {target for target in leading if target < min(inside)}
         | {target for target in trailing if target > max(inside)}
     )
+
+
+def is_part_of_word(opening: Tag, closing: Tag, words: Sequence[str], own: set[int]) -> bool:
+    """Whether a pair encloses a part of a source word that the translation has as it is.
+
+    Several pairs can enclose parts of the same word, as in H<sub>2</sub>SO<sub>4</sub>.
+    """
+    within = opening.within or closing.within
+    if within is None or opening.word != closing.word or len(own) != 1:
+        return False
+    (word,) = own
+    return core(words[word]) == within[0]
+
+
+def core(word: str) -> str:
+    """A word without the punctuation around it."""
+    return WORD_END.sub("", WORD_START.sub("", word, count=1))
 
 
 TargetRanges = list[tuple[int, int, int]]
