@@ -107,7 +107,7 @@ def test_addresses_are_kept_with_every_translation(text, translation):
         own = joined[first:last]
         assert all(own.count(source) >= 1 for _, source in segment.marks)
         if not segment.marks:
-            assert own == translation
+            assert own == (translation if translation.strip() else segment.source)
         end, written = segment.end, last
     assert joined[written:] == text[end:]
 

@@ -250,6 +250,7 @@ def test_what_does_not_go_with_a_document_is_refused(
         (None, "cannot be read"),
         (b"\xff", "is not UTF-8 (byte 1)"),
         (b"\x1f\x8b\x08", "a.html is compressed; decompress it first."),
+        (b"PK\x03\x04\xff", "a.html is a zip file, perhaps an office document; export it as HTML or text"),
         (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and translations are written in"),
         (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),
@@ -268,3 +269,27 @@ def test_a_document_that_cannot_be_read_gets_a_sentence(
         path.write_bytes(content)
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path)
     assert (status, message in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "encoding"),
+    [
+        ("a.xml", "<?xml version='1.0' encoding='US-ASCII'?><p>amber</p>", "us-ascii"),
+        ("a.xml", "<?xml version='1.0' encoding='UTF_8'?><p>amber</p>", None),
+        ("a.xml", "<?xml version='1.0' encoding='of-my-own'?><p>amber</p>", "of-my-own"),
+        ("a.html", "<!-- <meta charset=latin1> --><meta charset=utf8><p>amber</p>", None),
+    ],
+)
+def test_a_document_that_names_another_encoding_is_refused(
+    monkeypatch, capsysbinary, folder, tmp_path, name, content, encoding
+):
+    (tmp_path / name).write_text(content)
+    asked = ["translate", folder / "run", "--document", tmp_path / name]
+    status, out, err = call(monkeypatch, capsysbinary, *asked)
+    if encoding is None:
+        assert (status, "AMBER" in out) == (0, True)
+    else:
+        assert (status, f"its encoding is {encoding}, and translations are written in UTF-8" in err) == (
+            2,
+            True,
+        )

@@ -179,6 +179,8 @@ def test_the_structure_of_xml_says_what_is_inline():
         "<code>secret</code>", "<pre>secret <b>secret</b></pre>", "<script>'secret' < 3 </b></script>",
         "<STYLE>secret</STYLE>", "<!-- secret -->", "<![CDATA[secret]]>", "<?secret?>", "<!DOCTYPE secret>",
         """<!DOCTYPE r [<!ENTITY a "x]y"><!-- ] --><?x ]?><!ENTITY b '<p>secret</p>'>]>""",
+        '<!DOCTYPE r SYSTEM "secret>[secret.dtd" [ <!-- \'secret]> -->]>',
+        f'<!DOCTYPE r [<!-- {"secret " * 300}[1]> --><!ENTITY a "{"secret " * 300}]>">]>',
         '<span translate="no">secret <span>secret</span> secret</span>',
         "<b class='x notranslate y'>secret</b>", "<img alt=secret translate=no>", "<kbd>secret</kbd>",
         "<svg><text>secret</text></svg>", "&secret;", "https://secret.org/", "{secret}", "@secret",
@@ -204,6 +206,25 @@ def test_ignored_elements_are_never_given_to_the_model(inside):
     inside = re.sub("</?x>", "", inside)
     document = xml(f"One <x>{inside}</x> two.<p><x k='1'>secret</x></p>", "en", ignore_tags=("x",))
     assert not any("secret" in sentence for sentence in document.sentences)
+
+
+@pytest.mark.parametrize("kept", ["</>", "</ secret>", "</3 secret>", "<!-- secret --!>"])
+def test_what_html_does_not_show_is_kept(kept):
+    document = html(f"<p>One {kept} two.</p>", "en")
+    assert document.sentences == ("One <g1/> two.",)
+    assert document.join(["Eins <g1/> zwei."]) == f"<p>Eins {kept} zwei.</p>"
+    assert "secret" not in "".join(document.sentences)
+
+
+def test_labels_and_buttons_have_sentences_of_their_own():
+    text = "<label>A name <input></label><button>Yes</button><button>No</button> <output>none</output>"
+    assert html(text, "en").sentences == ("A name", "Yes", "No", "none")
+
+
+def test_a_sentence_with_an_empty_translation_is_kept():
+    document = html("<p>One <b>two</b>.</p><p>Three</p>", "en")
+    assert document.join(["", "Drei"]) == "<p>One <b>two</b>.</p><p>Drei</p>"
+    assert document.join(["<g1></g1> ", " "]) == document.text
 
 
 def test_an_unclosed_element_that_is_kept_ends_with_its_parent():
@@ -268,7 +289,8 @@ def test_a_sentence_with_very_many_tags_is_cut_at_them():
     [
         "<b>", "a <b>", "<", "<a ", "<!--", "<!", "</a", '<a " ="', "<a =\"'", "<p>Hi there. ",
         "&amp", "&", "<code>", "<b>x</i>", "<b translate=no>", "a\x01", "<script>", "&lt;b&gt; ", "<?",
-        "<!DOCTYPE[", "<!DOCTYPE a [<?]>", "<!DOCTYPE a [<!--]>", "<!DOCTYPE a [\"']>",
+        "<!DOCTYPE[", "<!DOCTYPE a", '<!DOCTYPE a "', "<!DOCTYPE a [<?]>", "<!DOCTYPE a [<!--]>",
+        "<!DOCTYPE a [\"']>",
         "<a =", "= ", "<a\t=\t", "www.x?&amp;",
     ],
 )  # fmt: skip

@@ -25,6 +25,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator, has_gpu
 from dragoman.system.torchrun import process_count, process_rank
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
 MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
+ZIP = b"PK\x03\x04"  # the first bytes of a zip file, such as an office document
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 ENCODING = {
     ".html": HTML_ENCODING,
@@ -323,8 +326,12 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
 def declared_encoding(path: Path, text: str) -> str:
     """The encoding that an XML or HTML document names in its first 1,024 characters; else UTF-8."""
     pattern = ENCODING.get(path.suffix.lower())
-    found = pattern.search(text[:1024]) if pattern else None
-    return found[1].lower().replace("utf8", "utf-8") if found else "utf-8"
+    found = pattern.search(COMMENT.sub("", text[:1024])) if pattern else None
+    named = found[1].lower() if found else "utf-8"
+    try:
+        return "utf-8" if codecs.lookup(named).name == "utf-8" else named
+    except LookupError:
+        return named
 
 
 def read_document(path: Path) -> str:
@@ -337,8 +344,12 @@ def read_document(path: Path) -> str:
     except UnicodeDecodeError as error:
         if raw.startswith(GZIP):
             raise DragomanError(f"{path} is compressed; decompress it first.") from error
+        if raw.startswith(ZIP):
+            raise DragomanError(
+                f"{path} is a zip file, perhaps an office document; export it as HTML or text first."
+            ) from error
         raise DragomanError(f"{path} is not UTF-8 (byte {error.start + 1}); convert it first.") from error
-    if (encoding := declared_encoding(path, text)) not in ("utf-8", "us-ascii"):
+    if (encoding := declared_encoding(path, text)) != "utf-8":
         raise DragomanError(
             f"{path} says that its encoding is {encoding}, and translations are written in UTF-8; change the "
             "declaration to UTF-8."
@@ -375,6 +386,8 @@ def translate_document(job: TranslationJob, path: Path) -> str:
         sentences = [document.sentences[number] for number in numbers]
         job.count_long(sentences, settings)
         translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
+    if empty := sum(document.segments[number].is_empty(text) for number, text in translations.items()):
+        say(f"The translation of {counted(empty, 'sentence')} is empty; the source is written instead.")
     return document.join([translations[number] for number in range(len(document.segments))])
 
 

@@ -83,10 +83,10 @@ class Segment:
     def restore(self, translation: str) -> str:
         """The translation as the document writes it: marks replaced by what they stand for.
 
-        A sentence that comes back unchanged is written as it was. If marks are missing, doubled or not
-        nested, what they stand for comes before the text.
+        A sentence that comes back unchanged, or without text, is written as it was. If marks are missing,
+        doubled or not nested, what they stand for comes before the text.
         """
-        if translation == self.sentence:
+        if translation == self.sentence or self.is_empty(translation):
             return self.source
         if not self.marks:
             return self.escape(translation)
@@ -100,6 +100,10 @@ class Segment:
             "".join(sources[name] for name in names) + text
             for names, text in zip(places, texts[1:], strict=True)
         )
+
+    def is_empty(self, translation: str) -> bool:
+        """Whether a translation has no text, beside the marks of the sentence."""
+        return not (MARK.sub("", translation) if self.marks else translation).strip()
 
     def escape(self, text: str) -> str:
         """The text as the document writes it."""

@@ -17,16 +17,12 @@ from dragoman.translation.documents import CONTROL, Block, Document, Piece, comp
 
 NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>]++))?""")
-DOCTYPE_SUBSET = re.compile(r"<!DOCTYPE[^<>\[]*\[", re.IGNORECASE)
-IN_SUBSET = re.compile(
-    r"""(?:[^\]"'<]++|"[^"]{0,1000}+"|'[^']{0,1000}+'|<!--(?:(?!-->).){0,1000}+-->|<\?(?:(?!\?>).){0,1000}+\?>"""
-    r"""|<(?!!--|\?))*+(?=\])""",
-    re.DOTALL,
+DOCTYPE = re.compile(r"<!DOCTYPE(?=[\s\[])", re.IGNORECASE)
+IN_DOCTYPE = re.compile(
+    r""""[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|[\[\]>]""", re.DOTALL
 )
-"""The declarations of a document type up to its `]`, which quoted values and comments may contain.
-
-Their length is bounded, so that many that do not end take linear time.
-"""
+"""What is quoted in an XML document type, with comments and processing instructions, and the brackets."""
+COMMENT_END = re.compile("--!?>")
 IN_TAG = re.compile(r"[^<>=]*+(?:=\s*+)?")
 """The part of a tag before a quotation mark, `<`, `>` or the next attribute."""
 TEXT = re.compile(
@@ -40,12 +36,12 @@ STANDS_FOR = "word"  # what an element that is kept looks like where sentences a
 BLOCK_ELEMENTS = frozenset(
     (
         "address", "article", "aside", "audio", "base", "basefont", "bgsound", "blockquote", "body",
-        "br", "canvas", "caption", "center", "col", "colgroup", "dd", "details", "dialog", "dir",
+        "br", "button", "canvas", "caption", "center", "col", "colgroup", "dd", "details", "dialog", "dir",
         "div", "dl", "dt", "embed", "fieldset", "figcaption", "figure", "footer", "form", "frame",
         "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html",
-        "iframe", "legend", "li", "link", "main", "menu", "meta", "nav", "noembed", "noframes",
-        "noscript", "object", "ol", "optgroup", "option", "p", "param", "plaintext", "pre",
-        "search", "section", "select", "slot", "source", "summary", "table", "tbody", "td",
+        "iframe", "label", "legend", "li", "link", "main", "menu", "meta", "meter", "nav", "noembed", "noframes",
+        "noscript", "object", "ol", "optgroup", "option", "output", "p", "param", "plaintext", "pre",
+        "progress", "search", "section", "select", "slot", "source", "summary", "table", "tbody", "td",
         "textarea", "tfoot", "th", "thead", "title", "tr", "track", "ul", "video", "xmp",
     )
 )  # fmt: skip
@@ -140,8 +136,12 @@ def read_markup(text: str, is_html: bool) -> list[Token]:
     tokens: list[Token] = []
     failed: set[int] = set()
     written = position = 0
+    has_doctype = False
     while (position := text.find("<", position)) >= 0:
-        token = read_token(text, position, is_html, failed)
+        token = None
+        if not has_doctype and (name := DOCTYPE.match(text, position)):
+            has_doctype, token = True, document_type(text, name)
+        token = token or read_token(text, position, is_html, failed)
         if token is None:
             position += 1
             continue
@@ -166,6 +166,8 @@ def read_token(text: str, start: int, is_html: bool, failed: set[int]) -> Token 
     if opening[1:2] in {"!", "?"}:
         return Token("other", "", start, declaration_end(text, start, is_html))
     name = NAME.match(text, start)
+    if is_html and not name and opening == "</" and start + 2 < len(text):
+        return Token("other", "", start, after(text, ">", start))
     end = tag_end(text, name.end(), failed) if name else -1
     if name is None or end < 0:
         return None
@@ -188,18 +190,25 @@ def ends_in_value(attributes: str) -> bool:
 
 
 def declaration_end(text: str, start: int, is_html: bool) -> int:
-    """The position after a comment, CDATA section, document type or processing instruction."""
+    """The position after a comment, CDATA section or processing instruction, or a document type of HTML."""
     if text.startswith("<!--", start):
-        return after(text, "-->", start + 2)
+        found = COMMENT_END.search(text, start + 2) if is_html else None
+        return found.end() if found else after(text, "-->", start + 2)
     if text.startswith("<![CDATA[", start):
         return after(text, "]]>", start)
     if text.startswith("<?", start):
         return after(text, ">" if is_html else "?>", start)
-    subset = DOCTYPE_SUBSET.match(text, start)
-    if subset:
-        declarations = IN_SUBSET.match(text, subset.end())
-        start = after(text, "]", declarations.end() if declarations else subset.end())
     return after(text, ">", start)
+
+
+def document_type(text: str, name: re.Match[str]) -> Token | None:
+    """The XML document type that begins with `name`, with its declarations; None if it does not end."""
+    is_inside = False  # its brackets
+    for match in IN_DOCTYPE.finditer(text, name.end()):
+        if match[0] == ">" and not is_inside:
+            return Token("other", "", name.start(), match.end())
+        is_inside = match[0] == "[" or (is_inside and match[0] != "]")
+    return None
 
 
 def after(text: str, closing: str, start: int) -> int:
