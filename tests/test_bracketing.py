@@ -269,6 +269,15 @@ def test_files_that_do_not_match_are_refused(treebank, monkeypatch, capsysbinary
     assert message in err
 
 
+def test_nothing_to_score_and_lines_without_brackets_are_said(treebank, monkeypatch, capsysbinary, tmp_path):
+    (symbols := tmp_path / "symbols").write_text("word\n" * 3)
+    status, _, err = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank)
+    assert (status, "symbols has no bracket; it has to hold symbols such as" in err) == (0, True)
+    (marks := tmp_path / "marks.ptb").write_text("(S (. .))\n")
+    status, _, err = call(monkeypatch, capsysbinary, "parse-f1", marks, marks, "--bracketed")
+    assert (status, "has no constituent with a word that counts; nothing can be scored" in err) == (2, True)
+
+
 def test_linearise_refuses_bad_files(treebank, monkeypatch, capsysbinary):
     def refusal(trees, source, target):
         status, _, err = call(monkeypatch, capsysbinary, "linearise", trees, "-s", source, "-t", target)

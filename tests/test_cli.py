@@ -658,11 +658,20 @@ REFUSED = [
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x", "--symbols", ""],
-        "symbols has ''; each has to be a text, given once, and not one of </s>, <pad>, <s>, <unk>.",
+        "symbols has ''; each has to be a text without spaces, given once, and not one of </s>, <pad>, <s>, "
+        "<unk>, <0x00> to <0xFF>.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x", "--symbols", "<a>", "<a>"],
-        "symbols has '<a>'; each has to be a text, given once",
+        "symbols has '<a>'; each has to be a text without spaces, given once",
+    ),
+    (
+        ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x", "--symbols", "a b"],
+        "symbols has 'a b'; each has to be a text without spaces",
+    ),
+    (
+        ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x", "--symbols", "<0x41>"],
+        "symbols has '<0x41>'; each has to be a text without spaces",
     ),
     (
         ["import", "{0}", "--from", "huggingface", "--out", "{0}/x"],

@@ -1,6 +1,7 @@
 """Plain texts are cut into sentences, and come back with everything else as it was."""
 
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -56,6 +57,17 @@ LANGUAGES = st.sampled_from(["en", "de", "fr", "ja", "ru", "und", "pt-BR", "", "
 def test_sentences_end_where_they_end(language, text):
     document = plain_text(text.replace("|", " "), language)
     assert [document.text[first:last] for first, last in document.spans] == text.split("|")
+
+
+@pytest.mark.parametrize("letter", ["a", "e\u0301", "क\u094d\u200dष", "a👨\u200d👩\u200d👧", "กำ"])
+def test_a_line_without_ends_and_spaces_is_cut_between_letters(letter):
+    text = "x" + letter * 9_000
+    document = plain_text(text, "en")
+    assert 2 < len(document.sentences) < 20
+    assert document.join(document.sentences) == text
+    for sentence in document.sentences[1:]:
+        assert not unicodedata.combining(sentence[0])
+        assert "\u200d" not in (sentence[0], sentence[-1])
 
 
 def test_scripts_without_spaces_are_cut():

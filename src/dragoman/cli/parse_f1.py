@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.cli.console import warn
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -53,7 +54,13 @@ def parse_f1(given: Given) -> None:
     else:
         refuse_trees(lines, asked.hypotheses)
         trees, repairs = restore_all(lines, gold)
+        if not any("(" in line for line in lines):
+            warn(f"{asked.hypotheses} has no bracket; it has to hold symbols such as (S (NP PRP )NP )S.")
     counts = bracketing_by_length(trees, gold)
+    if not counts["all"].gold:
+        raise DragomanError(
+            f"{asked.gold} has no constituent with a word that counts; nothing can be scored."
+        )
     print(f"F1 = {counts['all'].f1:.2f}  [EVALB's rules, COLLINS.prm]\n\n{score_table(counts)}")
     if not asked.bracketed:
         print(f"\n{describe_repairs(repairs)}")

@@ -40,7 +40,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     except RuntimeError as error:  # for links in a circle, before Python 3.13
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
     if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"{path.parent} is no folder", str(path))
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))
     # Process numbers are not unique across machines.
     new = path.with_name(f".{secrets.token_hex(8)}{path.suffix}")
     try:

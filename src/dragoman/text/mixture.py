@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dragoman.text.settings import DataSettings
 
 TAG = re.compile(r"<[\w-]+>")
+BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token of the tokenizer's own
+SPACE = re.compile(r"[\s▁]")  # which the tokenizer writes as ▁
 SPECIAL = {"<unk>", "<s>", "<pad>"}  # the tokenizer's own
 
 
@@ -66,12 +68,13 @@ def check_tag(tag: str, name: str) -> None:
 
 
 def check_symbols(symbols: Sequence[str]) -> None:
-    """Raise `DragomanError` for a symbol that is blank, the tokenizer's own, or there twice."""
+    """Raise `DragomanError` for a symbol with spaces, of the tokenizer's own, or there twice."""
     for symbol in symbols:
-        if not symbol.strip() or symbol in {*SPECIAL, "</s>"} or symbols.count(symbol) > 1:
+        is_own = symbol in {*SPECIAL, "</s>"} or BYTE.fullmatch(symbol)
+        if not symbol or SPACE.search(symbol) or is_own or symbols.count(symbol) > 1:
             raise DragomanError(
-                f"symbols has {shown(symbol)}; each has to be a text, given once, and not one of </s>, "
-                f"{', '.join(sorted(SPECIAL))}."
+                f"symbols has {shown(symbol)}; each has to be a text without spaces, given once, and not one "
+                f"of </s>, {', '.join(sorted(SPECIAL))}, <0x00> to <0xFF>."
             )
 
 

@@ -39,9 +39,9 @@ BLOCK_ELEMENTS = frozenset(
         "br", "button", "canvas", "caption", "center", "col", "colgroup", "dd", "details", "dialog", "dir",
         "div", "dl", "dt", "embed", "fieldset", "figcaption", "figure", "footer", "form", "frame",
         "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html",
-        "iframe", "label", "legend", "li", "link", "main", "menu", "meta", "meter", "nav", "noembed", "noframes",
-        "noscript", "object", "ol", "optgroup", "option", "output", "p", "param", "plaintext", "pre",
-        "progress", "search", "section", "select", "slot", "source", "summary", "table", "tbody", "td",
+        "iframe", "label", "legend", "li", "link", "main", "menu", "meta", "meter", "nav", "noembed",
+        "noframes", "noscript", "object", "ol", "optgroup", "option", "output", "p", "param", "plaintext",
+        "pre", "progress", "search", "section", "select", "slot", "source", "summary", "table", "tbody", "td",
         "textarea", "tfoot", "th", "thead", "title", "tr", "track", "ul", "video", "xmp",
     )
 )  # fmt: skip

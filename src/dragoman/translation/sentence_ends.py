@@ -1,6 +1,7 @@
 """Where sentences end in a text: sentencex's rules, and what is checked of them. It imports no torch."""
 
 import re
+import unicodedata
 
 import sentencex
 
@@ -34,12 +35,21 @@ def sentence_ends(text: str, language: str) -> list[int]:
         window = spaced[start : start + WINDOW]
         lengths = [len(part) for part in sentencex.segment(name, window)]
         if start + WINDOW < len(text):
-            lengths = lengths[:-1] or [window.rfind(" ") + 1 or WINDOW]
+            lengths = lengths[:-1] or [window.rfind(" ") + 1 or end_of_letter(spaced, start + WINDOW) - start]
         for length in lengths:
             start += length
             if start < len(text) and is_end(spaced, start, name):
                 ends.append(start)
     return ends
+
+
+def end_of_letter(text: str, place: int) -> int:
+    """The first place from `place` on that does not stand between a letter and its accents."""
+    while place < len(text) and (
+        unicodedata.combining(text[place]) or "\u200d" in text[place - 1 : place + 1]
+    ):
+        place += 1
+    return place
 
 
 def is_end(text: str, place: int, language: str) -> bool:
