@@ -712,7 +712,13 @@ REFUSED = [
     ),
     (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
     (["train", "--seed", "99999999999999999999"], "--seed is 99999999999999999999; it must be below"),
-    (["train", "--minutes", "inf"], "--minutes is infinite; it must be a number."),
+    (["translate", "{0}/run", "--temperature", "nan"], "--temperature is nan; it must be a finite number."),
+    (["translate", "{0}/run", "--max-length", "0"], "--max-length is 0; it must be at least 1."),
+    (
+        ["translate", "{0}/run", "--temperature", "1", "--diversity", "1"],
+        "groups and diversity are for the parts of a beam; samples, with a temperature, have none.",
+    ),
+    (["train", "--minutes", "inf"], "--minutes is inf; it must be a finite number."),
     (
         [*TRAIN, "--sampled-copies", "3"],
         "--sampled-copies belongs to --bpe-dropout or --sampling-alpha, and both are missing; give one of "

@@ -1,5 +1,6 @@
 """Rules for translations, against a filter of all translations there are."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.constraints import follows, repeats
+from dragoman.translation.constraints import follows, repeats, word_continuations
 from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import KINDS
 from tests.test_search import brute_force, tiny
@@ -31,6 +32,17 @@ LONGEST = 3
 def has(ids, sequence):
     return any(
         ids[first : first + len(sequence)] == list(sequence) for first in range(len(ids) - len(sequence) + 1)
+    )
+
+
+def has_whole(ids, phrase, rules):
+    """Whether the phrase is there, and no token that would continue its last word follows."""
+    size, others = len(phrase), rules.continuing
+    return any(
+        ids[first : first + size] == list(phrase)
+        and not set(ids[first + size : first + size + 1]) & set(others)
+        and not (first and {ids[first - 1], phrase[0]} <= set(others))
+        for first in range(len(ids) - size + 1)
     )
 
 
@@ -84,6 +96,9 @@ def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
         Constraints(forced=[[4], [1]]),
         Constraints(forced=[[4, 4], [4, 5]]),
         Constraints(forced=[[1, 4]], prefix=[5], no_repeat_ngram=1, min_length=3),
+        Constraints(forced=[[5]], continuing=[4, 5]),
+        Constraints(forced=[[4], [1, 5]], continuing=[5]),
+        Constraints(forced=[[4, 5]], continuing=[4]),
     ],
     ids=str,
 )
@@ -92,7 +107,9 @@ def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rule
     model = tiny(kind, 6, 0)
     longest = max(LONGEST, rules.min_capacity)  # both phrases, one after the other, must have room
     every = [(score, ids) for score, ids in brute_force(model, SOURCE, longest, 0.6) if allowed(ids, rules)]
-    expected = [(score, ids) for score, ids in every if all(has(ids, phrase) for phrase in rules.forced)]
+    expected = [
+        (score, ids) for score, ids in every if all(has_whole(ids, phrase, rules) for phrase in rules.forced)
+    ]
     asked = SearchSettings(beam_size=60, max_extra_tokens=1, n_best=min(5, len(expected)))
     (found,) = grid_beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
@@ -226,7 +243,7 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
         ({"prefix": "  "}, "prefix is '  ', which has no tokens"),
         (
             {"prefix": "der hund", "force_words": ("der mann",), "no_repeat_ngram": 1},
-            r"'der hund' and 'der mann' have 1 tokens in common, which no_repeat_ngram forbids to repeat\.",
+            r"'der hund' and 'der mann' have 1 token in common, which no_repeat_ngram forbids to repeat\.",
         ),
     ],
 )
@@ -239,6 +256,40 @@ def test_rules_that_contradict_each_other_are_refused_by_name(translator, asked,
 def test_preparing_sentences_refuses_rules_that_contradict_each_other(translator):  # noqa: F811
     with pytest.raises(DragomanError, match="which is banned"):
         translator.prepare(LINES, SearchSettings(prefix="der Schnee", ban_words=("Schnee",)))
+
+
+@pytest.mark.parametrize("word", ["der", "d", "Sch"])
+def test_a_forced_word_is_no_part_of_a_longer_word(translator, word):  # noqa: F811
+    for written in translator.translate(LINES, force_words=(word,), beam_size=2, max_extra_tokens=6):
+        assert re.search(rf"(?<!\w){word}(?!\w)", written)
+
+
+def test_punctuation_is_banned_directly_after_words_and_forced_there(translator):  # noqa: F811
+    sources = [f"{line}." for line in LINES]
+    for written in translator.translate(sources, ban_words=(".", "e"), max_extra_tokens=4):
+        assert "." not in written
+    for written in translator.translate(sources, force_words=(".",), beam_size=2, max_extra_tokens=4):
+        assert "." in written
+        assert " ." not in written
+    with pytest.raises(DragomanError, match=r"ban_words has '\.', which is part of a text of force_words"):
+        translator.translate(sources, ban_words=(".",), force_words=("der.",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "continuing", "others"),
+    [
+        ("bpe", "a b 4 ä", "▁a . ▁"),
+        ("char", "a b 4 ä", "▁ ."),
+        ("byte", "<0x61> <0x34> <0x5A> <0xC3>", "▁ <0x2E> <0x20> <0xE2> <0x5B>"),
+    ],
+)
+def test_what_continues_a_word(kind, continuing, others):
+    text = ["a ba. b4bä ab ab."] * 9
+    words = Tokenizer.train(text, kind, TokenizerSettings(), 300)
+    found = set(words.pieces(sorted(word_continuations(words))))
+    assert found >= set(continuing.split()) & set(words.pieces(range(len(words))))
+    assert found & set(continuing.split())
+    assert not found & set(others.split())
 
 
 def fit(first, second, size):

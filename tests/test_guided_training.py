@@ -561,7 +561,11 @@ def test_a_run_is_not_resumed_with_what_guided_alignment_excludes(mirrored, tmp_
             {"guided_alignment_weight": -0.1},
             "guided_alignment_weight is -0.1; it must be at l",
         ),
-        (TrainingSettings, {"guided_alignment_weight": math.inf}, "guided_alignment_weight is infinite"),
+        (
+            TrainingSettings,
+            {"guided_alignment_weight": math.inf},
+            "guided_alignment_weight is inf; it must be a finite number",
+        ),
         (ModelSettings, {"alignment_head": 0}, "alignment_head is 0; it must be at least 1"),
         (ModelSettings, {"alignment_head": 9}, "alignment_head is 9; it must be at most 8"),
     ],

@@ -233,7 +233,7 @@ def test_the_penalty_is_that_of_wu_and_others():
         ({"groups": 3}, "beam_size is 4 and groups is 3; beam_size has to be a multiple of groups"),
         (
             {"groups": 2, "temperature": 1.0},
-            "groups are parts of a beam; samples, with a temperature, have none",
+            "groups and diversity are for the parts of a beam; samples, with a temperature, have none",
         ),
         (
             {"force_words": ("a",), "groups": 2},

@@ -14,7 +14,7 @@ from dragoman.inspection.schema import to_json
 from dragoman.model.symbols import START
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import next_log_probs
-from dragoman.search.grid_beam import tokens_met
+from dragoman.search.grid_beam import occurs, tokens_met
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.token_ids import constraint_ids
@@ -161,14 +161,14 @@ def test_another_seed_draws_other_samples(translator):
 @pytest.mark.parametrize("settings", FORCED, ids=short)
 def test_a_grid_has_a_beam_for_each_number_of_forced_tokens(translator, settings):
     found, tokenizer = inspect(translator, LINES[1], settings), translator.tokenizers.target
-    phrases = constraint_ids(settings, tokenizer).forced
+    constraints = constraint_ids(settings, tokenizer)
+    phrases = constraints.forced
     assert len(found.met) == len(found.nodes)
     counts: dict[tuple[int, int], int] = {}
     for number, (node, met) in enumerate(zip(found.nodes, found.met, strict=True)):
         ids = tokenizer.ids(tokens(found.nodes, number))
-        assert met.tokens == tokens_met(ids, phrases)
-        text = f" {' '.join(map(str, ids))} "
-        contained = [f" {' '.join(map(str, phrase))} " in text for phrase in phrases]
+        assert met.tokens == tokens_met(ids, constraints)
+        contained = [occurs(ids, list(phrase), constraints.continuing) for phrase in phrases]
         assert met.words == tuple(
             word for word, there in zip(settings.force_words, contained, strict=True) if there
         )

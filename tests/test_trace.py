@@ -118,8 +118,8 @@ def test_what_another_group_has_found_is_named():
 
 
 def test_an_end_that_another_group_has_found_may_be_its_groups_only_hypothesis():
-    asked = SearchSettings(beam_size=4, max_length=0, groups=2)
-    steps = beam_steps(tiny("transformer", VOCABULARY, 0), torch.tensor([[4, 5, END]]), asked, Constraints())
+    asked = SearchSettings(beam_size=4, max_extra_tokens=0, groups=2)
+    steps = beam_steps(tiny("transformer", VOCABULARY, 0), torch.tensor([[END]]), asked, Constraints())
     _, first, second = trace_nodes(steps, asked, str)
     assert (first.end, second.end, second.cut_by) == ("finished", "found by another group", 1)
 

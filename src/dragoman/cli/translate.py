@@ -251,7 +251,8 @@ class TranslationJob:
         if asked.alternatives:
             found = [translator.alternatives(line, asked.alternatives, asked.search) for line in lines]
             return [as_json(line, "alternatives", each) for line, each in zip(lines, found, strict=True)]
-        n_best = translator.n_best(lines, asked.search)
+        whole = dataclasses.replace(asked.search, split=0)  # the search whose hypotheses the trace has
+        n_best = translator.n_best(lines, whole if asked.trace else asked.search)
         if not asked.json:
             return [best[0].text for best in n_best]
         more = [self.trace(line) if asked.trace else {} for line in lines]
@@ -272,7 +273,7 @@ class TranslationJob:
         """Say how many sentences were longer than any of training."""
         from dragoman.translation.segmentation import long_translation_message
 
-        one_by_one = self.asked.stream or self.asked.alternatives
+        one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
         for settings, count in self.long.items():
             used = dataclasses.replace(settings, split=0) if one_by_one else settings
             if count:

@@ -51,8 +51,8 @@ def of_sampling(settings: "SearchSettings", asked: Collection[str]) -> Iterator[
         "sampled.",
     )
     yield (
-        sampling and settings.groups > 1,
-        "groups are parts of a beam; samples, with a temperature, have none.",
+        sampling and (settings.groups > 1 or "diversity" in asked),
+        "groups and diversity are for the parts of a beam; samples, with a temperature, have none.",
     )
     yield (
         not sampling and (settings.top_k or settings.top_p < 1),
@@ -91,7 +91,7 @@ def of_beam_search(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         "of groups.",
     )
     yield (
-        settings.groups == 1 and "diversity" in asked,
+        settings.groups == 1 and "diversity" in asked and not sampling,
         "diversity is for several groups of a beam; give groups above 1.",
     )
     yield (

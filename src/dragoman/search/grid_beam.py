@@ -5,7 +5,7 @@ hypotheses per beam, C forced tokens, R = W · (C + 1) hypotheses in all, T toke
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,8 +24,6 @@ from dragoman.search.hypothesis import (
 )
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import NonFiniteError
-
-Phrases = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def grid_steps(
         end_log_probs = log_probs[0, :, END].tolist()
         at_end = torch.tensor([step >= max_length], device=source.device)
         log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]
-        beams, extended = candidate_beams(live, log_probs, constraints.forced, width), live
+        beams, extended = candidate_beams(live, log_probs, constraints, width), live
         live = [one for beam in beams.values() for one in unfinished(beam, width)]
         ended = [one for beam in beams.values() for one in beam[:width] if one.ids[-1] == END]
         finished += [scored(one.ids[1:-1], one.log_prob, settings) for one in ended]
@@ -102,7 +100,7 @@ def grid_steps(
         )
         if not live or (rank < len(finished) and best_live <= finished[rank].score):
             best = finished[: settings.n_best] or [
-                meeting_most(extended, end_log_probs, constraints.forced, settings)
+                meeting_most(extended, end_log_probs, constraints, settings)
             ]
             yield GridStep(beams, live, best)
             return
@@ -115,24 +113,24 @@ def unfinished(beam: Sequence[LiveHypothesis], width: int) -> list[LiveHypothesi
 
 
 def candidate_beams(
-    live: list[LiveHypothesis], log_probs: Tensor, phrases: Phrases, width: int
+    live: list[LiveHypothesis], log_probs: Tensor, constraints: Constraints, width: int
 ) -> dict[int, list[LiveHypothesis]]:
     """Each hypothesis with each of its candidate tokens, by the number of forced tokens met, likeliest first.
 
     `log_probs` [live, V] are the log-probabilities of the next tokens.
     """
-    forced_tokens = sum(map(len, phrases))
+    forced_tokens = sum(map(len, constraints.forced))
     beams: dict[int, list[LiveHypothesis]] = defaultdict(list)
     for row, one in enumerate(live):
-        met, row_log_probs = tokens_met(one.ids[1:], phrases), log_probs[row]
+        met, row_log_probs = tokens_met(one.ids[1:], constraints), log_probs[row]
         before = torch.zeros(1, 1, device=row_log_probs.device)
         _, _, likeliest = top_k_extensions(
             row_log_probs[None, None], before, min(2 * width, len(row_log_probs))
         )
-        for token in dict.fromkeys([*likeliest[0].tolist(), *next_forced_tokens(one.ids[1:], phrases)]):
+        for token in dict.fromkeys([*likeliest[0].tolist(), *next_forced_tokens(one.ids[1:], constraints)]):
             total = one.log_prob + float(row_log_probs[token])
             if total > -torch.inf and (token != END or met == forced_tokens):
-                place = forced_tokens if token == END else tokens_met([*one.ids[1:], token], phrases)
+                place = forced_tokens if token == END else tokens_met([*one.ids[1:], token], constraints)
                 beams[place].append(LiveHypothesis([*one.ids, token], total, row))
     for beam in beams.values():
         beam.sort(key=lambda one: -one.log_prob)
@@ -140,40 +138,46 @@ def candidate_beams(
 
 
 def meeting_most(
-    live: list[LiveHypothesis], end_log_probs: list[float], phrases: Phrases, settings: SearchSettings
+    live: list[LiveHypothesis], end_log_probs: list[float], constraints: Constraints, settings: SearchSettings
 ) -> Hypothesis:
     """The hypothesis that has met most forced tokens, and of these the likeliest, END included."""
     ended = [
-        (tokens_met(one.ids[1:], phrases), one.log_prob + end, one.ids[1:])
+        (tokens_met(one.ids[1:], constraints), one.log_prob + end, one.ids[1:])
         for one, end in zip(live, end_log_probs, strict=True)
     ]
     _, log_prob, ids = max(ended)
     return scored(ids, log_prob, settings)
 
 
-def tokens_met(ids: Sequence[int], phrases: Phrases) -> int:
+def tokens_met(ids: Sequence[int], constraints: Constraints) -> int:
     """The tokens of all phrases that occur, and of the longest phrase prefix at the end of the ids."""
     text, unfinished, met = list(ids), 0, 0
-    for phrase in map(list, phrases):
-        if occurs(text, phrase):
+    for phrase in map(list, constraints.forced):
+        if occurs(text, phrase, constraints.continuing):
             met += len(phrase)
         else:
             unfinished = max(unfinished, matched_prefix(text, phrase))
     return met + unfinished
 
 
-def next_forced_tokens(ids: Sequence[int], phrases: Phrases) -> list[int]:
+def next_forced_tokens(ids: Sequence[int], constraints: Constraints) -> list[int]:
     """The tokens that would begin or continue a phrase that does not occur yet."""
     text, tokens = list(ids), []
-    for phrase in map(list, phrases):
-        if not occurs(text, phrase):
+    for phrase in map(list, constraints.forced):
+        if not occurs(text, phrase, constraints.continuing):
             tokens += [phrase[0], phrase[matched_prefix(text, phrase)]]
     return tokens
 
 
-def occurs(ids: list[int], phrase: list[int]) -> bool:
-    """Whether the phrase is in the ids."""
-    return any(ids[first : first + len(phrase)] == phrase for first in range(len(ids) - len(phrase) + 1))
+def occurs(ids: list[int], phrase: list[int], continuing: Collection[int]) -> bool:
+    """Whether the phrase is in the ids, neither as the beginning nor as the end of a longer word."""
+    size, padded = len(phrase), [END, *ids, END]
+    return any(
+        padded[first : first + size] == phrase
+        and padded[first + size] not in continuing
+        and not (phrase[0] in continuing and padded[first - 1] in continuing)
+        for first in range(1, len(ids) - size + 2)
+    )
 
 
 def matched_prefix(ids: list[int], phrase: list[int]) -> int:

@@ -3,7 +3,7 @@
 This module imports no torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -43,6 +43,9 @@ class Constraints:
     """The first tokens of every translation."""
     forced: Sequence[Sequence[int]] = ()
     """Sequences of tokens that occur, in any order; `grid_beam_search` ensures it."""
+    continuing: Collection[int] = ()
+    """Tokens that continue a word. A forced sequence before one of them is the start of a longer word, and
+    does not count."""
 
     @property
     def restricts_tokens(self) -> bool:
@@ -51,7 +54,7 @@ class Constraints:
 
     @property
     def min_capacity(self) -> int:
-        """Tokens before END that every translation must be able to have."""
+        """Tokens before END that every translation must be able to have, without overlaps of sequences."""
         return max(self.min_length, len(self.prefix) + sum(map(len, self.forced)))
 
 

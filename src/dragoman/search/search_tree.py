@@ -16,7 +16,6 @@ from dragoman.search.beam import beam_steps
 from dragoman.search.grid_beam import (
     GridStep,
     LiveHypothesis,
-    Phrases,
     grid_steps,
     occurs,
     tokens_met,
@@ -63,7 +62,7 @@ def search_tree(
         return sample_tree(sampling_steps(model, source, settings, constraints), token_text)
     if settings.force_words:
         steps = grid_steps(model, source, settings, constraints)
-        return grid_tree(steps, settings, constraints.forced, token_text)
+        return grid_tree(steps, settings, constraints, token_text)
     tree = beam_tree(beam_steps(model, source, settings, constraints), settings, token_text)
     return SearchTree(tree.nodes, tree.live, tree.found)
 
@@ -106,7 +105,7 @@ def add_drawn(drawn: dict[int, float], logits: Float[Tensor, "V"], token: int) -
 
 
 def grid_tree(
-    steps: Iterable[GridStep], settings: SearchSettings, phrases: Phrases, token_text: TokenText
+    steps: Iterable[GridStep], settings: SearchSettings, constraints: Constraints, token_text: TokenText
 ) -> SearchTree:
     """The candidates that each beam of the grid has compared, at most 2 W per step."""
     tree = SearchTree([Node(None, token_text(START), 0.0, 0.0)], [], [])
@@ -135,7 +134,7 @@ def grid_tree(
             tree.found.append((best, finished_number(tree.nodes, ids, best)))
     for number in live:
         tree.nodes[number] = replace(tree.nodes[number], end="the search was over")
-    tree.met.extend(met(each, phrases) for each in ids)
+    tree.met.extend(met(each, constraints) for each in ids)
     return tree
 
 
@@ -173,7 +172,11 @@ def end_without_extension(
     tree.nodes[number] = replace(tree.nodes[number], end="no extension in the beam", cut_by=by)
 
 
-def met(ids: Sequence[int], phrases: Phrases) -> Met:
+def met(ids: Sequence[int], constraints: Constraints) -> Met:
     """What these ids have met of the forced words."""
-    contained = [number for number, phrase in enumerate(phrases) if occurs(list(ids), list(phrase))]
-    return Met(tokens_met(ids, phrases), tuple(contained))
+    contained = [
+        number
+        for number, phrase in enumerate(constraints.forced)
+        if occurs(list(ids), list(phrase), constraints.continuing)
+    ]
+    return Met(tokens_met(ids, constraints), tuple(contained))

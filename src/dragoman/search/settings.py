@@ -50,12 +50,13 @@ class SearchSettings:
     no_repeat_ngram: int = 0
     """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
     ban_words: tuple[str, ...] = field(default=(), metadata=former_name("ban"))
-    """Words and phrases that no translation contains. They are banned as token sequences: longer words may
-    contain them."""
+    """Words and phrases that no translation contains. They are banned as sequences of tokens, so longer words
+    whose tokens begin with such a sequence are banned too; other longer words are not."""
     prefix: str = ""
     """The first words of every translation."""
     force_words: tuple[str, ...] = field(default=(), metadata=former_name("force"))
-    """Words and phrases that every translation contains, in any order, if the other constraints allow it."""
+    """Words and phrases that every translation contains as whole words, in any order, if the other
+    constraints allow it."""
     keep_tags: bool = False
     """Translate without <tags> and {placeholders}, and put them back beside the aligned words."""
     replace_unknown: bool = False
@@ -98,7 +99,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        at_least = dict.fromkeys(("beam_size", "n_best", "batch_tokens", "groups"), 1)
+        at_least = dict.fromkeys(("beam_size", "n_best", "batch_tokens", "groups", "max_length"), 1)
         for name, value in vars(self).items():
             if isinstance(value, int | float) and name != "top_p":
                 at_least.setdefault(name, 0)

@@ -101,10 +101,10 @@ def check_bounds(
     for bounds, holds, words in comparisons:
         for name, bound in (bounds or {}).items():
             value = getattr(settings, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise OutOfBoundsError(name, f"is {value}; it must be a finite number.")
             if value is not None and not holds(value, bound):
                 raise OutOfBoundsError(name, f"is {value}; it must be {words.format(bound)}.")
-            if value == math.inf:
-                raise OutOfBoundsError(name, "is infinite; it must be a number.")
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:

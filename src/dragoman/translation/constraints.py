@@ -1,13 +1,21 @@
 """Prefixes, banned and forced words: from text to ids. This module imports no torch."""
 
+import re
+from functools import lru_cache
 from itertools import combinations
 
 from dragoman.model.symbols import UNKNOWN
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.tags import remove_tags
+from dragoman.translation.tags import UNSPACED, remove_tags
+
+WORD = "a"
+CLOSING = frozenset(".,;:!?…)]}»”’%。，、！？")
+"""Punctuation marks that stand directly after a word."""
+CONTINUING_BYTE = re.compile("<0x(3[0-9]|[46][1-9A-F]|[57][0-9A]|C[3-9A-F]|D[0-9A-F])>")
 
 
 def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
@@ -24,7 +32,7 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
         )
     prefix, banned, forced = encode_texts(settings, tokenizer)
     given, phrases = as_characters(prefix), list(map(as_characters, forced))
-    for text, ids in zip(settings.ban_words, map(as_characters, banned), strict=True):
+    for text, ids in ((text, as_characters(each)) for text, each in banned):
         if any(ids in phrase for phrase in phrases):
             raise DragomanError(
                 f"ban_words has {text!r}, which is part of a text of force_words; leave one out."
@@ -35,15 +43,32 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
         refuse_repetition(
             list(zip((settings.prefix, *settings.force_words), (prefix, *forced), strict=True)), size
         )
-    return Constraints(settings.min_length, size, banned, prefix, forced)
+    continuing = word_continuations(tokenizer) if forced else frozenset[int]()
+    return Constraints(settings.min_length, size, [ids for _, ids in banned], prefix, forced, continuing)
+
+
+@lru_cache(maxsize=16)
+def word_continuations(tokenizer: Tokenizer) -> frozenset[int]:
+    """The tokens that continue the word before them: they begin with a letter or digit, and not with a space.
+
+    Scripts without spaces have none. Bytes count if they are letters of ASCII, or begin one of Latin, Greek,
+    Cyrillic or Armenian letters.
+    """
+    pieces = tokenizer.pieces(range(len(tokenizer)))
+    return frozenset(
+        number
+        for number, piece in enumerate(pieces)
+        if CONTINUING_BYTE.fullmatch(piece) or (piece[:1].isalnum() and not UNSPACED.match(piece))
+    )
 
 
 def encode_texts(
     settings: SearchSettings, tokenizer: Tokenizer
-) -> tuple[list[int], list[list[int]], list[list[int]]]:
-    """The ids of the prefix, of each banned text and of each forced text.
+) -> tuple[list[int], list[tuple[str, list[int]]], list[list[int]]]:
+    """The ids of the prefix, each banned text with its ids, and the ids of each forced text.
 
-    Raises `DragomanError` for a text without tokens, or with unknown ones.
+    Punctuation is banned after a space and directly after a word. Forced punctuation that ends something
+    stands directly after a word. Raises `DragomanError` for a text without tokens, or with unknown ones.
     """
     texts = (settings.prefix, *settings.ban_words, *settings.force_words)
     encoded = tokenizer.encode(texts)
@@ -57,7 +82,20 @@ def encode_texts(
                 "ban_words and force_words."
             )
     prefix, *others = encoded
-    return prefix, others[: len(settings.ban_words)], others[len(settings.ban_words) :]
+    ban, force = settings.ban_words, settings.force_words
+    banned = [*zip(ban, others[: len(ban)], strict=True)]
+    banned += [(text, after_word(text, tokenizer)) for text in ban if not text[:1].isalnum()]
+    forced = [
+        after_word(text, tokenizer) if text[0] in CLOSING else ids
+        for text, ids in zip(force, others[len(ban) :], strict=True)
+    ]
+    return prefix, banned, forced
+
+
+def after_word(text: str, tokenizer: Tokenizer) -> list[int]:
+    """The ids of a text that stands directly after a word."""
+    alone, joined = tokenizer.encode([WORD, WORD + text])
+    return joined[len(alone) :] if joined[: len(alone)] == alone else tokenizer.encode([text])[0]
 
 
 def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
@@ -71,8 +109,8 @@ def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
     for (one, first), (other, second) in combinations(required, 2):
         if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
             raise DragomanError(
-                f"{one!r} and {other!r} have {size} tokens in common, which no_repeat_ngram forbids to "
-                "repeat."
+                f"{one!r} and {other!r} have {counted(size, 'token')} in common, which no_repeat_ngram "
+                "forbids to repeat."
             )
 
 

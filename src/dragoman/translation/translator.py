@@ -383,8 +383,8 @@ class Translator:
     ) -> Iterator[str]:
         """The best translation piece by piece: each as soon as all hypotheses of the beam begin with it.
 
-        The pieces join to the translation of `translate`. Raises as `n_best`, and `DragomanError` for
-        settings that ask for more than one beam search.
+        The pieces join to the translation of `translate` with `split=0`. Raises as `n_best`, and
+        `DragomanError` for settings that ask for more than one beam search.
         """
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), whole=True)
