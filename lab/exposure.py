@@ -75,5 +75,5 @@ def run(quick: bool) -> Result:
         f"The share of wrong tokens is {spread(forced_errors)} after the reference and {spread(free_errors)} "
         f"after the model's own prefix: {'more' if more else 'not more'} for every seed. The difference of "
         f"the log-odds is {spread(first)} in the first half of the text and {spread(second)} in the second; "
-        f"it grows for {grows} of {len(seeds)} seeds. Growth for fewer than all is not refuted.",
+        f"it grows for {grows} of {len(seeds)} seeds. The claim of growth needs all seeds.",
     )
