@@ -17,7 +17,7 @@ from dragoman.system.machine import has_gpu
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
-from dragoman.translation.native_backend import NativeBackend
+from dragoman.translation.native_backend import NativeBackend, parts
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import MAX_SECONDS
 from tests.test_translator import LINES, folder  # noqa: F401
@@ -178,3 +178,14 @@ def test_the_command_line_imports_pytorch_only_if_it_is_needed(folder, more, imp
     )
     assert done.stderr.endswith(str(imported))
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_search_in_parts_is_the_search(folder, monkeypatch):  # noqa: F811
+    by_cpp = Translator.load(folder, device="cpu")
+    asked = SearchSettings(beam_size=3, n_best=2, max_extra_tokens=3)
+    whole = by_cpp.n_best([*LINES, ""] * 3, asked)
+    assert [*parts([[5, 2]] * 5, asked, 0)] == [[[5, 2]] * 5]
+    monkeypatch.setattr("dragoman.translation.native_backend.MAX_OUTPUT", 30)
+    assert [*parts([[5, 2]] * 5, asked, 0)] == [[[5, 2]] * 2, [[5, 2]] * 2, [[5, 2]]]
+    assert [*parts([[5] * 99, [2]], asked, 0)] == [[[5] * 99], [[2]]]
+    assert by_cpp.n_best([*LINES, ""] * 3, asked) == whole

@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from dragoman.native import build
 from dragoman.native.build import DECODER, TRAINING_KERNELS, WIDE
+from dragoman.system.files import cache_folder
 from tests.conftest import MAX_SECONDS
 
 TRY = (
@@ -122,16 +124,51 @@ def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
     assert told(begun(tmp_path)) == ("5", "")
 
 
-def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path):
-    folder = tmp_path / "cache" / "dragoman" / "native"
-    folder.mkdir(parents=True)
-    folder.chmod(0o777)
+@pytest.mark.parametrize(
+    ("name", "mode", "trusted"),
+    [
+        ("cache/dragoman/native", 0o777, False),
+        ("cache/dragoman/native", 0o770, False),
+        ("cache/dragoman", 0o707, False),
+        ("cache", 0o777, False),
+        ("cache", 0o1777, True),  # as /tmp: nobody can rename the files of others
+        ("cache", 0o775, True),  # the group of this user alone
+    ],
+)
+def test_a_folder_in_which_others_may_replace_files_is_not_trusted(tmp_path, name, mode, trusted):
+    (tmp_path / "cache" / "dragoman" / "native").mkdir(parents=True, mode=0o700)
+    (folder := tmp_path / name).chmod(mode)
+    message = (
+        f"Others may write to {folder}, where libraries are kept; make it writable for you alone (chmod "
+    )
+    found, said = told(begun(tmp_path))
+    assert (found, message in said) == (("5", False) if trusted else ("None", True))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("name", ["cache/dragoman/native", "cache/dragoman", "cache"])
+def test_a_folder_of_another_user_is_not_trusted(tmp_path, name):
+    (tmp_path / "cache" / "dragoman" / "native").mkdir(parents=True, mode=0o700)
+    os.chown(tmp_path / name, 65534, 65534)
     found, said = told(begun(tmp_path))
     assert found == "None"
-    assert (
-        f"Others may write to {folder}, where libraries are kept; make it writable for you alone (chmod 700)."
-        in said
-    )
+    assert f"{tmp_path / name}, where libraries are kept, belongs to another user; set XDG_CACHE" in said
+
+
+def test_new_folders_of_the_cache_are_this_users_alone(tmp_path):
+    former = os.umask(0)
+    try:
+        assert told(begun(tmp_path)) == ("5", "")
+    finally:
+        os.umask(former)
+    for folder in ("cache/dragoman", "cache/dragoman/native"):
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("given", ["cache", "./cache", ""])
+def test_a_cache_folder_that_is_no_absolute_path_is_ignored(monkeypatch, given):
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    assert cache_folder() == Path.home() / ".cache" / "dragoman"
 
 
 def test_without_a_home_nothing_is_kept(tmp_path):
@@ -192,7 +229,18 @@ def test_a_compiler_that_fails_is_told(tmp_path):
         "The sum in C++ could not be compiled or loaded. "
         f"Fingers add. {broken} says: unknown option -march=native" in said
     )
-    assert told(begun(tmp_path, CXX=str(tmp_path / "none")))[0] == "None"
+    found, said = told(begun(tmp_path, CXX=f"{tmp_path}/none -O2"))
+    assert found == "None"
+    assert f"Fingers add. The compiler '{tmp_path}/none' cannot be run: No such file or directory." in said
+
+
+def test_a_compiler_that_is_killed_is_told(tmp_path):
+    killed = tmp_path / "killed"
+    killed.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; *) kill -9 $$;; esac\n')
+    killed.chmod(0o755)
+    found, said = told(begun(tmp_path, CXX=str(killed)))
+    assert found == "None"
+    assert f"The compiler '{killed}' was killed by signal 9, perhaps for a lack of memory." in said
 
 
 @pytest.mark.parametrize(("variable", "value"), [("CXX", '"g++'), ("DRAGOMAN_CXXFLAGS", '"')])
@@ -207,7 +255,7 @@ def test_an_unwritable_cache_names_the_variable_that_sets_another(tmp_path):
     found, said = told(begun(tmp_path, XDG_CACHE_HOME=str(tmp_path / "file")))
     assert found == "None"
     assert (
-        f"The cache folder {tmp_path}/file/dragoman/native cannot be written to; "
+        f"The cache folder {tmp_path}/file/dragoman/native cannot be read or written by this user; "
         "set XDG_CACHE_HOME to a folder that can." in said
     )
 

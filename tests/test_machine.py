@@ -45,6 +45,9 @@ def test_there_are_as_many_threads_as_cores_or_as_openmp_is_told(monkeypatch):
     assert 1 <= usable_cores() <= granted_processors() <= len(allowed_processors())
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert usable_cores() == 3
+    for given, number in {" 2,1": 2, "4294967296": 10_000}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert usable_cores() == number
     for nonsense in ("0", "many"):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
         assert 1 <= usable_cores() <= granted_processors()

@@ -296,6 +296,8 @@ def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
 
 
 def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
+    with pytest.raises(IndexError, match="no id -4"):
+        native(lib, model_of("as in the paper"), "float32", 1).search([[5, -4, END], [END]], SearchSettings())
     with pytest.raises(IndexError, match="150"):
         native(lib, model_of("as in the paper"), "float32", 1).search([[5, 150, END]], SearchSettings())
 

@@ -10,6 +10,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import warnings
@@ -29,6 +30,8 @@ HERE = Path(__file__).parent
 PROCESSOR = ("-O3", "-march=native") if platform.machine() == "x86_64" else ("-O2", "-mcpu=native")
 FLAGS = (*PROCESSOR, "-std=c++17", "-ffp-contract=fast", "-pthread", "-shared", "-fPIC")
 # By default compilers use half the width of the registers on Intel.
+KILLED = 128
+"""Exit statuses above this are those of a program that was killed by a signal."""
 WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 
 
@@ -91,7 +94,7 @@ def start_compiling(program: Program) -> Future[Path] | None:
 
     try:
         library = library_path(program, compiler)
-        intact = is_intact(library)
+        intact = is_readable_and_intact(library)
     except (OSError, RuntimeError, DragomanError) as error:
         future.set_exception(error)
         return future
@@ -145,12 +148,8 @@ def load(library: Path) -> ctypes.CDLL:
     A library that cannot be loaded is removed, so that the next process compiles it again, unless the system
     does not map it: its file system may be mounted noexec.
     """
-    folder = library.parent.stat()
-    if sys.platform != "win32" and (folder.st_uid != os.getuid() or folder.st_mode & 0o022):
-        raise PermissionError(
-            f"Others may write to {library.parent}, where libraries are kept; make it writable for you alone "
-            "(chmod 700)."
-        )
+    if sys.platform != "win32":
+        refuse_shared_folders(library.parent)
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:
@@ -160,6 +159,36 @@ def load(library: Path) -> ctypes.CDLL:
             ) from error
         library.unlink(missing_ok=True)
         raise
+
+
+def refuse_shared_folders(folder: Path) -> None:
+    """Raise `PermissionError` if another user may replace what is in a folder of the cache.
+
+    This user owns the folder and the two above it, or root the latter. Only the group that is this user's
+    own may write to those, or anyone to one where files cannot be renamed by others (such as /tmp).
+    """
+    for place in (folder, folder.parent, folder.parent.parent):
+        found = place.stat()
+        if found.st_uid != os.getuid() and (place == folder or found.st_uid != 0):
+            raise PermissionError(
+                f"{place}, where libraries are kept, belongs to another user; set XDG_CACHE_HOME to a folder "
+                "of your own."
+            )
+        is_own_group = place != folder and found.st_gid == os.getgid()
+        shared = found.st_mode & (stat.S_IWOTH if is_own_group else stat.S_IWOTH | stat.S_IWGRP)
+        if shared and not (place != folder and found.st_mode & stat.S_ISVTX):
+            raise PermissionError(
+                f"Others may write to {place}, where libraries are kept; make it writable for you alone "
+                "(chmod go-w)."
+            )
+
+
+def is_readable_and_intact(library: Path) -> bool:
+    """`is_intact`. Raises `DragomanError` for a cache folder that this user cannot read."""
+    try:
+        return is_intact(library)
+    except OSError as error:
+        raise unwritable_cache(library) from error
 
 
 def library_path(program: Program, compiler: list[str]) -> Path:
@@ -182,8 +211,9 @@ def compile_library(library: Path, program: Program, compiler: list[str]) -> Pat
     Raises `OSError`, `RuntimeError` with the compiler's message, `DragomanError` for an unwritable cache.
     """
     try:
-        library.parent.parent.mkdir(parents=True, exist_ok=True)
-        library.parent.mkdir(exist_ok=True, mode=0o700)
+        library.parents[3].mkdir(parents=True, exist_ok=True)
+        for folder in reversed(library.parents[:3]):
+            folder.mkdir(exist_ok=True, mode=0o700)
     except OSError as error:
         raise unwritable_cache(library) from error
     if not os.access(library.parent, os.W_OK):
@@ -196,19 +226,28 @@ def compile_library(library: Path, program: Program, compiler: list[str]) -> Pat
 def unwritable_cache(library: Path) -> DragomanError:
     """What to say if libraries cannot be kept."""
     return DragomanError(
-        f"The cache folder {library.parent} cannot be written to; set XDG_CACHE_HOME to a folder that can."
+        f"The cache folder {library.parent} cannot be read or written by this user; set XDG_CACHE_HOME to a "
+        "folder that can."
     )
 
 
 def run_compiler(command: list[str], compiler: list[str]) -> bytes:
     """Run a command, which Ctrl-C does not reach, and return its output.
 
-    Raises `RuntimeError` with the compiler's message if it fails.
+    Raises `RuntimeError` with the compiler's message if it fails, or cannot be run.
     """
-    process = subprocess.run(  # noqa: S603
-        command, check=False, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True
-    )
+    try:
+        process = subprocess.run(  # noqa: S603
+            command, check=False, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True
+        )
+    except OSError as error:
+        raise RuntimeError(f"The compiler {compiler[0]!r} cannot be run: {reason(error)}.") from error
+    said = process.stderr.decode(errors="replace").strip()
+    if process.returncode < 0 or (process.returncode > KILLED and not said):
+        number = -process.returncode % 256
+        raise RuntimeError(
+            f"The compiler {compiler[0]!r} was killed by signal {number}, perhaps for a lack of memory."
+        )
     if process.returncode:
-        said = process.stderr.decode(errors="replace").strip() or f"exit status {process.returncode}"
-        raise RuntimeError(f"{compiler[0]} says: {said}")
+        raise RuntimeError(f"{compiler[0]} says: {said or f'exit status {process.returncode}'}")
     return process.stdout

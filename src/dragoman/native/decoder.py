@@ -99,7 +99,8 @@ class NativeDecoder:
     ) -> None:
         """`weights` has the parameters of `Transformer` by name.
 
-        Raises `DragomanError` if one is missing, unknown or misshapen, and for a lack of memory.
+        Raises `DragomanError` if one is missing or unknown, and for a lack of memory. Their shapes are those
+        of `weight_shapes`, as `StoredModel.load` checks.
         """
         self.max_positions, self.shortlist = settings.longest, shortlist
         declare(lib)
@@ -181,8 +182,9 @@ class NativeDecoder:
         hypotheses: Hypotheses = [[] for _ in sources]
         if not order:
             return completed(finish(lambda: hypotheses))
-        if (highest := max(map(max, sources))) >= self.source_vocabulary:
-            raise IndexError(f"The source vocabulary has no id {highest}.")
+        lowest, highest = min(min(sources[i]) for i in order), max(max(sources[i]) for i in order)
+        if lowest < 0 or highest >= self.source_vocabulary:
+            raise IndexError(f"The source vocabulary has no id {lowest if lowest < 0 else highest}.")
         constraints = constraints or Constraints()
         arrays = self._arrays([sources[i] for i in order], settings, constraints)
         if progress is not None:

@@ -74,12 +74,13 @@ def sync(path: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman.
+    """$XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman if that is not set or relative.
 
     Raises `DragomanError` if the user has no home folder.
     """
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
+        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        return (given if given.is_absolute() else Path.home() / ".cache") / "dragoman"
     except RuntimeError as error:
         raise DragomanError("This user has no home folder; set XDG_CACHE_HOME to a folder.") from error
 

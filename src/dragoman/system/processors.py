@@ -13,6 +13,7 @@ from dragoman.system.errors import DragomanError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+MAX_THREADS = 10_000
 MAX_SPINS = 10_000  # of a thread that waits for another, before it sleeps
 
 
@@ -48,9 +49,10 @@ def granted_processors(root: Path = Path("/")) -> int:
 
 
 def usable_cores(root: Path = Path("/")) -> int:
-    """The number of threads to use: OMP_NUM_THREADS if set, else one per granted core."""
-    if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
-        return int(asked)
+    """The number of threads to use: OMP_NUM_THREADS (the first of a list), or else one per granted core."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if asked.isdigit() and int(asked):
+        return min(int(asked), MAX_THREADS)
     siblings = (
         root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
         for number in allowed_processors()

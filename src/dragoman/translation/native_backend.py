@@ -3,7 +3,7 @@
 Oracle: torch_backend.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from dragoman.translation.model_folder import StoredModel
 from dragoman.translation.token_ids import explain_out_of_memory
 
 Result = TypeVar("Result")
+MAX_OUTPUT = 2**26  # tokens of translations for which memory is allocated at once: 256 MB
 
 
 class NativeBackend:
@@ -45,8 +46,11 @@ class NativeBackend:
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
         """As `TorchBackend.search`, for settings that are standard."""
+        found: list[list[Hypothesis]] = []
         with explain_out_of_memory(len(sources)):
-            return self._decoder.search(sources, settings, constraints)
+            for part in parts(sources, settings, constraints.min_capacity):
+                found += self._decoder.search(part, settings, constraints)
+        return found
 
     def submit(
         self,
@@ -62,6 +66,23 @@ class NativeBackend:
         """
         most = self._decoder.max_rows // 2
         return self._decoder.submit(sources, settings, constraints, progress, most, finish)
+
+
+def parts(
+    sources: Sequence[list[int]], settings: SearchSettings, min_capacity: int
+) -> Iterator[Sequence[list[int]]]:
+    """The sources in parts whose translations have at most `MAX_OUTPUT` tokens, or of one source.
+
+    The memory for all translations of a part is allocated before the search begins.
+    """
+    start = tokens = 0
+    for number, row in enumerate(sources):
+        longest = max(len(row) + settings.extra_tokens, min_capacity) + 1
+        tokens += settings.n_best * longest
+        if tokens > MAX_OUTPUT and number > start:
+            yield sources[start:number]
+            start, tokens = number, settings.n_best * longest
+    yield sources[start:]
 
 
 def supports(stored: StoredModel) -> bool:
