@@ -437,6 +437,19 @@ def test_a_process_ends_without_waiting_for_the_threads_of_its_group():
     assert worst([fork(enter_and_leave)]) == 0
 
 
+def test_an_error_of_the_network_gets_a_sentence():
+    def fail_inside() -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        with pytest.raises(DragomanError, match=r"Another process .* has ended \(Failed to recv\)"):  # noqa: SIM117
+            with process_group():
+                raise distributed.DistNetworkError("Failed to recv")
+
+    assert worst([fork(fail_inside)]) == 0
+
+
 def test_each_process_may_meet_texts_of_its_own_length(text):
     """A long sentence lets one process alone grow its table of positions; then both go on training."""
     words = ["amber", "birch", "cedar", "delta"]

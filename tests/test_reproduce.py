@@ -1,6 +1,7 @@
 """`dragoman reproduce`: an interrupted table ends as one that was not; rows are the paper's; verdicts."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -239,6 +240,48 @@ def test_results_of_something_else_are_refused(straight, tmp_path, texts, change
         run_table(change(request), lambda _: None)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("settings", [], r"settings is \[\]"),
+        ("minutes", None, "minutes is None"),
+        ("bleu", "x", "bleu is 'x'"),
+        ("perplexity", math.nan, "perplexity is nan"),
+        ("row", "A1", "it is the result of A1, seed 1"),
+        ("seed", 9, "it is the result of base, seed 9"),
+    ],
+)
+def test_a_damaged_result_is_named(straight, tmp_path, texts, name, value, message):
+    request = asked(texts, tmp_path)
+    shutil.copytree(straight[0].folder, request.folder)
+    path = request.folder / "base" / "seed-1" / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with pytest.raises(DragomanError, match=rf"base/seed-1/result.json is not as .*: {message}\. Delete its"):
+        run_table(request, lambda _: None)
+
+
+def test_a_run_that_was_begun_with_another_text_is_not_resumed(straight, tmp_path, texts):
+    shutil.copytree(texts, tmp_path / "texts")
+    request = asked(tmp_path / "texts", tmp_path / "out")
+    shutil.copytree(straight[0].folder, request.folder)
+    shutil.rmtree(request.folder / "A1")
+    (request.folder / "base" / "seed-1" / "result.json").unlink()  # as if interrupted
+    (tmp_path / "texts" / "train.source").write_text("x\n" * 200)
+    (tmp_path / "texts" / "train.target").write_text("x\n" * 200)
+    request = replace(request, rows=ROWS[:1], seeds=1)
+    with pytest.raises(DragomanError, match="base, seed 1: the run in .* was begun with another text than"):
+        run_table(request, lambda _: None)
+
+
+def test_the_page_names_results_that_were_not_asked_for(straight):
+    request, results = straight
+    assert "Not in this table" not in write_page(request, results)
+    fewer = replace(request, rows=ROWS[:1], seeds=1)
+    page = write_page(fewer, [each for each in results if (each.row, each.seed) == ("base", 1)])
+    assert "were not asked for: the results of A1, seed 1; A1, seed 2; base, seed 2." in page
+    write_page(request, results)
+
+
 def test_a_setting_that_came_later_leaves_results_valid(straight, tmp_path, texts):
     request = asked(texts, tmp_path)
     shutil.copytree(straight[0].folder, request.folder)
@@ -301,7 +344,7 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
         ),
         (["baselines", "--scale", "paper"], "no scale 'paper' of baselines; there are: multi30k, tatoeba."),
         (["learning-curves", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
-        (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
+        (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1, and at most 1,000."),
         (["table3", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--scale", "paper", "--data", "{0}"], "reads train.en, train.de, newstest2013.en"),
     ],

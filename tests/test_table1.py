@@ -165,7 +165,7 @@ def test_the_command_writes_page_and_numbers(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(table1, f"QUICK_{name}", sizes)
     monkeypatch.setattr(sys, "argv", ["dragoman", "reproduce", "table1", "--quick", "--out", str(tmp_path)])
     main()
-    folder = tmp_path / "table1"
+    folder = tmp_path / "table1-quick"
     written = json.loads((folder / "table.json").read_text())
     for name in PICTURES:
         assert f"]({name}.svg)" in (folder / "table.md").read_text()

@@ -2,7 +2,9 @@
 
 import pytest
 
+from dragoman.cli.console import say
 from dragoman.system.errors import DragomanError
+from dragoman.system.torchrun import process_rank
 from dragoman.training.world import process_group
 
 UNUSABLE = {
@@ -11,7 +13,7 @@ UNUSABLE = {
     "RANK is '-1'.*a whole number from 0": {"RANK": "-1"},
     "LOCAL_RANK is ''.*from 0": {"LOCAL_RANK": ""},
     "RANK is 2, and WORLD_SIZE is 2; ranks are numbered from 0": {"RANK": "2"},
-    "MASTER_PORT are unusable.*by torchrun, or unset RANK": {"MASTER_PORT": "http"},
+    "torchrun are unusable.*by torchrun, or unset RANK and WORLD_SIZE": {"MASTER_PORT": "http"},
 }
 
 
@@ -21,6 +23,24 @@ def test_an_unusable_variable_is_named(monkeypatch, message):
     for variable, value in (usual | UNUSABLE[message]).items():
         monkeypatch.setenv(variable, value)
     with pytest.raises(DragomanError, match=message), process_group():
+        pass
+
+
+def test_a_rank_without_other_processes_means_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    for variable in ("WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(variable, raising=False)
+    with process_group() as world:
+        assert (world.rank, world.size, process_rank()) == (0, 1, 0)
+    say("heard")
+    assert "heard" in capsys.readouterr().err
+
+
+def test_several_processes_without_an_address_are_refused(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(DragomanError, match="MASTER_ADDR expected, but not set"), process_group():
         pass
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TABLE1 = "table1: layer types: what they cost and how far apart their positions are, measured in minutes"
 
+MAX_SEEDS = 1_000
 TABLE2 = "table2: WMT 2014, English to German and French, base and big; scales: paper (the default), multi30k"
 
 
@@ -69,8 +70,8 @@ def reproduce(given: Given) -> None:
         raise DragomanError(
             f"{what}; there are: table1, table2, {', '.join(TABLES)}. See dragoman reproduce --list."
         )
-    if asked.seeds < 1:
-        raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1.")
+    if not 1 <= asked.seeds <= MAX_SEEDS:
+        raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1, and at most {MAX_SEEDS:,}.")
     table = TABLES[asked.table]
     scale, rows = table.scale(asked.scale), table.choose(asked.rows)
     from dragoman.pipeline.reproduce.runner import Request
@@ -141,7 +142,7 @@ def measure_layers(asked: Reproduce, given: Given) -> None:
     from dragoman.inspection.figures.layer_costs import layer_pictures
     from dragoman.pipeline.reproduce.table1 import content, measure_table, write_table
 
-    folder = asked.out / "table1"
+    folder = asked.out / ("table1-quick" if asked.quick else "table1")
     folder.mkdir(parents=True, exist_ok=True)  # an error is told before minutes of measurements
     measured = measure_table(asked.quick, say)
     table = content(measured, command(), __version__)

@@ -14,8 +14,11 @@ def process_count() -> int:
 
 
 def process_rank() -> int:
-    """The number of this process, from 0. Raises `DragomanError` if RANK is no such number."""
-    return environment_number("RANK", 0, at_least=0)
+    """The number of this process, from 0; 0 of a single process.
+
+    Raises `DragomanError` if RANK is no such number.
+    """
+    return environment_number("RANK", 0, at_least=0) if process_count() > 1 else 0
 
 
 def environment_number(variable: str, default: int, at_least: int) -> int:

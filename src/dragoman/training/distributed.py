@@ -6,6 +6,7 @@ second.
 
 import ctypes
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from dragoman.model.interface import Model
 from dragoman.model.variants import BatchNorm
 from dragoman.system.errors import DragomanError
-from dragoman.system.torchrun import environment_number, process_count, process_rank
+from dragoman.system.torchrun import environment_number, process_count
 from dragoman.training.interrupt import STOP_SIGNALS, StopRequest
 from dragoman.training.world import World, is_sharded
 
@@ -177,7 +178,7 @@ def torchrun_group() -> Iterator[World]:
     device = torch.device("cuda", local_rank) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-    rank, size = process_rank(), process_count()
+    rank, size = environment_number("RANK", 0, at_least=0), process_count()
     if rank >= size:
         raise DragomanError(
             f"The environment variable RANK is {rank}, and WORLD_SIZE is {size}; ranks are numbered from 0."
@@ -186,23 +187,24 @@ def torchrun_group() -> Iterator[World]:
         store, _, _ = next(rendezvous("env://"))
     except ValueError as error:
         raise DragomanError(
-            f"The environment variables MASTER_ADDR and MASTER_PORT are unusable ({error}). Start the "
-            "program by torchrun, or unset RANK."
+            f"The environment variables of torchrun are unusable ({error}). Start the program by torchrun, "
+            "or unset RANK and WORLD_SIZE."
         ) from error
     store = PrefixStore(f"group {next(GROUPS)}", store)  # of several trainings, one after the other
     # Torchrun keeps its store over restarts: ignore what the dead wrote.
     if os.environ.get("GROUP_WORLD_SIZE") == "1":
-        store = PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+        store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size)
     try:
         yield ProcessGroup(rank, size, device, store) if size > 1 else World(device=device)
     except RuntimeError as error:
-        if "gloo" not in str(error).lower() and "nccl" not in str(error).lower():
+        is_of_group = isinstance(error, distributed.DistError) or re.search("gloo|nccl", str(error), re.I)
+        if not is_of_group:
             raise
         raise DragomanError(
             f"Another process of this training has ended ({str(error).splitlines()[0]}). Its own message "
-            "says why. The last checkpoint is intact: resume with `dragoman resume RUN`, started in the same "
-            "way."
+            "says why. The last checkpoint, if there is one, is intact: resume with `dragoman resume RUN`, "
+            "started in the same way."
         ) from error
     finally:
         # If a process has died, the group's threads may wait for it, or for Python's lock, and the group's

@@ -101,7 +101,7 @@ def process_group() -> AbstractContextManager[World]:
 
     Raises `DragomanError` in the remaining processes if one of them has ended.
     """
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
+    if os.environ.get("WORLD_SIZE", "1") == "1" and not {"RANK", "MASTER_ADDR"} <= os.environ.keys():
         return nullcontext(World())
     from dragoman.training.distributed import torchrun_group
 

@@ -1,11 +1,12 @@
 """A cell of a table: one recipe, trained, its validation data translated, its result written once."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.model.costs import count_parameters
@@ -13,6 +14,8 @@ from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, read_json, write_lines
 from dragoman.system.toml import overlay, to_table
+from dragoman.system.torchrun import process_rank
+from dragoman.system.wording import shown
 from dragoman.text.lines import read_lines
 
 Hashes = Mapping[str, str]  # SHA-256 of each text, by the name of its setting
@@ -65,7 +68,7 @@ class Result:
     signature: str
     parameters: int
     minutes: float
-    """Of training; preparing and translating are left out."""
+    """Of training, with its validations; preparing, and translating after it, are left out."""
     settings: dict[str, Any]
     passport: dict[str, Any]
 
@@ -75,6 +78,8 @@ class Result:
         A setting that did not exist then has its default. Raises `DragomanError` for one that no longer does.
         """
         then = settings_of(overlay(Recipe(), self.settings, "its settings"))
+        if (self.row, self.seed) != (cell.row, cell.seed):
+            raise DragomanError(f"it is the result of {self.row}, seed {self.seed}")
         return then == cell.settings and self.passport["data"] == dict(hashes)
 
 
@@ -95,12 +100,12 @@ def read_result(cell: Cell, hashes: Hashes, kind: type[R]) -> R | None:
     if not path.exists():
         return None
     try:
-        result = kind(**read_json(path))
+        result = result_of(read_json(path), kind)
         agrees = result.agrees(cell, hashes)
     except (KeyError, TypeError, DragomanError) as error:
         raise DragomanError(
-            f"{path} is not as `dragoman reproduce` writes it: {error}. Delete its folder to run the cell "
-            "again."
+            f"{path} is not as `dragoman reproduce` writes it: {str(error).rstrip('.')}. Delete its folder "
+            "to run the cell again."
         ) from error
     if not agrees:
         raise DragomanError(
@@ -110,14 +115,29 @@ def read_result(cell: Cell, hashes: Hashes, kind: type[R]) -> R | None:
     return result
 
 
-def train_cell(cell: Cell) -> None:
+def result_of(table: Any, kind: type[R]) -> R:
+    """The result that a file has. Raises `DragomanError` for missing, unknown or impossible values."""
+    hints = get_type_hints(kind)
+    if not isinstance(table, dict) or table.keys() != hints.keys():
+        raise DragomanError("its names are not those of a result")
+    for name, hint in hints.items():
+        kinds, value = get_origin(hint) or hint, table[name]
+        numbers = (int, float) if kinds is float else kinds
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        if not isinstance(value, numbers) or isinstance(value, bool) or not is_finite:
+            raise DragomanError(f"{name} is {shown(value)}")
+    return kind(**table)
+
+
+def train_cell(cell: Cell, hashes: Hashes) -> None:
     """Train the cell's run, or resume it. Its messages go to a file.
 
-    Raises as `run`; a `DragomanError` names the cell.
+    Raises as `run`, and if it was begun with another text; a `DragomanError` names the cell.
     """
     from dragoman.pipeline.run import run
 
     cell.folder.mkdir(parents=True, exist_ok=True)
+    refuse_another_text(cell, hashes)
     with cell.messages.open("a", encoding="utf-8") as messages:
 
         def write(sentence: str) -> None:
@@ -128,6 +148,19 @@ def train_cell(cell: Cell) -> None:
             run(cell.recipe, write)
         except DragomanError as error:
             raise DragomanError(f"{cell.name}: {error}") from error
+
+
+def refuse_another_text(cell: Cell, hashes: Hashes) -> None:
+    """Raise `DragomanError` if the cell's run was begun with another text; remember this one."""
+    path = cell.folder / "texts.json"
+    if path.exists() and (cell.folder / "run").exists() and read_json(path) != dict(hashes):
+        raise DragomanError(
+            f"{cell.name}: the run in {cell.folder} was begun with another text than that of now; choose "
+            "another --out, or delete this folder to run the cell again."
+        )
+    if process_rank() == 0:
+        with atomic_write(path) as new:
+            new.write_text(json.dumps(dict(hashes), indent=2) + "\n")
 
 
 def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:

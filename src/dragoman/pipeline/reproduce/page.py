@@ -137,6 +137,17 @@ def method(request: Request, results: Sequence[Result]) -> str:
   for each seed, so that p is somewhat too small, and it says nothing of other seeds: the spread does.
 - To the first row: the mean and standard deviation of the differences, each of two runs with the same
   seed. A verdict compares the sign of the mean with that of the paper's. A difference is within the
-  spread if its mean is at most its standard deviation. The paper trained each row once.
+  spread if its mean is at most its standard deviation. Of rows without any true difference, this rule gives
+  a direction to 39 % with two seeds, 23 % with three and 9 % with five. The paper trained each row once.
 - {made}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
-"""
+{left_out(request)}"""
+
+
+def left_out(request: Request) -> str:
+    """A line that names the complete cells in the folder that were not asked for; "" without any."""
+    asked = {(row.name, f"seed-{seed}") for row in request.rows for seed in range(1, request.seeds + 1)}
+    found = [path.parts[-3:-1] for path in sorted(request.folder.glob("*/seed-*/result.json"))]
+    others = [f"{row}, {seed.replace('-', ' ')}" for row, seed in found if (row, seed) not in asked]
+    if not others:
+        return ""
+    return f"- Not in this table, because they were not asked for: the results of {'; '.join(others)}.\n"

@@ -119,7 +119,7 @@ def run_cells(
         for cell in cells:
             if cell.name not in results:
                 say(f"{cell.name}: training. Its messages, with the expected time, are in {cell.messages}.")
-                train_cell(cell)
+                train_cell(cell, texts[cell.recipe.data])
                 if process_rank() == 0:  # the others start the next cell
                     hashes = texts[cell.recipe.data]
                     result = score_cell(cell, passport(request.command, request.version, hashes))

@@ -14,7 +14,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
-TITLE = "Table 2: BLEU on newstest2014 and the cost of training"
+TITLE = "Table 2: BLEU on the test data and the cost of training"
 
 
 @dataclass(frozen=True)

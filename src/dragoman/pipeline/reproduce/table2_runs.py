@@ -24,7 +24,7 @@ from dragoman.pipeline.reproduce.cells import (
 from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.runner import progress
 from dragoman.pipeline.reproduce.table2 import TITLE, TrainedRow
-from dragoman.pipeline.runs import damage_named
+from dragoman.pipeline.runs import damage_named, read_log
 from dragoman.system.files import read_json, write_lines
 from dragoman.system.messages import Say, silent
 from dragoman.system.torchrun import process_count, process_rank
@@ -53,7 +53,7 @@ class Outcome(Result):
     device_flops: float
     """Sustained single-precision floating-point operations per second of a device, measured."""
     estimated_flops: float
-    """Of the training, the paper's way: time · devices · sustained operations per second."""
+    """Of the training, the paper's way: time of the updates · devices · sustained operations per second."""
     counted_flops: float
     """Of the training, from the shapes of the matrix products."""
 
@@ -93,11 +93,13 @@ def find_data(row: TrainedRow, folder: Path | None, say: Say) -> DataSettings:
 def run_rows(request: Table2Request, say: Say) -> bool:
     """Run the rows that are missing. Returns whether this is the main process, which measured them.
 
-    Raises `DragomanError` as `find_data`, `read_result` and `run`, and as `tokenised_bleu` before training;
-    `TrainingInterruptedError` if a signal ended it.
+    Raises `DragomanError` as `find_data` and `run`, and before training as `finished`, of every row, and
+    `tokenised_bleu`; `TrainingInterruptedError` if a signal ended it.
     """
     from dragoman.training.interrupt import TrainingInterruptedError
 
+    for row in request.every_row:
+        finished(request, row)  # raises for a damaged result, which the page would need
     is_main, results = process_rank() == 0, {}
     try:
         for row in request.rows:
@@ -111,7 +113,7 @@ def run_rows(request: Table2Request, say: Say) -> bool:
                     f"{row.name}: training {row.updates:,} updates. Its messages, with the expected time, "
                     f"are in {cell.messages}."
                 )
-                train_cell(cell)
+                train_cell(cell, hashes)
                 if not is_main:  # starts the next row
                     continue
                 found = measure_row(cell, row, data, passport(request.command, request.version, hashes))
@@ -166,11 +168,16 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
         paper_signature=paper.signature,
         devices=devices,
         device_flops=sustained,
-        estimated_flops=estimated_flops(trained["minutes"] / 60, devices, sustained),
+        estimated_flops=estimated_flops(training_hours(run), devices, sustained),
         counted_flops=counted_flops(recipe, run, sizes[1], trained["updates"]),
     )
     write_result(cell, result)
     return result
+
+
+def training_hours(run: Path) -> float:
+    """Hours of updates, without validations."""
+    return sum(event["seconds"] for event in read_log(run) if event["event"] == "train") / 3600
 
 
 def average_row(cell: Cell, recipe: Recipe, step: int) -> list[int]:
