@@ -26,8 +26,8 @@ def resume(given: Given) -> None:
     recipe = recorded_recipe(folder)
     if recipe is None:
         raise DragomanError(
-            f"{folder} is not a run: there is no {folder / 'recipe.toml'}. If its training was interrupted "
-            "before the first update, give its train command again."
+            f"{folder} is not a run: there is no {folder / 'recipe.toml'}. If it was interrupted while "
+            "its text was prepared, give its train command again."
         )
     run_training(lambda: run(replace(recipe, out=folder), say))
 
