@@ -567,7 +567,7 @@ REFUSED = [
     ),
     (
         ["reproduce", "table1", "--quick", "--out", "{0}/test.source"],
-        "test.source/table1 cannot be used: a part of this path is a file, not a folder.",
+        "test.source/table1-quick cannot be used: a part of this path is a file, not a folder.",
     ),
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
     (["train", "{0}/run"], "run is a folder, and two texts or a recipe are wanted. A run is resumed with:"),
