@@ -13,6 +13,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +22,7 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+from py3langid.langid import LanguageIdentifier
 from pydantic import ValidationError
 
 from dragoman import SearchSettings, Translator
@@ -34,7 +36,7 @@ from dragoman.serving.app import make_app
 from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError, error_body, refusal
 from dragoman.serving.keys import Keys, RateLimit
-from dragoman.serving.languages import detected, language_name
+from dragoman.serving.languages import detected, language_name, load_identifier
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import key_of_body, key_of_form
@@ -44,6 +46,7 @@ from dragoman.serving.server import listening
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, NotEnoughMemoryError
+from dragoman.text.identification import identifier_of
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
@@ -971,3 +974,17 @@ def test_a_sentence_is_inspected(client, run):
         refused = client.post("/v1/inspect", json={"text": text})
         assert refused.status_code == status
         assert message in refused.text
+
+
+def test_the_identifier_is_read_beside_the_event_loop(monkeypatch):
+    readers, read = [], LanguageIdentifier.from_model_file
+
+    def noted(*arguments, **options):
+        readers.append(threading.current_thread())
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(LanguageIdentifier, "from_model_file", noted)
+    identifier_of.cache_clear()
+    asyncio.run(load_identifier())
+    assert len(readers) == 1
+    assert readers[0] is not threading.current_thread()

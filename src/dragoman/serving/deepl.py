@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
 from dragoman.serving.errors import ApiError
-from dragoman.serving.languages import detected, language_name, listed
+from dragoman.serving.languages import detected, language_name, listed, load_identifier
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.parameters import described, parameters
 from dragoman.serving.service import Service
@@ -87,6 +87,7 @@ def router(service: Service) -> APIRouter:
         )
         found = await service.translate(model, documents, service.default_search, request.scope)
         characters += sum(map(len, asked.text))
+        await load_identifier()
         return {
             "translations": [
                 {

@@ -1,9 +1,10 @@
 """Names of languages, the lists of them, and which one a translated text is written in."""
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
-from dragoman.text.identification import identify
+from dragoman.text.identification import identifier_of, identify
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 
@@ -49,6 +50,11 @@ def listed_pairs(pairs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     for target in listed(target for targets in pairs.values() for target in targets):
         found.setdefault(target, {})
     return {code: list(targets) for code, targets in found.items()}
+
+
+async def load_identifier() -> None:
+    """Read the identifier's model, which takes a second once, while other requests are answered."""
+    await asyncio.to_thread(identifier_of, None)
 
 
 def detected(text: str, source: str, among: Collection[str]) -> tuple[str, float]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError
-from dragoman.serving.languages import detected, language_name, listed, listed_pairs, percent
+from dragoman.serving.languages import detected, language_name, listed, listed_pairs, load_identifier, percent
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.parameters import described, parameters
 from dragoman.serving.service import NBest, Service
@@ -62,6 +62,7 @@ def router(service: Service) -> APIRouter:
         pairs = list(zip(documents, found, strict=True))
         answer: dict[str, Any] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
         if source.lower() == "auto":
+            await load_identifier()
             answer["detectedLanguage"] = [detection(text, model, service.models) for text in texts]
         if count:
             answer["alternatives"] = [alternatives(*pair, count) for pair in pairs]
@@ -80,6 +81,7 @@ def router(service: Service) -> APIRouter:
         """The languages that a text may be written in, likeliest first."""
         q = required(await parameters(request, DetectParameters), "q")
         codes = listed(service.models.languages)
+        await load_identifier()
         found = identify(q if isinstance(q, str) else " ".join(q), codes)[:MAX_DETECTIONS]
         if not found:  # clients read the first one
             found = [("en" if "en" in codes else codes[0], 0.0)]
