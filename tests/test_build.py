@@ -234,9 +234,10 @@ def test_a_compiler_that_fails_is_told(tmp_path):
     assert f"Fingers add. The compiler '{tmp_path}/none' cannot be run: No such file or directory." in said
 
 
-def test_a_compiler_that_is_killed_is_told(tmp_path):
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 137"])
+def test_a_compiler_that_is_killed_is_told(tmp_path, end):
     killed = tmp_path / "killed"
-    killed.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; *) kill -9 $$;; esac\n')
+    killed.write_text(f'#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; *) {end};; esac\n')
     killed.chmod(0o755)
     found, said = told(begun(tmp_path, CXX=str(killed)))
     assert found == "None"

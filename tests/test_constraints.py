@@ -275,6 +275,22 @@ def test_punctuation_is_banned_directly_after_words_and_forced_there(translator)
         translator.translate(sources, ban_words=(".",), force_words=("der.",))
 
 
+def test_what_begins_with_punctuation_and_is_a_word_stands_alone(translator):  # noqa: F811
+    for word in (".NET", ":-)", "%s"):
+        for written in translator.translate(LINES, force_words=(word,), beam_size=2, max_extra_tokens=12):
+            assert f" {word}" in f" {written}"
+
+
+def test_punctuation_that_is_a_word_of_the_vocabulary_is_banned_and_forced():
+    words = Tokenizer.train(["amber , birch . cedar"] * 3, "word", TokenizerSettings(symbols=("<bt>",)), 20)
+    limited = Translator.from_model(tiny("transformer", len(words), 0), Tokenizers(words, words))
+    for word in (".", ",", "<bt>"):
+        (written,) = limited.translate(["amber , birch"], ban_words=(word,))
+        assert word not in written.split()
+        (written,) = limited.translate(["amber , birch"], force_words=(word,))
+        assert word in written.split()
+
+
 @pytest.mark.parametrize(
     ("kind", "continuing", "others"),
     [

@@ -278,6 +278,7 @@ def test_a_document_that_cannot_be_read_gets_a_sentence(
         ("a.xml", "<?xml version='1.0' encoding='UTF_8'?><p>amber</p>", None),
         ("a.xml", "<?xml version='1.0' encoding='of-my-own'?><p>amber</p>", "of-my-own"),
         ("a.html", "<!-- <meta charset=latin1> --><meta charset=utf8><p>amber</p>", None),
+        ("a.html", "<script>'<!--'</script><meta charset=latin1>", "latin1"),
     ],
 )
 def test_a_document_that_names_another_encoding_is_refused(

@@ -38,6 +38,7 @@ def straight(text):
         ("“<em>Hello</em>”, «<b>you <i>too</i></b>»", "“Hello”, «you too»"),
         ("H<sub>2</sub>SO<sub>4</sub>, (10<sup>th</sup>)", "H2SO4, (10th)"),
         ("<b>T</b>he <p>H<b>2<i>O</i></b></p>", "The H2O"),
+        ("<b>a</b>b<i>c</i>d<u>e</u>", "abcde"),
     ],
 )
 def test_a_sentence_that_is_its_own_translation_keeps_its_tags(sentence, plain):
@@ -71,6 +72,22 @@ def test_a_pair_around_a_part_of_a_word_encloses_the_word_if_its_translation_is_
     ):
         _, tags = remove_tags(sentence)
         assert restore_tags(tags, translation, [(0, 0), (1, 1)]) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["<b>§</b>5<sup>a</sup> BGB", "<b>(</b>x<sup>2</sup>)", "*<b></b>H<sub>2</sub>O"]
+)
+def test_a_pair_around_a_mark_and_a_pair_in_its_word_stay_nested(text):
+    plain, tags = remove_tags(text)
+    for alignment in (straight(plain), [(0, 1), (1, 0)], []):
+        assert_nested(restore_tags(tags, plain, alignment))
+
+
+def test_a_long_word_with_many_tags_takes_little_time():
+    """Time that grows with the product of marks, letters and tags would be minutes."""
+    plain, tags = remove_tags("a" + "-" * 3_000 + "b<i>c</i>d" * 250)
+    assert len(tags) == 500
+    assert TAG.sub("", restore_tags(tags, plain, straight(plain))) == plain
 
 
 def test_a_tag_between_letters_separates_words_of_scripts_without_spaces():
@@ -161,7 +178,9 @@ def tagged(children):
 SEPARATOR = st.sampled_from([" ", "", "("])
 WELL_FORMED = st.tuples(
     st.lists(
-        st.recursive(st.sampled_from(["amber", "birch.", "(x", ".", "{name}"]), tagged, max_leaves=6),
+        st.recursive(
+            st.sampled_from(["amber", "birch.", "(x", "5", "a", "§", ".", "{name}"]), tagged, max_leaves=8
+        ),
         max_size=5,
     ),
     SEPARATOR,
@@ -182,6 +201,10 @@ def test_well_formed_tags_stay_well_formed(sentence, translation, alignment, unc
     written = restore_tags(tags, " ".join(translation), alignment)
     assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
     assert TAG.sub("", written).replace(" ", "") == "".join(translation)
+    assert_nested(written)
+
+
+def assert_nested(written):
     opened = []
     for tag in TAG.findall(written):
         if tag.startswith("</"):

@@ -36,6 +36,21 @@ def test_a_rank_without_other_processes_means_nothing(monkeypatch, capsys):
     assert "heard" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [{"MASTER_ADDR": "127.0.0.1"}, {"WORLD_SIZE": "1"}, {"MASTER_ADDR": "127.0.0.1", "RANK": "0"}],
+)
+def test_variables_of_a_cluster_that_are_not_torchruns_mean_nothing(monkeypatch, capsys, variables):
+    for variable in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in ({"RANK": "1"} | variables).items():
+        monkeypatch.setenv(variable, value)
+    with process_group() as world:
+        assert (world.rank, world.size, process_rank()) == (0, 1, 0)
+    say("heard")
+    assert "heard" in capsys.readouterr().err
+
+
 def test_several_processes_without_an_address_are_refused(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")

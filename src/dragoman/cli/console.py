@@ -20,7 +20,7 @@ def command() -> str:
 
 def say(sentence: str) -> None:
     """Print a sentence on standard error. Of several processes only the first one prints."""
-    if os.environ.get("RANK", "0") == "0" or "WORLD_SIZE" not in os.environ:
+    if os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1":
         warn(sentence)
 
 

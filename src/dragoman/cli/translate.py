@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
 MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
 ZIP = b"PK\x03\x04"  # the first bytes of a zip file, such as an office document
-COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 ENCODING = {
     ".html": HTML_ENCODING,

@@ -179,7 +179,7 @@ def refuse_shared_folders(folder: Path) -> None:
         if shared and not (place != folder and found.st_mode & stat.S_ISVTX):
             raise PermissionError(
                 f"Others may write to {place}, where libraries are kept; make it writable for you alone "
-                "(chmod go-w)."
+                "(chmod go-w), or set XDG_CACHE_HOME to a folder of your own."
             )
 
 
@@ -218,6 +218,8 @@ def compile_library(library: Path, program: Program, compiler: list[str]) -> Pat
         raise unwritable_cache(library) from error
     if not os.access(library.parent, os.W_OK):
         raise unwritable_cache(library)
+    if sys.platform != "win32":
+        refuse_shared_folders(library.parent)
     command = [*program.command(compiler), f"-I{HERE}", str(program.source)]
     run_compiler([sys.executable, "-I", str(HERE / "make.py"), str(library), *command], compiler)
     return library
@@ -244,7 +246,8 @@ def run_compiler(command: list[str], compiler: list[str]) -> bytes:
         raise RuntimeError(f"The compiler {compiler[0]!r} cannot be run: {reason(error)}.") from error
     said = process.stderr.decode(errors="replace").strip()
     if process.returncode < 0 or (process.returncode > KILLED and not said):
-        number = -process.returncode % 256
+        status = process.returncode  # that of a shell, or of make.py, which passes a negative one on
+        number = -status if status < 0 else status - KILLED if status < KILLED + 64 else 256 - status
         raise RuntimeError(
             f"The compiler {compiler[0]!r} was killed by signal {number}, perhaps for a lack of memory."
         )

@@ -14,11 +14,18 @@ def process_count() -> int:
 
 
 def process_rank() -> int:
-    """The number of this process, from 0; 0 of a single process.
+    """The number of this process, from 0. A single process may have any RANK, unless torchrun has set it.
 
     Raises `DragomanError` if RANK is no such number.
     """
-    return environment_number("RANK", 0, at_least=0) if process_count() > 1 else 0
+    rank, size = environment_number("RANK", 0, at_least=0), process_count()
+    if size == 1 and not {"WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
+        return 0
+    if rank >= size:
+        raise DragomanError(
+            f"The environment variable RANK is {rank}, and WORLD_SIZE is {size}; ranks are numbered from 0."
+        )
+    return rank
 
 
 def environment_number(variable: str, default: int, at_least: int) -> int:

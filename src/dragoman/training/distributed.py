@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from dragoman.model.interface import Model
 from dragoman.model.variants import BatchNorm
 from dragoman.system.errors import DragomanError
-from dragoman.system.torchrun import environment_number, process_count
+from dragoman.system.torchrun import environment_number, process_count, process_rank
 from dragoman.training.interrupt import STOP_SIGNALS, StopRequest
 from dragoman.training.world import World, is_sharded
 
@@ -178,11 +178,7 @@ def torchrun_group() -> Iterator[World]:
     device = torch.device("cuda", local_rank) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-    rank, size = environment_number("RANK", 0, at_least=0), process_count()
-    if rank >= size:
-        raise DragomanError(
-            f"The environment variable RANK is {rank}, and WORLD_SIZE is {size}; ranks are numbered from 0."
-        )
+    rank, size = process_rank(), process_count()
     try:
         store, _, _ = next(rendezvous("env://"))
     except ValueError as error:

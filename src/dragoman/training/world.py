@@ -2,10 +2,10 @@
 
 # ruff: noqa: ARG002  what a process alone does not need, `ProcessGroup` does
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from os import environ
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
@@ -101,7 +101,7 @@ def process_group() -> AbstractContextManager[World]:
 
     Raises `DragomanError` in the remaining processes if one of them has ended.
     """
-    if os.environ.get("WORLD_SIZE", "1") == "1" and not {"RANK", "MASTER_ADDR"} <= os.environ.keys():
+    if environ.get("WORLD_SIZE", "1") == "1" and not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= environ.keys():
         return nullcontext(World())
     from dragoman.training.distributed import torchrun_group
 

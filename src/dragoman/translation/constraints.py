@@ -1,6 +1,7 @@
 """Prefixes, banned and forced words: from text to ids. This module imports no torch."""
 
 import re
+import unicodedata
 from functools import lru_cache
 from itertools import combinations
 
@@ -49,17 +50,23 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
 
 @lru_cache(maxsize=16)
 def word_continuations(tokenizer: Tokenizer) -> frozenset[int]:
-    """The tokens that continue the word before them: they begin with a letter or digit, and not with a space.
+    """The tokens that continue the word before them: they begin with a letter, a digit or an accent, and not
+    with a space.
 
-    Scripts without spaces have none. Bytes count if they are letters of ASCII, or begin one of Latin, Greek,
-    Cyrillic or Armenian letters.
+    Scripts without spaces have none, and neither have the codes of subword-nmt, which mark the other part.
+    Bytes count if they are letters of ASCII, or begin one of Latin, Greek, Cyrillic or Armenian letters.
     """
     pieces = tokenizer.pieces(range(len(tokenizer)))
     return frozenset(
         number
         for number, piece in enumerate(pieces)
-        if CONTINUING_BYTE.fullmatch(piece) or (piece[:1].isalnum() and not UNSPACED.match(piece))
+        if CONTINUING_BYTE.fullmatch(piece) or (is_of_word(piece[0]) and not UNSPACED.match(piece))
     )
+
+
+def is_of_word(character: str) -> bool:
+    """Whether it is a letter, a digit or an accent."""
+    return unicodedata.category(character)[0] in "LNM"
 
 
 def encode_texts(
@@ -86,16 +93,17 @@ def encode_texts(
     banned = [*zip(ban, others[: len(ban)], strict=True)]
     banned += [(text, after_word(text, tokenizer)) for text in ban if not text[:1].isalnum()]
     forced = [
-        after_word(text, tokenizer) if text[0] in CLOSING else ids
+        after_word(text, tokenizer) if CLOSING.issuperset(text) else ids
         for text, ids in zip(force, others[len(ban) :], strict=True)
     ]
     return prefix, banned, forced
 
 
 def after_word(text: str, tokenizer: Tokenizer) -> list[int]:
-    """The ids of a text that stands directly after a word."""
-    alone, joined = tokenizer.encode([WORD, WORD + text])
-    return joined[len(alone) :] if joined[: len(alone)] == alone else tokenizer.encode([text])[0]
+    """The ids of a text that stands directly after a word; those of the text alone if it cannot."""
+    alone, joined, own = tokenizer.encode([WORD, WORD + text, text])
+    rest = joined[len(alone) :]
+    return rest if rest and joined[: len(alone)] == alone and UNKNOWN not in rest else own
 
 
 def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:

@@ -192,7 +192,8 @@ def ends_in_value(attributes: str) -> bool:
 def declaration_end(text: str, start: int, is_html: bool) -> int:
     """The position after a comment, CDATA section or processing instruction, or a document type of HTML."""
     if text.startswith("<!--", start):
-        found = COMMENT_END.search(text, start + 2) if is_html else None
+        is_abrupt = text.startswith(("<!-->", "<!--->"), start)
+        found = COMMENT_END.search(text, start + 4) if is_html and not is_abrupt else None
         return found.end() if found else after(text, "-->", start + 2)
     if text.startswith("<![CDATA[", start):
         return after(text, "]]>", start)

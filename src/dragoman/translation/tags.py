@@ -17,10 +17,8 @@ PLACEHOLDER = rf"\{{[^{{}}\s]*\}}|\{{\{{[^{{}}\s]*\}}\}}|<[A-Za-z]{_IN_TAG}/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z]{_IN_TAG}>")
 PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{])")
 """Punctuation marks between a placeholder and the end of its word."""
-WORD_END = re.compile(r"[\W_]*$")
-"""The punctuation marks at the end of a word."""
-WORD_START = re.compile(r"[\W_]*")
-"""The punctuation marks at the start of a word."""
+MARKS = re.compile(r"[\W_]*")
+"""Punctuation marks, at the start of a word or in all of it."""
 UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f]")
 """Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese, Japanese."""
 
@@ -48,8 +46,7 @@ class Tag:
     leading: int = 0
     """The number of punctuation marks at the start of its word that come before the tag."""
     within: tuple[str, int] | None = None
-    """Of a tag between two letters: its word without the punctuation around it, and the number of the word's
-    characters before the tag."""
+    """Of a tag inside a word: the word, and the number of its characters before the tag."""
 
 
 # ---- removing
@@ -134,9 +131,7 @@ def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Ta
     end = plain.find(" ", position)
     rest = plain[position : end if end >= 0 else None]
     head = plain[starts[words_before - 1] : position] if joins else ""
-    within = None
-    if joins and touches_next and head[-1].isalnum() and rest[0].isalnum():
-        within = core(head + rest), len(WORD_START.sub("", head, count=1))
+    within = (head + rest, len(head)) if joins and touches_next else None
     if text.startswith("</"):
         marks = len(rest) if touches_previous and is_punctuation(rest) else 0
         return Tag(text, words_before - 1, True, touches_previous, marks, within=within)
@@ -151,12 +146,13 @@ def is_placeholder(text: str) -> bool:
 
 def leading_marks(word: str) -> int:
     """The number of punctuation marks at the start of a word."""
-    return len(word) - len(WORD_START.sub("", word, count=1))
+    found = MARKS.match(word)
+    return found.end() if found else 0
 
 
 def is_punctuation(word: str) -> bool:
     """Whether a word consists of punctuation marks only."""
-    return WORD_END.fullmatch(word) is not None
+    return MARKS.fullmatch(word) is not None
 
 
 # ---- restoring
@@ -178,10 +174,13 @@ class TaggedWords:
         of the sentence.
         """
         text = tag.text + ("" if tag.attached else " ")
-        cut = self.cut_within(word, tag) if word < len(self.words) else 0
-        if not cut and tag.leading and word < len(self.words):
+        if word == len(self.words):
+            self.before[word].append(text)
+            return
+        cut = place_within(self.words[word], tag)
+        if cut is None:
             cut = min(tag.leading, leading_marks(self.words[word]))
-        if cut or (word < len(self.words) and self.inside[word]):
+        if cut or self.inside[word]:
             self.cut(word, cut, text)
         else:
             self.before[word].append(text)
@@ -192,22 +191,14 @@ class TaggedWords:
             self.add_before(0, tag)
             return
         text = tag.text if tag.attached else " " + tag.text
-        cut = self.cut_within(word, tag)
-        if self.after[word] or not (cut or tag.punctuation):
+        written = self.words[word]
+        cut = place_within(written, tag)
+        if cut is None and tag.punctuation:
+            cut = len(written) - min(tag.punctuation, leading_marks(written[::-1]))
+        if cut is None or self.after[word]:
             self.after[word].append(text)
-            return
-        marks = WORD_END.search(self.words[word])
-        self.cut(
-            word,
-            cut or len(self.words[word]) - min(tag.punctuation, len(marks[0]) if marks else 0),
-            text,
-        )
-
-    def cut_within(self, word: int, tag: Tag) -> int:
-        """Where a tag stands in a word that is the same as in the source; 0 in any other word."""
-        if tag.within is None or core(self.words[word]) != tag.within[0]:
-            return 0
-        return leading_marks(self.words[word]) + tag.within[1]
+        else:
+            self.cut(word, cut, text)
 
     def cut(self, word: int, position: int, text: str) -> None:
         """Write a tag at a position in a word, or after the tags that are already in the word."""
@@ -224,6 +215,22 @@ class TaggedWords:
             parts[-1] += written + "".join(self.after[number])
             parts.append("".join(self.before[number + 1]))
         return " ".join(part.strip() for part in parts if part.strip())
+
+
+def place_within(written: str, tag: Tag) -> int | None:
+    """Where a tag from inside a word stands in its translation, if that differs in punctuation only.
+
+    The order of such tags is kept.
+    """
+    if tag.within is None or core(written) != core(tag.within[0]):
+        return None
+    word, place = tag.within
+    marks, after = leading_marks(word), len(word) - place
+    if place <= marks:
+        return min(place, leading_marks(written))
+    if place < marks + len(core(word)):
+        return leading_marks(written) + place - marks
+    return len(written) - min(after, leading_marks(written[::-1]))
 
 
 def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
@@ -295,31 +302,44 @@ def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
 def pair_spans(
     tags: Sequence[Tag], words: Sequence[str], alignment: Sequence[tuple[int, int]]
 ) -> dict[int, PairSpan]:
-    """The span of each pair, under the numbers of both its tags. Spans are nested or disjoint."""
+    """The span of each pair, under the numbers of both its tags. Spans are nested, or disjoint, or parts of
+    the same word.
+    """
     spans: dict[int, PairSpan] = {}
-    around = [(len(tags), set(range(len(words))))]
-    """The closing tags of the pairs around the current one, with the words inside that no other pair has."""
+    around = [Enclosing(len(tags), set(range(len(words))), set())]
     links = sorted((source, target) for source, target in alignment if 0 <= target < len(words))
     for opening, closing in matching_tags(tags):
         if interruption.get().is_set():
             raise CancelledError
-        while around[-1][0] < opening:
+        while around[-1].closing < opening:
             around.pop()
-        free = around[-1][1]
+        _, free, parts = around[-1]
         ends = tags[opening], tags[closing]
-        within = ends[0].within or ends[1].within
-        own = aligned_words(*ends, words, links) if free or within else set()
-        if not is_part_of_word(*ends, words, own):
+        own = aligned_words(*ends, words, links) if free or parts else set()
+        part = {(ends[0].word, word) for word in own} if is_part_of_word(*ends, words, own) else set()
+        if not part or not part <= parts:
             own &= free
+            parts |= part if own else set()
         first = last = min(own, default=-1)
         while last + 1 in free:
             last += 1
         last = max((word for word in own if word <= last), default=-1)
         inside = set(range(first, last + 1)) if own else set()
         free -= inside
-        around.append((closing, inside))
+        around.append(Enclosing(closing, inside, set()))
         spans[opening] = spans[closing] = PairSpan(closing, first, last)
     return spans
+
+
+class Enclosing(NamedTuple):
+    """A pair around the current one."""
+
+    closing: int
+    """The number of its closing tag."""
+    free: set[int]
+    """The target words inside that no pair in it has."""
+    parts: set[tuple[int, int]]
+    """Source words of which pairs in it enclose parts, each with its target word."""
 
 
 def aligned_words(
@@ -354,12 +374,12 @@ def is_part_of_word(opening: Tag, closing: Tag, words: Sequence[str], own: set[i
     if within is None or opening.word != closing.word or len(own) != 1:
         return False
     (word,) = own
-    return core(words[word]) == within[0]
+    return core(words[word]) == core(within[0])
 
 
 def core(word: str) -> str:
     """A word without the punctuation around it."""
-    return WORD_END.sub("", WORD_START.sub("", word, count=1))
+    return word[leading_marks(word) : len(word) - leading_marks(word[::-1])]
 
 
 TargetRanges = list[tuple[int, int, int]]
