@@ -252,7 +252,7 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
             ["--bracketed"],
             "Line 2: The trees have different words: word 1 is 'The', and 'It'",
         ),
-        ("", [], "symbols is empty; it has to hold one sentence per line."),
+        ("", [], "symbols is empty; it has to hold a line for each sentence."),
         (f"{GOLD}\n" * 3, [], "symbols has trees in brackets, and a parser's symbols were expected; add"),
         (
             "(NP NN )NP\n",
@@ -267,6 +267,19 @@ def test_files_that_do_not_match_are_refused(treebank, monkeypatch, capsysbinary
     status, out, err = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank, *options)
     assert (status, out) == (2, "")
     assert message in err
+
+
+def test_the_trees_are_written_before_the_scores_are_printed(treebank, monkeypatch, capsysbinary, tmp_path):
+    asked = ["parse-f1", treebank, treebank, "--bracketed", "-o"]
+    status, _, err = call(monkeypatch, capsysbinary, *asked, tmp_path / "none" / "own")
+    assert (status, f"--output {tmp_path / 'none' / 'own'} cannot be written" in err) == (2, True)
+
+    def ended(*parts):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", ended)
+    call(monkeypatch, capsysbinary, *asked, tmp_path / "own")
+    assert (tmp_path / "own").read_text().count("\n") == 3
 
 
 def test_nothing_to_score_and_lines_without_brackets_are_said(treebank, monkeypatch, capsysbinary, tmp_path):

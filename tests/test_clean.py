@@ -354,7 +354,7 @@ def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypat
         (("train.en", "train.de", "--test-source", "empty", "--out", "out"), "empty is empty; it has to"),
         (("train.en", "train.de", "--test-source", "train.en", "--test-target", "short.de", "--out", "out"),
          "train.en has 40 lines and short.de has 1."),
-        (("empty", "empty", "--out", "out"), "empty is empty; it has to hold one sentence per line."),
+        (("empty", "empty", "--out", "out"), "empty is empty; it has to hold a line for each sentence."),
         (("/dev/null", "train.de", "--out", "out"), "/dev/null is not a regular file"),
         (("train.de", "train.en", "--source-language", "en", "--target-language", "de", "--out", "out"),
          "(language 40). Turn off or change the check that is wrong for them: --no-language."),

@@ -463,6 +463,7 @@ EVALUATE = ["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{
 TRAIN = ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x"]
 REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
+    (["--halp"], "There is no option '--halp'. See dragoman --help."),
     (
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "

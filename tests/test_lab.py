@@ -88,7 +88,7 @@ def test_an_experiment_runs_in_its_quick_form(lab, tmp_path, name):
     assert record["passport"]["command"].startswith(f"dragoman lab {name}")
     claim, because, verdict = out.splitlines()
     assert (claim, because) == (record["claim"], record["because"])
-    assert verdict.lower() == f"{record['verdict']} in the quick form.".lower()
+    assert verdict == f"In the quick form: {record['verdict']}."
     page = (tmp_path / f"{name}.md").read_text("utf-8")
     assert page.index(f"**Verdict: {record['verdict']}.** {record['because']}\n") < page.index("## Method")
     svg = (tmp_path / f"{name}.svg").read_text("utf-8")
@@ -190,6 +190,11 @@ def test_the_lab_is_that_of_the_package_and_never_one_of_the_current_folder(monk
     monkeypatch.chdir(other)
     assert verb.lab_root() == installed
     (installed / verb.FRAME).unlink()
+    target = package.parents[2] / "share" / "dragoman"  # of pip install --target
+    (target / verb.FRAME).parent.mkdir(parents=True)
+    (target / verb.FRAME).touch()
+    assert verb.lab_root() == target
+    (target / verb.FRAME).unlink()
     with pytest.raises(DragomanError, match="There is no lab"):
         verb.lab_root()
 

@@ -39,7 +39,7 @@ def test_lines_can_be_read_from_an_offset(tmp_path):
         (b"fine\nb\xffd\n", "a, line 2, byte 2: not UTF-8 \\(0xff\\)"),
         (b"fine\nnul\0\n", "a, line 2, byte 4: a NUL"),
         (b"in\rside\r\n", "a, line 1, byte 3: a carriage return inside the line; remove it from the file"),
-        (b"", "a is empty; it has to hold one sentence per line"),
+        (b"", "a is empty; it has to hold a line for each sentence"),
     ],
 )
 def test_an_invalid_file_is_refused_with_line_and_byte(tmp_path, data, message):

@@ -120,7 +120,7 @@ def test_its_recipe_is_small(tmp_path):
 @pytest.mark.parametrize(
     ("checkout", "install", "other"),
     [
-        (True, "pip install -e '.[serve]'", "pip install 'dragoman[serve]'"),
+        (True, "pip install -c constraints.txt -e '.[serve]'", "pip install 'dragoman[serve]'"),
         (False, "pip install 'dragoman[serve]'", ".venv"),
     ],
 )

@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 from subprocess import CompletedProcess
 from xml.etree import ElementTree
 
@@ -12,7 +16,7 @@ from dragoman.pipeline.run import lock, run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from tests.conftest import small_recipe
+from tests.conftest import MAX_SECONDS, small_recipe
 from tests.test_cli import call
 
 
@@ -133,8 +137,50 @@ def test_what_cannot_be_drawn_is_refused(folder, monkeypatch):
 
 def test_an_empty_log_has_no_curves(tmp_path):
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(DragomanError, match="is empty; there is nothing to draw yet"):
+    with pytest.raises(
+        DragomanError, match="has nothing to draw: no update has been logged yet, or it is damaged"
+    ):
         plot(tmp_path, tmp_path / "curves.png")
+
+
+def test_a_run_whose_name_is_not_utf_8_is_drawn(folder, tmp_path):
+    shutil.copytree(folder / "done", own := Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff")))
+    for name in ("curves.svg", "curves.html"):
+        plot(own, tmp_path / name)
+        text = (tmp_path / name).read_text("utf-8")
+        assert "b\ufffd" in text or r"b\ufffd" in text
+
+
+def test_a_file_in_place_of_a_folder_of_runs_is_named(tmp_path):
+    (tmp_path / "a").write_text("")
+    with pytest.raises(DragomanError, match="a is a file; give the folder that has the runs"):
+        runs_under(tmp_path / "a", pytest.fail)
+
+
+@pytest.mark.parametrize("arguments", [["runs", "{0}"], ["paper", "base"]])
+def test_tables_end_when_their_reader_ends(folder, arguments):
+    arguments = [argument.format(folder) for argument in arguments]
+    process = subprocess.Popen([sys.executable, "-m", "dragoman", *arguments], stdout=subprocess.PIPE)
+    process.stdout.close()
+    assert process.wait(MAX_SECONDS) == 141
+
+
+@pytest.mark.parametrize(
+    ("options", "source", "target"),
+    [
+        ([], "train.de", "train.en"),
+        (["--source-language", "en"], "train.en", "train.de"),
+        (["--source-language", "de"], "train.de", "train.en"),
+        (["--target-language", "de-AT"], "train.en", "train.de"),
+    ],
+)
+def test_doctor_says_which_text_of_a_folder_is_the_source(
+    tmp_path, monkeypatch, capsysbinary, options, source, target
+):
+    for name in ("train.en", "train.de"):
+        (tmp_path / name).write_text("".join(f"{name} {number} amber\n" for number in range(9)))
+    _, _, err = call(monkeypatch, capsysbinary, "doctor", tmp_path, *options)
+    assert f"The source is {source}, the target {target}; --source-language sets the source." in err
 
 
 def test_from_the_command_line(folder, monkeypatch, capsysbinary):

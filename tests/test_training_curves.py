@@ -63,7 +63,9 @@ def test_a_model_folder_has_no_training_and_an_empty_log_gets_a_sentence(trained
     assert training_of(trained / "run" / "model") is None
     shutil.copy(trained / "run" / "recipe.toml", tmp_path / "recipe.toml")
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(DragomanError, match="is empty; there is nothing to draw yet"):
+    with pytest.raises(
+        DragomanError, match="has nothing to draw: no update has been logged yet, or it is damaged"
+    ):
         required_training(tmp_path)
 
 

@@ -116,8 +116,9 @@ def say_unchecked(languages: Languages) -> None:
 
 def print_table(report: "CleanReport") -> None:
     """Print how many pairs were removed for each reason, with the first of their lines."""
-    from rich.console import Console
     from rich.table import Table
+
+    from dragoman.system.terminal import Terminal
 
     table = Table("reason", "pairs", "share", "first lines", "meaning")
     for name, removed in report.reasons.items():
@@ -125,8 +126,8 @@ def print_table(report: "CleanReport") -> None:
         more = " …" if removed.count > len(removed.sample) else ""
         share = f"{removed.count / report.pairs:.2%}"
         table.add_row(name, f"{removed.count:,}", share, lines + more, removed.meaning)
-    width = Console(width=10_000).measure(table).maximum  # as wide as it needs: nothing is cut
-    Console(width=width).print(table)
+    width = Terminal(width=10_000).measure(table).maximum  # as wide as it needs: nothing is cut
+    Terminal(width=width).print(table)
 
 
 COMMAND = Command(

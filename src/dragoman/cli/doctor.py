@@ -18,7 +18,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.compression import plain_name
 from dragoman.text.mixture import WeightedCorpus, is_parallel
-from dragoman.text.settings import CorpusFiles, DataSettings
+from dragoman.text.records import primary
+from dragoman.text.settings import CorpusFiles, DataSettings, language_of_name
 
 if TYPE_CHECKING:
     from dragoman.text.doctor import Finding
@@ -48,7 +49,7 @@ def doctor(given: Given) -> None:
     """
     files = given.pop("files", ())
     if len(files) == 1 and files[0].is_dir():
-        recipe = recipe_of_folder(files[0])
+        recipe = recipe_of_folder(files[0], given)
     else:
         table, origin, texts = read_files(files, given)
         recipe, given = overlay(Recipe(), table, origin), given | texts
@@ -175,9 +176,11 @@ def text_to_replay(recipe: Recipe) -> DataSettings | None:
     return replace(old, test_source=data.test_source, test_target=data.test_target)
 
 
-def recipe_of_folder(folder: Path) -> Recipe:
+def recipe_of_folder(folder: Path, given: Given) -> Recipe:
     """The recipe of a run's folder, or of a folder with two texts train.* (and valid.*, test.*).
 
+    The source is the text of --source-language, or the other one of --target-language; without both the first
+    by the alphabet.
     Raises `DragomanError` if the folder is neither.
     """
     if (folder / "recipe.toml").exists():
@@ -189,6 +192,12 @@ def recipe_of_folder(folder: Path) -> Recipe:
             "both sides (train.tmx, .tsv or .jsonl). Name them: "
             f"--folder {folder} --source FILE --target FILE."
         )
+    if len(names) == 2:
+        first, second = (primary(language_of_name(name)) for name in names)
+        source, target = (given.get(f"{side}_language") for side in ("source", "target"))
+        if (source and primary(source) == second) or (target and primary(target) == first):
+            names.reverse()
+        say(f"The source is {names[0]}, the target {names[1]}; --source-language sets the source.")
     texts: dict[str, Any] = {}
     for kind, prefix in (("train", ""), ("valid", "valid_"), ("test", "test_")):
         for side, name in zip(("source", "target"), names, strict=False):

@@ -29,9 +29,9 @@ class FigureOptions:
     run: Path | None = None
     """The run's folder, or the folder `model` in it."""
     sentence: str | None = None
-    """The sentence; for neighbours, words."""
+    """The sentence, or words for neighbours."""
     out: Path | None = None
-    """The file, .svg or .png; without it NAME.svg."""
+    """The file, .svg or .png, or NAME.svg if none is given."""
     listed: bool = field(default=False, metadata=option_name("list"))
     """Print the figures: what each shows, its section of the paper, and what it needs."""
     layer: int | None = None

@@ -238,6 +238,8 @@ def parse_cases(texts: Sequence[str]) -> "list[list[Change]]":
     """The changes of each case; spaces separate them. Raises `DragomanError` as `parse_changes`."""
     from dragoman.inspection.changes import parse_changes
 
+    if not all(map(str.strip, texts)):
+        raise DragomanError("--what-if is empty; give changes such as cross.2.3=off, or leave it out.")
     return [parse_changes([change for change in text.split(" ") if change]) for text in texts]
 
 

@@ -1,6 +1,7 @@
 """`dragoman lab`: experiments that try the claims of the paper, and of what is written about it."""
 
 import importlib
+import site
 import sys
 import time
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ class Lab:
     """Test a claim about the Transformer: numbers, a picture, and whether it holds."""
 
     name: str | None = None
-    """The experiment; without it all that have no result yet. --list shows them."""
+    """The experiment, or all that have no result yet if none is named. --list shows them."""
     listed: bool = field(default=False, metadata=option_name("list"))
     """List the experiments by section of the paper."""
     quick: bool = False
@@ -70,7 +71,7 @@ def run(experiment: Any, asked: Lab, report: Any) -> None:
     made = passport(command(), __version__, {})
     record = report.content(experiment, result, asked.quick, seconds, made)
     report.write_result(asked.out, experiment, result, record)
-    verdict = report.capitalised(result.verdict) + " in the quick form" * asked.quick
+    verdict = f"In the quick form: {result.verdict}" if asked.quick else report.capitalised(result.verdict)
     say(f"The page is {asked.out / experiment.name}.md; its picture and its numbers are beside it.")
     print(f"{experiment.claim.claim}\n{result.because}\n{verdict}.", flush=True)
 
@@ -87,12 +88,13 @@ def load(part: str) -> Any:
 
 
 def lab_root() -> Path:
-    """The folder that has the lab: the checkout that this package is in, or the data of the environment that
-    it is installed in. The current folder may be anybody's.
+    """The folder that has the lab: the checkout that this package is in, or the data of the environment, of
+    `pip install --target` or of `--user`. The current folder may be anybody's.
 
     Raises `DragomanError` where none has it.
     """
-    places = Path(__file__).parents[3], Path(sys.prefix) / "share" / "dragoman"
+    installed = Path(sys.prefix), Path(__file__).parents[2], Path(site.getuserbase())
+    places = Path(__file__).parents[3], *(place / "share" / "dragoman" for place in installed)
     for root in places:
         if (root / FRAME).is_file():
             return root

@@ -141,7 +141,9 @@ def command(name: str) -> Command[Any]:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(COMMANDS)}."
-        raise DragomanError(f"There is no verb {name!r}. {hint}")
+        what = "option" if name.startswith("-") else "verb"
+        hint = "See dragoman --help." if what == "option" else hint
+        raise DragomanError(f"There is no {what} {name!r}. {hint}")
     return COMMANDS[name]
 
 

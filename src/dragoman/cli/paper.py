@@ -45,9 +45,9 @@ def paper(given: Given) -> None:
     if asked.json:
         print(json.dumps(as_table(report), ensure_ascii=False))
         return
-    from rich.console import Console
+    from dragoman.system.terminal import Terminal
 
-    console = Console(highlight=False, markup=False)
+    console = Terminal(highlight=False, markup=False)
     for page in pages(report):
         console.print(page)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import warn
-from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 
@@ -39,6 +39,7 @@ def parse_f1(given: Given) -> None:
     outputs = {"--output": asked.output, "--gold-output": asked.gold_output}
     for option, path in outputs.items():
         if path is not None:
+            refuse_missing_folder(option, path)
             refuse_replacing(option, path, asked.hypotheses, asked.gold)
     if asked.output and asked.gold_output and asked.output.resolve() == asked.gold_output.resolve():
         raise DragomanError(f"--output and --gold-output are both {asked.output}; give two files.")
@@ -61,14 +62,14 @@ def parse_f1(given: Given) -> None:
         raise DragomanError(
             f"{asked.gold} has no constituent with a word that counts; nothing can be scored."
         )
-    print(f"F1 = {counts['all'].f1:.2f}  [EVALB's rules, COLLINS.prm]\n\n{score_table(counts)}")
-    if not asked.bracketed:
-        print(f"\n{describe_repairs(repairs)}")
     scored = [replace(tree, leaves=other.leaves) for tree, other in zip(trees, gold, strict=True)]
     for path, written in zip(outputs.values(), (scored, gold), strict=True):
         if path is not None:
             with atomic_write(path) as new:
                 new.write_text("".join(f"{tree}\n" for tree in written), "utf-8", newline="\n")
+    print(f"F1 = {counts['all'].f1:.2f}  [EVALB's rules, COLLINS.prm]\n\n{score_table(counts)}")
+    if not asked.bracketed:
+        print(f"\n{describe_repairs(repairs)}")
 
 
 def refuse_trees(lines: list[str], path: Path) -> None:

@@ -34,6 +34,7 @@ COMMAND = Command(
     plot,
     Plot,
     example="dragoman plot runs/ende --out ende.svg",
+    arguments="RUN -o FILE",
     groups={"options": ("run", "out")},
     metavars={"run": "RUN"},
 )

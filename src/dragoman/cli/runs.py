@@ -20,16 +20,15 @@ class Runs:
 def runs(given: Given) -> None:
     """List runs."""
     asked = settings_from(Runs, given)
-    from rich.console import Console
-
     from dragoman.pipeline.runs import as_json, runs_table, runs_under
+    from dragoman.system.terminal import Terminal
 
     states = runs_under(asked.folder, say)
     if asked.json:
         print("\n".join(map(as_json, states)))
     else:
         table = runs_table(states)
-        console = Console(width=10_000, markup=False, emoji=False)  # names of folders are no markup
+        console = Terminal(width=10_000, markup=False, emoji=False)  # names of folders are no markup
         console.width = console.measure(table).maximum  # as wide as it needs: nothing is cut
         console.print(table)
 

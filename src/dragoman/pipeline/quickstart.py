@@ -18,6 +18,7 @@ from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
+from dragoman.system.terminal import Terminal
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
@@ -142,8 +143,6 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
 
 def report(out: Path, say: Say) -> None:
     """Print error rates on the held-out words beside published ones, ten words, and what to do next."""
-    from rich.console import Console
-
     from dragoman.evaluation.pronunciation import pronunciation_errors
     from dragoman.translation.translator import Translator
 
@@ -154,7 +153,7 @@ def report(out: Path, say: Say) -> None:
     minutes = json.loads((out / "result.json").read_text())["minutes"]
     with atomic_write(out / "errors.json") as new:
         new.write_text(json.dumps([asdict(score) for score in scores], indent=2) + "\n")
-    console = Console(soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
     for score in scores:
         print(score)
@@ -194,7 +193,7 @@ CHECKOUT = Path(__file__).parents[3]  # unless the package is installed elsewher
 IN_CHECKOUT = """\
     . .venv/bin/activate
     echo hello | dragoman translate {out}
-    pip install -e '.[serve]'                # once, in the project's folder, for the next command
+    pip install -c constraints.txt -e '.[serve]'   # once, in the project's folder, for the next command
 """
 INSTALLED = """\
     echo hello | dragoman translate {out}

@@ -134,6 +134,8 @@ def runs_under(folder: Path, say: Say) -> list[RunState]:
 
     `say` gets those that cannot be read. Raises `DragomanError` if there is no run.
     """
+    if folder.is_file():
+        raise DragomanError(f"{folder} is a file; give the folder that has the runs.")
     if not folder.is_dir():
         raise DragomanError(f"There is no folder {folder}.")
     for path in sorted(folder.iterdir()):
@@ -208,7 +210,9 @@ def plot(folder: Path, out: Path) -> None:
         raise DragomanError(f"{out} cannot be drawn: its name must end in .png, .svg or .html.")
     rows = points(folder)
     if not rows:
-        raise DragomanError(f"The log of {folder} is empty; there is nothing to draw yet.")
+        raise DragomanError(
+            f"The log of {folder} has nothing to draw: no update has been logged yet, or it is damaged."
+        )
     if not all(map(importlib.util.find_spec, ("altair", "vl_convert"))):
         raise DragomanError("Drawing needs two more packages: pip install 'dragoman[plot]'")
     import altair
@@ -233,7 +237,8 @@ def plot(folder: Path, out: Path) -> None:
         for chart in CURVES
         if any(row["chart"] == chart for row in rows)
     ]
-    title = str(folder).replace("<", "‹")  # altair writes it into a script of the HTML as it is
+    name = os.fsencode(folder).decode("utf-8", "replace")
+    title = name.replace("<", "‹")  # altair writes it into a script of the HTML as it is
     chart = altair.concat(*charts, columns=2, title=title).resolve_scale(y="independent")
     with atomic_write(out) as new:
         chart.save(str(new), format=out.suffix.lower()[1:], scale_factor=2.0)

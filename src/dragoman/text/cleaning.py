@@ -286,5 +286,5 @@ def count_pairs(files: Files, out: Path) -> int:
             "has to belong to line n of the other."
         )
     if not counts[0]:
-        raise DragomanError(f"{files[0]} is empty; it has to hold one sentence per line.")
+        raise DragomanError(f"{files[0]} is empty; it has to hold a line for each sentence.")
     return counts[0]

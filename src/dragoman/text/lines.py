@@ -77,7 +77,7 @@ def read_lines(path: Path, offset: int = 0, first_line: int = 1) -> Iterator[str
     for number, raw in enumerate(raw_lines(path, offset), first_line):
         yield decode_line(raw, path, number)
     if number == 0:
-        raise DragomanError(f"{path} is empty; it has to hold one sentence per line.")
+        raise DragomanError(f"{path} is empty; it has to hold a line for each sentence.")
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:

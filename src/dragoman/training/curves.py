@@ -113,7 +113,9 @@ def required_training(run: Path) -> Training:
             f"{run} has no log.jsonl and recipe.toml; give the folder of a run, not its model alone."
         )
     if not training.curves:
-        raise DragomanError(f"The log of {run} is empty; there is nothing to draw yet.")
+        raise DragomanError(
+            f"The log of {run} has nothing to draw: no update has been logged yet, or it is damaged."
+        )
     return training
 
 
