@@ -334,7 +334,9 @@ def run_page(text: str, folder: Path) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_a_page_runs(path, folder):
     text = path.read_text("utf-8")
-    if "dragoman backtranslate" in text:  # which makes these pairs, and replaces no others
+    if re.search(
+        "^ *dragoman backtranslate", text, re.MULTILINE
+    ):  # which makes these pairs, and replaces no others
         shutil.rmtree(folder / "bt")
     run_page(text, folder)
 

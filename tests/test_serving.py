@@ -25,7 +25,7 @@ import pytest
 from py3langid.langid import LanguageIdentifier
 from pydantic import ValidationError
 
-from dragoman import SearchSettings, Translator
+from dragoman import SearchSettings, Translation, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
 from dragoman.native.settings import EngineSettings
@@ -47,6 +47,7 @@ from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, NotEnoughMemoryError
 from dragoman.text.identification import identifier_of
+from dragoman.translation.documents import plain_text
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
@@ -988,3 +989,15 @@ def test_the_identifier_is_read_beside_the_event_loop(monkeypatch):
     asyncio.run(load_identifier())
     assert len(readers) == 1
     assert readers[0] is not threading.current_thread()
+
+
+def test_an_empty_translation_leaves_its_sentence_and_is_a_candidate():
+    document = plain_text("Amber. Birch.", "en")
+    empty, full = (Translation(text, -1.0, -1.0, []) for text in ("", "BIRCH."))
+    found = v1.translated_text(document, [[empty], [full]], with_spans=True)
+    assert found["text"] == "Amber. BIRCH."
+    assert [each["text"] for each in found["sentences"]] == ["Amber.", "BIRCH."]
+    assert [each["n_best"][0]["text"] for each in found["sentences"]] == ["", "BIRCH."]
+    assert v1.part_of(document, 0, "", None) == ""  # nothing is known yet
+    assert v1.part_of(document, 0, "", [empty]) == "Amber."
+    assert v1.part_of(document, 1, "BI", None) == " BI"

@@ -119,6 +119,7 @@ def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict
     if with_spans:
         for sentence, (first, last), (start, end) in zip(sentences, document.spans, spans, strict=True):
             sentence |= {"source_start": first, "source_end": last, "start": start, "end": end}
+            sentence["text"] = text[start:end]  # the source if the best translation is empty
     return {"text": text, "sentences": sentences}
 
 
@@ -233,7 +234,7 @@ def router(service: Service) -> APIRouter:
             try:
                 async for current, best in translations:
                     if asked.format == "text":  # in HTML tags have their places when all sentences are done
-                        part = part_of(document, len(n_best), best[0].text if best else current)
+                        part = part_of(document, len(n_best), current, best)
                         yield event("piece", {"text": part[sent:]})
                         written, sent = written + len(part) - sent, 0 if best else len(part)
                     if best:
@@ -253,11 +254,14 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def part_of(document: Document, number: int, translation: str) -> str:
-    """The gap before a sentence, counted from 0, and its translation as it stands in the document."""
+def part_of(document: Document, number: int, current: str, best: list[Translation] | None) -> str:
+    """The gap before a sentence, counted from 0, and what is known of its translation, as it stands in the
+    document: `current`, or all of it once there is a `best`.
+    """
     segment = document.segments[number]
     start = document.segments[number - 1].end if number else 0
-    return document.text[start : segment.start] + segment.restore(translation)
+    written = segment.restore_or_keep(best[0].text) if best else segment.restore(current)
+    return document.text[start : segment.start] + written
 
 
 def response(model: ServedModel, translations: list[dict[str, Any]]) -> dict[str, Any]:

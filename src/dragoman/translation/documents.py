@@ -83,10 +83,10 @@ class Segment:
     def restore(self, translation: str) -> str:
         """The translation as the document writes it: marks replaced by what they stand for.
 
-        A sentence that comes back unchanged, or without text, is written as it was. If marks are missing,
-        doubled or not nested, what they stand for comes before the text.
+        A sentence that comes back unchanged is written as it was. If marks are missing, doubled or not
+        nested, what they stand for comes before the text.
         """
-        if translation == self.sentence or self.is_empty(translation):
+        if translation == self.sentence:
             return self.source
         if not self.marks:
             return self.escape(translation)
@@ -100,6 +100,10 @@ class Segment:
             "".join(sources[name] for name in names) + text
             for names, text in zip(places, texts[1:], strict=True)
         )
+
+    def restore_or_keep(self, translation: str) -> str:
+        """`restore`, or the source if the translation has no text."""
+        return self.source if self.is_empty(translation) else self.restore(translation)
 
     def is_empty(self, translation: str) -> bool:
         """Whether a translation has no text, beside the marks of the sentence."""
@@ -167,7 +171,7 @@ class Document:
         return any(segment.marks for segment in self.segments)
 
     def join(self, translations: Sequence[str]) -> str:
-        """The text with a translation in the place of each sentence.
+        """The text with a translation in the place of each sentence; one without text leaves the sentence.
 
         Raises `DragomanError` if there are more or fewer translations than sentences.
         """
@@ -184,7 +188,7 @@ class Document:
         spans: list[tuple[int, int]] = []
         end = length = 0
         for segment, translation in zip(self.segments, translations, strict=True):
-            gap, written = self.text[end : segment.start], segment.restore(translation)
+            gap, written = self.text[end : segment.start], segment.restore_or_keep(translation)
             spans.append((length + len(gap), length + len(gap) + len(written)))
             parts += [gap, written]
             end, length = segment.end, spans[-1][1]
