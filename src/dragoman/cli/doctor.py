@@ -181,6 +181,7 @@ def recipe_of_folder(folder: Path, given: Given) -> Recipe:
 
     The source is the text of --source-language, or the other one of --target-language; without both the first
     by the alphabet.
+
     Raises `DragomanError` if the folder is neither.
     """
     if (folder / "recipe.toml").exists():
