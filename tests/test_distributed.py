@@ -419,14 +419,19 @@ def test_a_killed_process_ends_the_run_and_the_same_command_resumes_it(text, lon
     assert_ended_as(longer, out)
 
 
+def set_variables_of_a_single_process():
+    """As torchrun sets them for one process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+
+
 def test_a_process_ends_without_waiting_for_the_threads_of_its_group():
     """They may wait for a process that has died, or for Python's lock, which their destructor holds."""
 
     def enter_and_leave() -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        set_variables_of_a_single_process()
         with process_group():
             pass
         gc.collect()
@@ -439,10 +444,7 @@ def test_a_process_ends_without_waiting_for_the_threads_of_its_group():
 
 def test_an_error_of_the_network_gets_a_sentence():
     def fail_inside() -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        set_variables_of_a_single_process()
         with pytest.raises(DragomanError, match=r"Another process .* has ended \(Failed to recv\)"):  # noqa: SIM117
             with process_group():
                 raise distributed.DistNetworkError("Failed to recv")

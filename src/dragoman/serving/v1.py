@@ -255,8 +255,9 @@ def router(service: Service) -> APIRouter:
 
 
 def part_of(document: Document, number: int, current: str, best: list[Translation] | None) -> str:
-    """The gap before a sentence, counted from 0, and what is known of its translation, as it stands in the
-    document: `current`, or all of it once there is a `best`.
+    """The gap before a sentence, counted from 0, and its translation so far as it stands in the document.
+
+    That is `current`, or all of the translation once there is a `best`.
     """
     segment = document.segments[number]
     start = document.segments[number - 1].end if number else 0
