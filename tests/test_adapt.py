@@ -503,7 +503,7 @@ def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
     asked = table(trained, folder, tmp_path / "out")
     del asked["training"]["updates"]
     recipe = complete(asked | {"batches": {"source_tokens_per_batch": 400, "target_tokens_per_batch": 400}})
-    run(replace(recipe, training=replace(recipe.training, minutes=0.001)), said.append)
+    run(replace(recipe, training=replace(recipe.training, minutes=0.01)), said.append)
     chosen = read_recipe(tmp_path / "out")
     assert chosen.adaptation.peak_rate == PEAK_RATE
     (reasons,) = [line for line in said if line.startswith("Chosen")]

@@ -591,6 +591,8 @@ REFUSED = [
     (["train", "--log-every", "0"], "--log-every is 0; it must be at least 1"),
     (["train", "--label-smoothing", "1.5"], "--label-smoothing is 1.5; it must be below 1"),
     (["train", "--seed", "-1"], "--seed is -1; it must be at least 0"),
+    (["quickstart", "--minutes", "0"], "--minutes is 0.0; it must be at least 0.01"),
+    (["train", "--minutes", "0"], "--minutes is 0.0; it must be at least 0.01"),
     (["train", "--average", "0"], "--average is 0; it must be at least 1"),
     (
         ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/test.target"],

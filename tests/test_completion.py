@@ -56,7 +56,7 @@ def completed_by_zsh(*words):
     offers = "compdef() { : }\n_describe() { print -l -- ${(@P)@[-1]} }\n_files() { : }\n"
     state = f"words=({' '.join(words)}) CURRENT={len(words)}\n_dragoman"
     lines = printed_by("zsh", f"{offers}{script_of('zsh')}\n{state}")
-    return [name for name in (line.partition(":")[0] for line in lines) if name.startswith(words[-1])]
+    return [name for name in (line.partition(":")[0] for line in lines) if name.startswith(words[-1].strip("'"))]
 
 
 def test_the_verb_prints_the_script_of_a_shell(monkeypatch, capsysbinary):
@@ -71,6 +71,20 @@ def test_a_shell_completes_verbs_and_options(completed):
     assert completed("dragoman", "translate", "--no-na") == ["--no-native"]  # it is on by default
     assert completed("dragoman", "translate", "--nati") == []
     assert completed("dragoman", "score", "--beam") == []
+
+
+@pytest.mark.parametrize("completed", [completed_by_bash, completed_by_zsh, completed_by_fish])
+def test_a_shell_completes_values_that_are_listed(completed):
+    assert sorted(completed("dragoman", "train", "--precision", "b")) == ["bfloat16"]
+    assert sorted(completed("dragoman", "train", "--precision", "''")) == ["bfloat16", "float32"]
+    assert completed("dragoman", "completion", "z") == ["zsh"]
+
+
+def test_every_listed_value_is_offered_after_its_option():
+    for command in cli.COMMANDS.values():
+        for name, option in command.options.items():
+            if option.choices and name not in command.positional:
+                assert completion.listed_values(command)[option.flag].split() == [*option.choices]
 
 
 def test_zsh_loads_the_function_from_a_file(tmp_path):

@@ -1,4 +1,4 @@
-"""`dragoman completion`: a script that completes verbs and options in a shell."""
+"""`dragoman completion`: a script that completes verbs, options and their values in a shell."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,12 +9,16 @@ from dragoman.cli.parsing import SHORT, Command, Given, Option, settings_from
 
 BASH = """\
 _dragoman() {{
-    local current=${{COMP_WORDS[COMP_CWORD]}} words
+    local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words
     if [ "$COMP_CWORD" -eq 1 ]; then
         words="{verbs}"
     elif [[ $current == -* ]]; then
         case ${{COMP_WORDS[1]}} in
-{cases}
+{options}
+        esac
+    else
+        case "${{COMP_WORDS[1]}} $before" in
+{values}
         esac
     fi
     COMPREPLY=($(compgen -W "$words" -- "$current"))
@@ -32,11 +36,15 @@ _dragoman() {{
         _describe -t verbs verb choices
     elif [[ $words[CURRENT] == -* ]]; then
         case $words[2] in
-{cases}
+{options}
         esac
         _describe -o -t options option choices
     else
-        _files
+        case "$words[2] $words[CURRENT-1]" in
+{values}
+            *) _files; return;;
+        esac
+        _describe -t values value choices
     fi
 }}
 if [[ $funcstack[1] == _dragoman ]]; then
@@ -51,7 +59,7 @@ HELP = {"--help": "Print the common options", "--help-all": "Print every option"
 
 @dataclass(frozen=True)
 class Completion:
-    """Print a script that completes verbs and options in a shell."""
+    """Print a script that completes verbs, options and their values in a shell."""
 
     shell: Literal["bash", "zsh", "fish"]
     """The shell: bash, zsh or fish."""
@@ -80,16 +88,38 @@ def summaries(command: Command[Any]) -> dict[str, str]:
     return HELP | {flag: command.help_text(each, False) for flag, each in shown_options(command).items()}
 
 
+def listed_values(command: Command[Any]) -> dict[str, str]:
+    """The values that may follow a word, if they are listed: after an option, or after the verb itself."""
+    found = {}
+    for name, option in command.options.items():
+        if option.choices and name not in command.positional[1:]:
+            word = command.name if name in command.positional else option.flag
+            found[word] = " ".join(option.choices)
+    return found
+
+
 def bash(commands: list[Command[Any]]) -> str:
     """The script of bash, which shows no help beside an option."""
-    cases = "\n".join(f'            {each.name}) words="{" ".join(summaries(each))}";;' for each in commands)
-    return BASH.format(verbs=" ".join(each.name for each in commands), cases=cases)
+    options = "\n".join(
+        f'            {each.name}) words="{" ".join(summaries(each))}";;' for each in commands
+    )
+    values = "\n".join(
+        f'            "{each.name} {word}") words="{values}";;'
+        for each in commands
+        for word, values in listed_values(each).items()
+    )
+    return BASH.format(verbs=" ".join(each.name for each in commands), options=options, values=values)
 
 
 def zsh(commands: list[Command[Any]]) -> str:
     """The script of zsh. It can be evaluated, and it can be a file `_dragoman` in a folder of `$fpath`."""
     verbs = "\n".join(f"            {quote(f'{each.name}:{each.summary}')}" for each in commands)
-    return ZSH.format(verbs=verbs, cases="\n".join(map(zsh_case, commands)))
+    values = "\n".join(
+        f'            "{each.name} {word}") choices=({values});;'
+        for each in commands
+        for word, values in listed_values(each).items()
+    )
+    return ZSH.format(verbs=verbs, options="\n".join(map(zsh_case, commands)), values=values)
 
 
 def zsh_case(command: Command[Any]) -> str:
@@ -105,10 +135,14 @@ def fish(commands: list[Command[Any]]) -> str:
         first = "complete -c dragoman -f -n __fish_use_subcommand"
         lines.append(f"{first} -a {command.name} -d {quoted(command.summary)}")
         options, seen = shown_options(command), f"-n '__fish_seen_subcommand_from {command.name}'"
+        listed = listed_values(command)
+        if command.name in listed:
+            lines.append(f"complete -c dragoman {seen} -f -a {quoted(listed[command.name])}")
         for flag, text in summaries(command).items():
             name = options[flag].field.name if flag in options else ""
             short = f" -s {SHORT[name][1]}" if name in SHORT else ""
-            lines.append(f"complete -c dragoman {seen} -l {flag[2:]}{short} -d {quoted(text)}")
+            values = f" -x -a {quoted(listed[flag])}" if flag in listed else ""
+            lines.append(f"complete -c dragoman {seen} -l {flag[2:]}{short}{values} -d {quoted(text)}")
     return "\n".join(lines)
 
 
@@ -126,7 +160,7 @@ def completion(given: Given) -> None:
 
 COMMAND = Command(
     "completion",
-    "Print a script that completes verbs and options in bash, zsh or fish.",
+    "Print a script that completes verbs, options and their values in bash, zsh or fish.",
     completion,
     Completion,
     example='eval "$(dragoman completion bash)"',

@@ -6,6 +6,7 @@ from pathlib import Path
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import run_training
+from dragoman.system.toml import check_bounds
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,9 @@ class Quickstart:
     """Number of updates, instead of minutes."""
     recipe: Path | None = None
     """A recipe (TOML) whose keys override those of the quickstart."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self, at_least={"minutes": 0.01, "updates": 1})
 
 
 def quickstart(given: Given) -> None:

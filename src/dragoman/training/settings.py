@@ -67,13 +67,10 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         intervals = ("validate_every", "checkpoint_every", "log_every")
         counts = ("updates", "warmup_steps", "average", "threads", *intervals)
-        non_negative = ("minutes", "learning_rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
-        check_bounds(
-            self,
-            at_least=dict.fromkeys(counts, 1) | dict.fromkeys((*non_negative, "guided_alignment_weight"), 0),
-            below={"label_smoothing": 1, "seed": 2**63},
-            at_most={"threads": 4096, "updates": 10**9, "minutes": 10**7},
-        )
+        rates = ("learning_rate_scale", "label_smoothing", "clip_norm", "guided_alignment_weight")
+        least = dict.fromkeys(counts, 1) | dict.fromkeys((*rates, "seed", "patience"), 0) | {"minutes": 0.01}
+        most = {"threads": 4096, "updates": 10**9, "minutes": 10**7}
+        check_bounds(self, at_least=least, below={"label_smoothing": 1, "seed": 2**63}, at_most=most)
 
 
 @dataclass(frozen=True)
