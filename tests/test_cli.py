@@ -713,6 +713,10 @@ REFUSED = [
         ],
         "test.source is what this command reads; give another file.",
     ),
+    (
+        ["shortlist", "{0}/run", "-s", "{0}/test.source", "-t", "{0}/test.target", "-o", "{0}/missing/list"],
+        "missing/list cannot be written: there is no such folder.",
+    ),
     (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
     (["train", "--seed", "99999999999999999999"], "--seed is 99999999999999999999; it must be below"),
     (["translate", "{0}/run", "--temperature", "nan"], "--temperature is nan; it must be a finite number."),

@@ -56,7 +56,9 @@ def completed_by_zsh(*words):
     offers = "compdef() { : }\n_describe() { print -l -- ${(@P)@[-1]} }\n_files() { : }\n"
     state = f"words=({' '.join(words)}) CURRENT={len(words)}\n_dragoman"
     lines = printed_by("zsh", f"{offers}{script_of('zsh')}\n{state}")
-    return [name for name in (line.partition(":")[0] for line in lines) if name.startswith(words[-1].strip("'"))]
+    return [
+        name for name in (line.partition(":")[0] for line in lines) if name.startswith(words[-1].strip("'"))
+    ]
 
 
 def test_the_verb_prints_the_script_of_a_shell(monkeypatch, capsysbinary):

@@ -96,7 +96,7 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path):
 
 
 def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811
-    files = [tmp_path / name for name in ("source", "target", "new/list")]
+    files = [tmp_path / name for name in ("source", "target", "list")]
     for path in files[:2]:
         path.write_text("\n".join(LINES * 5) + "\n", "utf-8")
     asked = ["shortlist", folder, "--source", files[0], "--target", files[1], "--out", files[2]]

@@ -6,7 +6,7 @@ from shlex import quote
 
 from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files
-from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.toml import check_bounds
@@ -41,6 +41,7 @@ def shortlist(given: Given) -> None:
     """Learn a shortlist."""
     asked = settings_from(MakeShortlist, given)
     refuse_replacing("--out", asked.out, asked.source, asked.target)
+    refuse_missing_folder("--out", asked.out)
     for path in (asked.source, asked.target):
         refuse_both_sides(path)
     from dragoman.search.shortlist import Shortlist
@@ -61,7 +62,6 @@ def shortlist(given: Given) -> None:
     if not any(source and target for source, target in tokens):
         raise DragomanError(f"{asked.source} and {asked.target} have no pair to learn from.")
     learnt = Shortlist.learn(tokens, sizes, asked.most, asked.always)
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(asked.out) as new:
         learnt.save(new)
     say(f"{asked.out} has the translations of the tokens of {counted(len(tokens), 'pair')}.")
