@@ -127,7 +127,7 @@ class Training:
 
     def save(self, out: Path) -> None:
         """Write the model to a folder."""
-        save_model(out, self.model, self.recipe.model, self.data.tokenizers, self.data.longest_source)
+        save_model(out, self.model, self.recipe.model, self.data.tokenizers, self.data.longest_trained)
 
 
 def train(recipe: Recipe, data: PreparedData, guides: Guides, every: int) -> None:

@@ -181,7 +181,9 @@ def main() -> None:
             for beam in (1, 4):
                 search = SearchSettings(beam_size=beam)
                 before, after = (translator.translate(source, search) for translator in translators)
-                (compared,) = paired_bootstrap(after, before, target, [bleu_metric(tokenize)])
+                (compared,) = paired_bootstrap(
+                    after, before, target, [bleu_metric(tokenize, lowercase=False)]
+                )
                 own, new = (bleu(lines, target, tokenize).value for lines in (before, after))
                 print(
                     f"| seed {recipe.training.seed} | {text} | {beam} | {own:.2f} | {new:.2f} | "

@@ -295,7 +295,7 @@ def test_a_resumed_adaptation_equals_one_that_ran_through_without_the_initial_mo
 def test_long_sentences_are_split_as_before(trained, folder, adapted):
     before, after = (read_about(path / "model")[0] for path in (trained / "run", adapted))
     assert after == before
-    assert PreparedData.load(adapted / "data").longest_before == before
+    assert PreparedData.load(adapted / "data").longest_trained_before == before
 
 
 @pytest.mark.parametrize("has_two_models", [False, True], ids=["one SentencePiece model", "two, as OPUS-MT"])

@@ -83,6 +83,11 @@ def test_what_is_no_list_of_pairs_is_refused(run, pairs, message):
             read(pairs)
 
 
+def test_words_are_aligned_in_texts_alone(run):
+    with pytest.raises(DragomanError, match=r"The target of pair 1 \(counted from 0\) is a list of tokens"):
+        Translator.load(run).align([(LINES[0], LINES[0]), (LINES[0], ["a"])])
+
+
 def test_scoring_by_pytorch_does_not_depend_on_the_batch(run):
     translator = Translator.load(run, native=False)
     pairs = list(zip(LINES, LINES[::-1], strict=True))

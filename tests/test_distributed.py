@@ -243,6 +243,20 @@ def test_processes_synchronise_gradients_once_an_update_however_it_is_cut(tmp_pa
     assert worst([fork(lambda rank=rank: count(rank)) for rank in range(2)]) == 0
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_processes_compare_large_numbers_exactly(tmp_path, size):
+    def compare(rank: int) -> None:
+        store = f"file://{tmp_path}/{size}"
+        distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
+        world = ProcessGroup(rank, size, torch.device("cpu"))
+        assert world.all_equal(10**9 + 1)
+        assert not world.all_equal(10**9 + rank)
+        assert not world.all_equal(10**9 + (rank == 1))
+        distributed.destroy_process_group()
+
+    assert worst([fork(lambda rank=rank: compare(rank)) for rank in range(size)]) == 0
+
+
 def test_batch_normalisation_is_refused_in_several_processes():
     settings = ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, norm="batch")
     model = build_model(settings, 11, 11)

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from dragoman.system import processors
 from dragoman.system.errors import DragomanError
+from dragoman.system.machine import shared_property
 from dragoman.system.processors import (
     MAX_SPINS,
     allowed_processors,
@@ -99,6 +101,23 @@ def test_a_worker_that_the_system_kills_is_told_in_a_sentence(monkeypatch):
     monkeypatch.setattr(processors, "granted_processors", lambda: 2)
     with pytest.raises(DragomanError, match="One of 2 processes that read the text was killed, .* memory is"):
         map_in_processes(end_if, [False, True])
+
+
+def test_threads_that_ask_at_once_share_what_one_of_them_computes():
+    class Slow:
+        computed = 0
+
+        @shared_property
+        def value(self) -> object:
+            self.computed += 1
+            time.sleep(0.05)
+            return object()
+
+    slow = Slow()
+    with ThreadPoolExecutor(4) as pool:
+        values = list(pool.map(lambda _: slow.value, range(4)))
+    assert slow.computed == 1
+    assert len(set(map(id, values))) == 1
 
 
 def test_no_items_need_no_processes():

@@ -93,3 +93,28 @@ def test_the_data_of_a_run_has_its_training(monkeypatch, capsysbinary, trained, 
         out = tmp_path / "data.json"
         assert call(monkeypatch, capsysbinary, "inspect", run, "amber birch", "--out", out)[0] == 0
         assert (json.loads(out.read_text())["training"] is not None) == there
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("adaptation = 3\n", r"has no table \[adaptation\]; it is not as a run writes it"),
+        (
+            'adaptation.peak_rate = "x"\n',
+            "adaptation.peak_rate is not a number; it is not as",
+        ),
+    ],
+)
+def test_a_recipe_that_no_run_writes_is_refused(trained, tmp_path, table, message):
+    (tmp_path / "log.jsonl").write_bytes((trained / "run" / "log.jsonl").read_bytes())
+    recipe = (trained / "run" / "recipe.toml").read_text("utf-8").split("[adaptation]")[0]
+    (tmp_path / "recipe.toml").write_text(table + recipe, "utf-8")
+    with pytest.raises(DragomanError, match=message):
+        training_of(tmp_path)
+
+
+def test_samples_that_no_run_writes_are_left_out(trained, tmp_path):
+    (tmp_path / "recipe.toml").write_bytes((trained / "run" / "recipe.toml").read_bytes())
+    events = [{"event": "validation", "step": 1, "samples": value} for value in (7, [7], None)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert training_of(tmp_path).samples == ()

@@ -27,8 +27,7 @@ from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
-from dragoman.translation.files import Block, different_names, translate_file
-from dragoman.translation.files import read_about as read_record
+from dragoman.translation.files import Block, different_names, read_record, translate_file
 from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about
 
 if TYPE_CHECKING:

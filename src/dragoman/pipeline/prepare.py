@@ -117,8 +117,8 @@ def write_valid(
         held_out, too_long = len(pairs), len(found) - len(pairs)
     write_pairs(folder, "valid", pairs)
     own, settings = (folder / "valid.source.txt", folder / "valid.target.txt"), DataSettings(longest=0)
-    statistics, every = scan_corpus(own, settings, {}, candidates=None)
-    write_corpus(folder / "valid", own, tokenizers.paths(folder), settings, every, statistics)
+    statistics, keep_all = scan_corpus(own, settings, {}, candidates=None)
+    write_corpus(folder / "valid", own, tokenizers.paths(folder), settings, keep_all, statistics)
     return held_out, too_long
 
 
@@ -175,8 +175,8 @@ class PreparedData:
     valid: Corpus
     valid_source: list[str]
     valid_target: list[str]
-    longest_before: int
-    """`longest_source` of the initial model; 0 without one."""
+    longest_trained_before: int
+    """`longest_trained` of the initial model; 0 without one."""
 
     @classmethod
     def load(cls, folder: Path) -> "PreparedData":
@@ -186,9 +186,9 @@ class PreparedData:
         return cls(Tokenizers.load(folder), train, valid, source, target, read_about(folder)[0] or 0)
 
     @property
-    def longest_source(self) -> int:
+    def longest_trained(self) -> int:
         """Tokens of the longest training source, END included, that of an initial model too."""
-        return max(int(self.train.lengths()[0].max()) + 1, self.longest_before)
+        return max(int(self.train.lengths()[0].max()) + 1, self.longest_trained_before)
 
 
 def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Model:

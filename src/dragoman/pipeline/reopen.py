@@ -262,7 +262,7 @@ def restore_model_from_checkpoint(out: Path, recipe: Recipe, say: Say) -> None:
     data = PreparedData.load(out / "data")
     own = make_model(recipe, data, torch.device("cpu"))
     load_weights(own, tensors, best)
-    save_model(model, own, recipe.model, data.tokenizers, data.longest_source, recipe.data.languages)
+    save_model(model, own, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages)
     say(f"{model} is made from the checkpoint at {state.best_step:,} again.")
 
 

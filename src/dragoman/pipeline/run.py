@@ -201,7 +201,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         folder=out,
         validate=make_validate(recipe, data, say, world),
         keep_best=lambda model: save_model(
-            out / "model", model, recipe.model, data.tokenizers, data.longest_source, recipe.data.languages
+            out / "model", model, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages
         ),
         say=say,
         world=world,
@@ -274,15 +274,15 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
         model = make_model(recipe, data, world.device)
         load_weights(model, chosen.tensors, out / "checkpoints")
         save_model(
-            out / "model", model, recipe.model, data.tokenizers, data.longest_source, recipe.data.languages
+            out / "model", model, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages
         )
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
     found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.4g}" for one in candidates)
     say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity ({found}).")
     patience = recipe.training.patience
-    early = f", as {patience} validation{'s' * (patience != 1)} (--patience) brought no gain"
-    early *= state.step < make_schedule(recipe).updates
+    reason = f", as {patience} validation{'s' * (patience != 1)} (--patience) brought no gain"
+    early = reason if state.step < make_schedule(recipe).updates else ""
     say(f"Trained for {state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}.")
     result = {
         "model": chosen.description,
@@ -312,7 +312,10 @@ class Candidate:
     """Its weights; None for those that are in `out/model` already."""
 
     def nll(self) -> float:
-        """The validation loss in nats that decides, as its perplexity, which is limited, would; NaN loses."""
+        """The negative log-likelihood of validation, in nats per token: the lowest is kept.
+
+        NaN counts as infinity.
+        """
         return math.inf if math.isnan(self.scores["nll"]) else self.scores["nll"]
 
 

@@ -17,7 +17,7 @@ from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings, Languages
-from dragoman.training.curves import CURVES
+from dragoman.training.curves import CURVES, nothing_to_draw
 from dragoman.training.log import read_events
 
 
@@ -210,9 +210,7 @@ def plot(folder: Path, out: Path) -> None:
         raise DragomanError(f"{out} cannot be drawn: its name must end in .png, .svg or .html.")
     rows = points(folder)
     if not rows:
-        raise DragomanError(
-            f"The log of {folder} has nothing to draw: no update has been logged yet, or it is damaged."
-        )
+        raise nothing_to_draw(folder)
     if not all(map(importlib.util.find_spec, ("altair", "vl_convert"))):
         raise DragomanError("Drawing needs two more packages: pip install 'dragoman[plot]'")
     import altair

@@ -1,6 +1,6 @@
 """Attention weights of a model (equation 1).
 
-Shapes: B sentences, S source and T target tokens, H heads, L layers, Q queries, K keys.
+Shapes: B sentences, S source and T target tokens, H heads, L layers, Q queries, N keys.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,14 +32,14 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
 
     Raises `DragomanError` for a model without attention.
     """
-    with_others = DecoderLayer | EnrichedDecoderLayer
-    kinds = with_others | RecurrentAttention | MultiStepAttention
+    layer_kinds = DecoderLayer | EnrichedDecoderLayer
+    kinds = layer_kinds | RecurrentAttention | MultiStepAttention
     layers = [module for module in model.modules() if isinstance(module, kinds)]
     if not layers:
         raise DragomanError(
             "Attention weights need a model with encoder-decoder attention, and this architecture has none."
         )
-    return [layer.cross_attention if isinstance(layer, with_others) else layer for layer in layers]
+    return [layer.cross_attention if isinstance(layer, layer_kinds) else layer for layer in layers]
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def alignment_head(model: Model) -> int | None:
 
 def forced_decoding_weights(
     model: Model, modules: Sequence[AttentionModule], source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
-) -> Float[Tensor, "L B H Q K"]:
+) -> Float[Tensor, "L B H Q N"]:
     """The weights of these modules while the model reads a source and predicts a given target."""
     with record_attention(modules) as recorded:
         model.decode(Batch.of(source, target, []).target_in, model.encode(source))

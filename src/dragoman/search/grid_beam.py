@@ -80,8 +80,8 @@ def grid_steps(
     live, finished = [LiveHypothesis([START], 0.0, 0)], list[Hypothesis]()
     for step in range(max_length + 1):
         padded = live + live[:1] * (rows - len(live))
-        state = state.reorder(torch.tensor([one.row for one in padded], device=source.device))
-        tokens = torch.tensor([one.ids for one in padded], device=source.device)  # [R, T]
+        state = state.reorder(torch.tensor([hypothesis.row for hypothesis in padded], device=source.device))
+        tokens = torch.tensor([hypothesis.ids for hypothesis in padded], device=source.device)  # [R, T]
         features, state = model.decode(tokens[:, -1:], state)
         log_probs = next_log_probs(model, features[:, -1])[None, : len(live)]  # [1, live, V]
         if log_probs.isnan().any():
@@ -90,12 +90,13 @@ def grid_steps(
         at_end = torch.tensor([step >= max_length], device=source.device)
         log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]
         beams, extended = candidate_beams(live, log_probs, constraints, width), live
-        live = [one for beam in beams.values() for one in unfinished(beam, width)]
-        ended = [one for beam in beams.values() for one in beam[:width] if one.ids[-1] == END]
-        finished += [scored(one.ids[1:-1], one.log_prob, settings) for one in ended]
-        finished = sorted(finished, key=lambda one: -one.score)[:width]
+        live = [hypothesis for beam in beams.values() for hypothesis in unfinished(beam, width)]
+        likeliest = [hypothesis for beam in beams.values() for hypothesis in beam[:width]]
+        ended = [hypothesis for hypothesis in likeliest if hypothesis.ids[-1] == END]
+        finished += [scored(hypothesis.ids[1:-1], hypothesis.log_prob, settings) for hypothesis in ended]
+        finished = sorted(finished, key=lambda hypothesis: -hypothesis.score)[:width]
         rank, reached = (0, step) if len(finished) == width else (settings.n_best - 1, max_length)
-        best_live = max((one.log_prob for one in live), default=-torch.inf) / float(
+        best_live = max((hypothesis.log_prob for hypothesis in live), default=-torch.inf) / float(
             length_normalization(reached + 1, settings)
         )
         if not live or (rank < len(finished) and best_live <= finished[rank].score):
@@ -109,7 +110,7 @@ def grid_steps(
 
 def unfinished(beam: Sequence[LiveHypothesis], width: int) -> list[LiveHypothesis]:
     """The likeliest candidates of a beam that do not end."""
-    return [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
+    return [hypothesis for hypothesis in beam[: 2 * width] if hypothesis.ids[-1] != END][:width]
 
 
 def candidate_beams(
@@ -121,19 +122,21 @@ def candidate_beams(
     """
     forced_tokens = sum(map(len, constraints.forced))
     beams: dict[int, list[LiveHypothesis]] = defaultdict(list)
-    for row, one in enumerate(live):
-        met, row_log_probs = tokens_met(one.ids[1:], constraints), log_probs[row]
+    for row, hypothesis in enumerate(live):
+        met, row_log_probs = tokens_met(hypothesis.ids[1:], constraints), log_probs[row]
         before = torch.zeros(1, 1, device=row_log_probs.device)
         _, _, likeliest = top_k_extensions(
             row_log_probs[None, None], before, min(2 * width, len(row_log_probs))
         )
-        for token in dict.fromkeys([*likeliest[0].tolist(), *next_forced_tokens(one.ids[1:], constraints)]):
-            total = one.log_prob + float(row_log_probs[token])
+        forced = next_forced_tokens(hypothesis.ids[1:], constraints)
+        for token in dict.fromkeys([*likeliest[0].tolist(), *forced]):
+            total = hypothesis.log_prob + float(row_log_probs[token])
             if total > -torch.inf and (token != END or met == forced_tokens):
-                place = forced_tokens if token == END else tokens_met([*one.ids[1:], token], constraints)
-                beams[place].append(LiveHypothesis([*one.ids, token], total, row))
+                ids = [*hypothesis.ids, token]
+                place = forced_tokens if token == END else tokens_met(ids[1:], constraints)
+                beams[place].append(LiveHypothesis(ids, total, row))
     for beam in beams.values():
-        beam.sort(key=lambda one: -one.log_prob)
+        beam.sort(key=lambda hypothesis: -hypothesis.log_prob)
     return beams
 
 
@@ -142,8 +145,8 @@ def meeting_most(
 ) -> Hypothesis:
     """The hypothesis that has met most forced tokens, and of these the likeliest, END included."""
     ended = [
-        (tokens_met(one.ids[1:], constraints), one.log_prob + end, one.ids[1:])
-        for one, end in zip(live, end_log_probs, strict=True)
+        (tokens_met(hypothesis.ids[1:], constraints), hypothesis.log_prob + end, hypothesis.ids[1:])
+        for hypothesis, end in zip(live, end_log_probs, strict=True)
     ]
     _, log_prob, ids = max(ended)
     return scored(ids, log_prob, settings)

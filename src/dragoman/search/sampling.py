@@ -18,7 +18,7 @@ from dragoman.system.random import shift_right, splitmix64
 
 
 @dataclass(frozen=True)
-class Draw:
+class SamplingStep:
     """A step of sampling: one more token of each sample, END for those that have ended."""
 
     logits: Float[Tensor, "B W V"]
@@ -43,7 +43,7 @@ def sample(
     return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in samples_of(last)]
 
 
-def samples_of(last: Draw) -> NBest:
+def samples_of(last: SamplingStep) -> NBest:
     """The samples of each sentence after the last step, in the order in which they were drawn."""
     return [
         [
@@ -57,7 +57,7 @@ def samples_of(last: Draw) -> NBest:
 @torch.no_grad()
 def sampling_steps(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
-) -> Iterator[Draw]:
+) -> Iterator[SamplingStep]:
     """Sampling, step by step, until all samples have ended."""
     samples = settings.n_best
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)
@@ -79,7 +79,7 @@ def sampling_steps(
         token = token.masked_fill(ended, END)
         totals = totals + log_probs.gather(2, token[:, :, None])[:, :, 0].masked_fill(ended, 0.0)
         written, ended = torch.cat([written, token[:, :, None]], 2), ended | (token == END)
-        yield Draw(logits, written, totals)
+        yield SamplingStep(logits, written, totals)
         if ended.all():
             return
 

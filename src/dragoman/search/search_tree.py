@@ -22,9 +22,9 @@ from dragoman.search.grid_beam import (
     unfinished,
 )
 from dragoman.search.hypothesis import Constraints, length_normalization
-from dragoman.search.sampling import Draw, samples_of, sampling_steps
+from dragoman.search.sampling import SamplingStep, samples_of, sampling_steps
 from dragoman.search.settings import SearchSettings
-from dragoman.search.trace import End, Node, TokenText, Tree, beam_tree, finished_number
+from dragoman.search.trace import EndReason, Node, TokenText, Tree, beam_tree, finished_number
 
 MAX_DRAWN = 10  # tokens that are kept of a distribution, besides those that were drawn
 
@@ -70,7 +70,7 @@ def search_tree(
 # ---- sampling
 
 
-def sample_tree(steps: Iterable[Draw], token_text: TokenText) -> SearchTree:
+def sample_tree(steps: Iterable[SamplingStep], token_text: TokenText) -> SearchTree:
     """Each sample of one sentence as a path from the empty hypothesis."""
     tree = SearchTree([Node(None, token_text(START), 0.0, 0.0)], [], [])
     newest: list[int] = []  # of each sample
@@ -84,7 +84,7 @@ def sample_tree(steps: Iterable[Draw], token_text: TokenText) -> SearchTree:
                 token, total = tokens[sample], totals[sample]
                 add_drawn(tree.drawn.setdefault(parent, {}), step.logits[0, sample], token)
                 newest[sample] = len(tree.nodes)
-                end: End | None = "finished" if token == END else None
+                end: EndReason | None = "finished" if token == END else None
                 tree.nodes.append(Node(parent, token_text(token), total, total, end))
         last = step
     found = zip(samples_of(last)[0], newest, strict=True)
@@ -140,7 +140,7 @@ def grid_tree(
 
 def ends_of(
     beam: Sequence[LiveHypothesis], width: int
-) -> Iterator[tuple[LiveHypothesis, End | None, LiveHypothesis | None]]:
+) -> Iterator[tuple[LiveHypothesis, EndReason | None, LiveHypothesis | None]]:
     """The candidates that a beam compares, with their ends and with what cut them."""
     kept = unfinished(beam, width)
     for place, one in enumerate(beam[: 2 * width]):

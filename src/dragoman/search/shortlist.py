@@ -19,7 +19,7 @@ from dragoman.system.files import read_arrays
 
 Ids = npt.NDArray[np.int32]
 ADVICE = "make one with: dragoman shortlist RUN --source … --target … --out "
-EM_ITERATIONS = 5  # Model 1 has one optimum
+EM_ITERATIONS = 5  # as is usual for Model 1, whose likelihood has one optimum: the start does not matter
 MAX_LINKS = 20_000_000  # token pairs that are counted: they take some gigabytes
 
 
@@ -37,7 +37,8 @@ class Shortlist:
     ) -> "Shortlist":
         """Learn from pairs of ids without END.
 
-        It gets `most` translations of each token, and the `always` most frequent tokens.
+        The shortlist has `most` translations of each token, and the `always` most frequent tokens. Of text
+        with more than `MAX_LINKS` pairs of tokens, every k-th pair of sentences is used.
         """
         every = -(-sum(len(source) * len(target) for source, target in pairs) // MAX_LINKS)
         table = np.full((sizes[0], most), -1, np.int32)

@@ -12,7 +12,7 @@ from dragoman.search.hypothesis import Hypothesis, length_normalization
 from dragoman.search.settings import SearchSettings
 
 TokenText = Callable[[int], str]
-End = Literal[
+EndReason = Literal[
     "finished", "below the beam", "found by another group", "no extension in the beam", "the search was over"
 ]
 
@@ -28,7 +28,7 @@ class Node:
     """Of the hypothesis, in nats."""
     score: float
     """The log-probability divided by the length normaliser: what ranks a hypothesis that finishes here."""
-    end: End | None = None
+    end: EndReason | None = None
     """Why it was not extended; None if an extension of it stayed live."""
     cut_by: int | None = None
     """What took its place: the least likely hypothesis that its beam kept in its step, or the same one of
@@ -85,7 +85,7 @@ def beam_tree(steps: Iterable[Step], settings: SearchSettings, token_text: Token
                 assert parent is not None
                 ids.append([*ids[parent], token])
                 group = origin // group_size
-                ended: End = "finished" if ends[candidate] else "below the beam"
+                ended: EndReason = "finished" if ends[candidate] else "below the beam"
                 by = None if ends[candidate] else last[group]
                 if duplicates[candidate]:
                     ended, by = "found by another group", finished[tuple(ids[-1])]

@@ -201,7 +201,21 @@ def document_of(asked: TranslateParameters, text: str, language: str) -> Documen
         frozenset, (asked.ignore_tags, asked.splitting_tags, asked.non_splitting_tags)
     )
     if asked.tag_handling == "html":
-        return markup.html(text, language, split, ignored, ending, whole)
+        return markup.html(
+            text,
+            language,
+            split=split,
+            ignore_tags=ignored,
+            splitting_tags=ending,
+            non_splitting_tags=whole,
+        )
     if asked.tag_handling == "xml":
-        return markup.xml(text, language, ignored, split, ending, whole)
+        return markup.xml(
+            text,
+            language,
+            split=split,
+            ignore_tags=ignored,
+            splitting_tags=ending,
+            non_splitting_tags=whole,
+        )
     return plain_text(text, language, split)

@@ -91,7 +91,7 @@ def refuse_many(service: Service, count: int, what: str) -> None:
 def document_of(asked: Any, text: str, language: str) -> Document:
     """A text of a request as sentences."""
     if asked.format == "html":
-        return markup.html(text, language, asked.split_sentences)
+        return markup.html(text, language, split=asked.split_sentences)
     return plain_text(text, language, asked.split_sentences)
 
 

@@ -1,13 +1,30 @@
-"""The machine's GPU, and the allocator of its memory."""
+"""The machine's GPU, the allocator of its memory, and its threads."""
 
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from threading import RLock
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
 MAX_CACHED_KERNELS = 8192  # of oneDNN, one for each shape of matrices; its default is 1,024
+
+
+class shared_property(cached_property[T]):  # noqa: N801  named as the class that it extends
+    """A `cached_property` that is computed once when several threads ask at once, as before Python 3.12."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        super().__init__(compute)
+        self.lock = RLock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        with self.lock:
+            return super().__get__(instance, owner)
 
 
 def has_gpu() -> bool:

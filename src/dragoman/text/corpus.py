@@ -270,9 +270,9 @@ class Corpus:
         An epoch uses one of the sampled copies.
         """
         if self.statistics.weights or self.statistics.sampled_copies > 1:
-            from dragoman.text.mixing import draw
+            from dragoman.text.mixing import pairs_of_epoch
 
-            return draw(self.statistics, np.concatenate(self._line_numbers), seed, epoch)
+            return pairs_of_epoch(self.statistics, np.concatenate(self._line_numbers), seed, epoch)
         return np.arange(len(self))
 
     def line_number(self, pair: int) -> int:

@@ -210,7 +210,7 @@ def check_counts(source: Path, target: Path) -> tuple[list[int], Finding]:
 
 def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
     """Findings about pairs by themselves; `pairs` is their number."""
-    sample = list(islice(decoded_pairs(source, target), 0, None, max(1, pairs // SAMPLE_PAIRS)))
+    sample = list(islice(decoded_pairs(source, target), 0, None, max(1, -(-pairs // SAMPLE_PAIRS))))
     models = [NgramModel(side) for side in zip(*sample, strict=True)] or [NgramModel([])] * 2
     log_ratio = log_likelihood_ratio(*models)
     median_ratio = median_log_length_ratio(sample)

@@ -49,7 +49,9 @@ def shuffled_passes(size: int, first: int, last: int, key: tuple[int, int]) -> I
     return np.concatenate(orders)[first - passes[0] * size : last - passes[0] * size]
 
 
-def draw(statistics: "CorpusStatistics", lines: npt.NDArray[np.integer], seed: int, epoch: int) -> Indices:
+def pairs_of_epoch(
+    statistics: "CorpusStatistics", lines: npt.NDArray[np.integer], seed: int, epoch: int
+) -> Indices:
     """The pairs of an epoch of a corpus that has weights, sampled copies of its pairs, or both.
 
     `lines` are those of all its pairs in the text. Epochs use the copies in turn. Raises `DragomanError`

@@ -11,7 +11,7 @@ MAX_COPIES = 100
 class SubwordSampling:
     """How the training text is split into tokens in several ways; other text has one, the most likely.
 
-    Each is 0 in a run that trains on one segmentation.
+    `bpe_dropout` and `sampling_alpha` are 0 in a run that trains on one segmentation.
     """
 
     bpe_dropout: float = 0.0

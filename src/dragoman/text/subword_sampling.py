@@ -94,9 +94,9 @@ def sample_copies(
         make_sampler(Tokenizer.load(path), settings)  # raises
     ordinary, statistics = list(folder.glob("*.npy")), Corpus(folder).statistics
     offsets = zip(*(line_offsets(path, shard_lines) for path in files), strict=True)
-    every = PairFilter()  # `write_corpus` has chosen the pairs
+    keep_all = PairFilter()  # `write_corpus` has chosen the pairs
     shards = [
-        Shard(files, pair, n * shard_lines + 1, shard_lines, folder, every, tokenizers, data)
+        Shard(files, pair, n * shard_lines + 1, shard_lines, folder, keep_all, tokenizers, data)
         for n, pair in enumerate(offsets)
     ]
     numbers = range(settings.sampled_copies)

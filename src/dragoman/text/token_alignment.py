@@ -110,9 +110,9 @@ def _write_shard(shard: _Shard) -> None:
             words = (tokenizer.word_ids(text) for tokenizer, text in zip(tokenizers, pair, strict=True))
             place = f"{shard.files[-1]}, line {number}"
             rows.append(token_links(parse_links(links, pair, place), *words))
-    every = np.concatenate([np.zeros((0, 2), np.uint16), *rows])
-    dtype = np.uint16 if every.max(initial=0) < 2**16 else np.uint32
-    np.save(f"{prefix}.{KIND}.npy", every.astype(dtype))
+    links = np.concatenate([np.zeros((0, 2), np.uint16), *rows])
+    dtype = np.uint16 if links.max(initial=0) < 2**16 else np.uint32
+    np.save(f"{prefix}.{KIND}.npy", links.astype(dtype))
     np.save(f"{prefix}.{KIND}-offsets.npy", np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 

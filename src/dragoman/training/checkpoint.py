@@ -33,8 +33,9 @@ class TrainingState:
     batches_done: int = 0
     """Batches of this epoch that are done."""
     best_step: int = 0
+    """The step of the best validation."""
     best: dict[str, float] | None = None
-    """Scores of the best validation, and its step."""
+    """Scores of the best validation."""
     seconds: float = 0.0
     """Time spent in training, by earlier processes too."""
     rate_backoff: float = 1.0
@@ -115,7 +116,8 @@ def resume(
 ) -> TrainingState:
     """Load the newest intact checkpoint; without any checkpoint, return the state before the first update.
 
-    Raises `DragomanError` if no checkpoint is intact, and if the processes see different checkpoints.
+    Raises `DragomanError` if no checkpoint is intact, if there is none though the log says that there was, if
+    its weights do not fit the model, and if the processes see different checkpoints.
     """
     path = newest_intact(folder, say)
     if path is None:

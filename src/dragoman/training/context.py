@@ -37,7 +37,7 @@ class TrainingContext:
     validate: Validate
     """Called with a model and a phrase for its message, such as `at update 100`."""
     keep_best: Callable[[Model], None]
-    """Called when a validation is better than all before it."""
+    """Called when a validation is better than all before it, in the main process alone."""
     say: Say
     world: World
     make_optimizer: Callable[[nn.Module], torch.optim.Adam] = make_optimizer

@@ -85,13 +85,16 @@ def training_of(run: Path) -> Training | None:
     samples = [
         Sample(each["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation")))
         for each in events
-        for sample in each.get("samples", [])
+        for sample in listed(each.get("samples"))
         if isinstance(sample, dict)
     ]
     scale, warmup = settings.learning_rate_scale, settings.warmup_steps
     if warmup is None:
         raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
-    if peak := table.get("adaptation", {}).get("peak_rate"):
+    peak = section(table, "adaptation", path).get("peak_rate") if "adaptation" in table else None
+    if not (peak is None or isinstance(peak, float)):
+        raise DragomanError(f"{path}: adaptation.peak_rate is not a number; it is not as a run writes it.")
+    if peak:
         scale *= peak / learning_rate(warmup, model.d_model, warmup)
     rates = [
         (step, float(f"{scale * learning_rate(step, model.d_model, warmup):.7g}"))
@@ -113,10 +116,15 @@ def required_training(run: Path) -> Training:
             f"{run} has no log.jsonl and recipe.toml; give the folder of a run, not its model alone."
         )
     if not training.curves:
-        raise DragomanError(
-            f"The log of {run} has nothing to draw: no update has been logged yet, or it is damaged."
-        )
+        raise nothing_to_draw(run)
     return training
+
+
+def nothing_to_draw(run: Path) -> DragomanError:
+    """The error for a log without numbers."""
+    return DragomanError(
+        f"The log of {run} has nothing to draw: no update has been logged yet, or it is damaged."
+    )
 
 
 def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
@@ -125,6 +133,11 @@ def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DragomanError(f"{path} has no table [{name}]; it is not as a run writes it.")
     return found
+
+
+def listed(value: object) -> list[object]:
+    """The value if it is a list, otherwise an empty one."""
+    return value if isinstance(value, list) else []
 
 
 def has_number(event: dict[str, object], name: str, key: str) -> bool:

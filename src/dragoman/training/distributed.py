@@ -50,9 +50,10 @@ class ProcessGroup(World):
         return values
 
     def all_equal(self, number: int) -> bool:
-        own = torch.tensor(float(number), dtype=torch.float64, device=self.device)
-        total, squares = self.all_reduce(torch.stack([own, own**2])).tolist()
-        return bool(squares * self.size == total**2)  # in Cauchy-Schwarz, equality means that all are equal
+        bounds = torch.tensor([number, -number], device=self.device)
+        distributed.all_reduce(bounds, distributed.ReduceOp.MAX)
+        highest, negative_lowest = bounds.tolist()
+        return bool(highest == -negative_lowest)
 
     def main_first(self, work: Callable[[], None]) -> None:
         assert self.store is not None
@@ -187,7 +188,7 @@ def torchrun_group() -> Iterator[World]:
             "or unset RANK and WORLD_SIZE."
         ) from error
     store = PrefixStore(f"group {next(GROUPS)}", store)  # of several trainings, one after the other
-    # Torchrun keeps its store over restarts: ignore what the dead wrote.
+    # Torchrun keeps its store over restarts: keys of earlier starts must not be read.
     if os.environ.get("GROUP_WORLD_SIZE") == "1":
         store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size)

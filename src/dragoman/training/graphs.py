@@ -1,7 +1,8 @@
 """The forward and the backward pass of a batch as a CUDA graph, one for each shape of a batch.
 
 Python takes longer to start the kernels of a small model than a GPU to compute them; a graph starts them all
-at once. It computes the bits of the pass without a graph, so a resumed run equals an uninterrupted one.
+at once. Its results equal those of the pass without a graph, bit for bit, so a resumed run equals an
+uninterrupted one.
 """
 
 from contextlib import suppress

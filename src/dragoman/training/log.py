@@ -10,14 +10,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from torch import Tensor
 
 from dragoman.model.interface import Model
@@ -116,9 +109,10 @@ class UpdateMetrics:
         """Add an update: its [loss, nll] summed over tokens, its gradient norm and its learning rate."""
         self.updates.append((step, update, torch.stack([*sums, norm.double()]), rate))
 
-    def flush(self, layer_norms: Mapping[str, Tensor] | None = None) -> None:
+    def flush(self, norms_by_layer: Mapping[str, Tensor] | None = None) -> None:
         """Write the updates since the last line as one line: sums of tokens and seconds, losses per token.
 
+        `norms_by_layer` are the gradient norms of the last update.
         Raises `DivergenceError` if an update is NaN or infinite, unless the settings say to skip it.
         """
         if not self.updates:
@@ -149,8 +143,8 @@ class UpdateMetrics:
             "learning_rate": rate,
             "tokens_per_second": tokens / seconds,
         }
-        if layer_norms and len(updates) - 1 in finite:
-            line["gradient_norms"] = {name: float(norm) for name, norm in layer_norms.items()}
+        if norms_by_layer and len(updates) - 1 in finite:
+            line["gradient_norms"] = {name: float(norm) for name, norm in norms_by_layer.items()}
         self.write("train", step, line)
 
     def _report_non_finite(self, step: int, update: Update, loss: float, norm: float) -> None:
@@ -170,21 +164,13 @@ def progress_bar(updates: int, done: int, visible: bool) -> Iterator[Callable[[i
 
     Yields the function to call after each update.
     """
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeElapsedColumn(),
-        TextColumn("elapsed, left:"),
-        TimeRemainingColumn(),
-    )
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"))
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     if not (visible and bar.console.is_terminal):
         yield lambda _: None
         return
     with bar as progress:
-        task = progress.add_task("", total=updates, completed=done, speed="")
+        task = progress.add_task("training", total=updates, completed=done, speed="")
         total, started = 0, time.monotonic()
 
         def advance(tokens: int) -> None:

@@ -31,8 +31,10 @@ from dragoman.training.world import unsharded
 def train(context: TrainingContext) -> TrainingState:
     """Train until the updates are done or validation stops improving. Returns the state reached.
 
-    Raises `DivergenceError` for a NaN or an infinity, unless the settings say to skip such updates or to roll
-    back; `TrainingInterruptedError` after a signal.
+    Raises `DivergenceError` for a NaN or an infinity; with `on_divergence = "skip"` if it is in the
+    validation loss or the weights, or if too many updates in succession have one; with `"rollback"` if the
+    rate would fall below `MIN_RATE_BACKOFF`. Raises `TrainingInterruptedError` after a signal, and
+    `DragomanError` if no checkpoint can be resumed from.
     """
     model, settings, world = context.model, context.settings, context.world
     objective = context.make_objective(model, settings).train()
@@ -55,7 +57,7 @@ def train_from(
     optimizer: torch.optim.Adam,
     full_model: Callable[[], Model],
 ) -> TrainingState:
-    """Train from `state` until the run is finished, a signal arrives or the run diverges.
+    """Train from `state` until the run is finished. Raises as `train`.
 
     `full_model` returns the model with all its weights in this process. All processes call it.
     """
@@ -73,32 +75,21 @@ def train_from(
             seed_update(settings.seed, step, world.rank)
             sums = accumulate_gradients(objective, update, world)
             should_log = step % settings.log_every == 0
-            layer_norms = gradient_norms_by_layer(model) if should_log else {}
+            norms_by_layer = gradient_norms_by_layer(model) if should_log else {}
             scale = state.rate_backoff * settings.learning_rate_scale
             rate = scale * learning_rate(step, context.d_model, schedule.warmup_steps)
             norm = step_optimizer(optimizer, model, rate, settings.clip_norm)
             metrics.add(step, update, sums, norm, rate)
             if should_log:
-                metrics.flush(layer_norms)
+                metrics.flush(norms_by_layer)
             optimizer.zero_grad()
             epoch, done = update.epoch, update.batches_done
             state = replace(state, step=step, epoch=epoch, batches_done=done, seconds=metrics.seconds)
             advance(update.tokens)
             should_save = step % schedule.checkpoint_every == 0
             if step % schedule.validate_every == 0 or step == schedule.updates:
-                metrics.flush()  # ends the run if an update was NaN, before anything is kept
-                check_weights(model, step)
-                candidate = full_model()
-                scores, samples = validate(candidate, step, context)
-                values = {"minutes": state.seconds / 60, **scores, "samples": samples}
-                metrics.write("validation", step, values)
-                if state.best is None or is_better(scores, state.best, settings.best_by):
-                    state = replace(state, best=scores, best_step=step)
-                    should_save = True  # a rollback must find the state that names the kept model
-                    if world.is_main:
-                        context.keep_best(candidate)
-                del candidate
-                metrics.restart_clock()
+                state = validate_and_keep(state, metrics, context, full_model)
+                should_save |= state.best_step == step  # a rollback must find the state of the kept model
             signal_received = stop.after(step)
             if should_save or signal_received or is_finished(state, settings, schedule):
                 metrics.flush()
@@ -108,6 +99,27 @@ def train_from(
     world.barrier()
     if signal_received and not is_finished(state, settings, schedule):
         raise TrainingInterruptedError(signal_received, state.step)
+    return state
+
+
+def validate_and_keep(
+    state: TrainingState, metrics: UpdateMetrics, context: TrainingContext, full_model: Callable[[], Model]
+) -> TrainingState:
+    """Validate, and keep the model if it is the best so far: the state that is returned says so.
+
+    Raises `DivergenceError` for a NaN or an infinity, before anything is kept.
+    """
+    metrics.flush()
+    check_weights(context.model, state.step)
+    candidate = full_model()
+    scores, samples = validate(candidate, state.step, context)
+    values = {"minutes": state.seconds / 60, **scores, "samples": samples}
+    metrics.write("validation", state.step, values)
+    if state.best is None or is_better(scores, state.best, context.settings.best_by):
+        state = replace(state, best=scores, best_step=state.step)
+        if context.world.is_main:
+            context.keep_best(candidate)
+    metrics.restart_clock()
     return state
 
 

@@ -108,9 +108,12 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
 # ---- the optimizer (section 5.3)
 
 
+ADAM_BETAS, ADAM_EPSILON = (0.9, 0.98), 1e-9
+
+
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
     """Adam with the paper's β₁ = 0.9, β₂ = 0.98 and ε = 10⁻⁹ (section 5.3)."""
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=ADAM_BETAS, eps=ADAM_EPSILON, fused=True)
 
 
 def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
@@ -126,7 +129,8 @@ def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
 def step_optimizer(optimizer: torch.optim.Adam, model: nn.Module, rate: float, clip_norm: float) -> Tensor:
     """Update the weights and return the gradient's norm before clipping.
 
-    A NaN or infinite gradient changes nothing: the device decides that without asking the host.
+    A NaN or infinite gradient changes nothing: the device decides that without asking the host, except for
+    `LowRankAdam`.
     """
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
     norm = unsharded(nn.utils.get_total_norm(gradients))

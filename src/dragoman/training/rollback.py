@@ -22,8 +22,9 @@ def train_with_rollback(
 ) -> TrainingState:
     """Train, with half the learning rate after each divergence.
 
-    Rolls back to the last checkpoint, to the one before it if that diverges again, or to the start. Raises
-    `DivergenceError` if the rate would fall below `MIN_RATE_BACKOFF`.
+    Rolls back to the last checkpoint. If the run diverges again from there, it goes back to the one before,
+    if there is one. Without a checkpoint it starts again. Raises `DivergenceError` if the rate would fall
+    below `MIN_RATE_BACKOFF`.
     """
     model, world = context.model, context.world
     initial = [weight.detach().clone() for weight in model.parameters()]

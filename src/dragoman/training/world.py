@@ -99,7 +99,8 @@ class World:
 def process_group() -> AbstractContextManager[World]:
     """The world that torchrun has made, or a world of this process alone.
 
-    Raises `DragomanError` in the remaining processes if one of them has ended.
+    Raises `DragomanError` for variables of torchrun that cannot be used, and in the remaining processes if
+    one of them has ended.
     """
     if environ.get("WORLD_SIZE", "1") == "1" and not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= environ.keys():
         return nullcontext(World())

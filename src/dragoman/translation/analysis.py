@@ -175,6 +175,13 @@ def align(
     batch_tokens: int,
 ) -> list[list[tuple[int, int]]]:
     """`Translator.align`."""
+    refuse_non_pairs(pairs)
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair[1], str):
+            raise DragomanError(
+                f"The target of pair {number} (counted from 0) is a list of tokens, and words are aligned; "
+                "give it as a text."
+            )
     alignments: dict[int, list[tuple[int, int]]] = {}
     sides = (translator.tokenizers.source, translator.tokenizers.target)
     for batch, *rows in forced_batches(translator, pairs, batch_tokens):

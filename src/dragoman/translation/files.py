@@ -52,7 +52,7 @@ def translate_file(
     about = json.loads(json.dumps(about | {"source": digest, "block": BLOCK}))
     parts = out.with_name(out.name + ".parts")
     if is_complete(out, about):
-        if (parts / RECORD).exists() and read_about(parts / RECORD) == about:
+        if (parts / RECORD).exists() and read_record(parts / RECORD) == about:
             shutil.rmtree(parts, ignore_errors=True)  # a process that was killed has left them
         say(f"{out} is complete already; nothing was translated.")
         return True
@@ -175,7 +175,7 @@ def is_complete(out: Path, about: About) -> bool:
     existing = [path for path in (out, record) if path.exists()]
     if not existing:
         return False
-    recorded = read_about(record) if record.exists() else {}
+    recorded = read_record(record) if record.exists() else {}
     refuse_another(existing[0], recorded, about)
     if out.exists() and recorded.get(OUTPUT, file_hash(out)) != file_hash(out):
         raise DragomanError(
@@ -189,11 +189,11 @@ def open_parts(parts: Path, about: About, numbers: range) -> set[int]:
     record = parts / RECORD
     if not record.exists():
         write(record, (json.dumps(about, indent=2) + "\n").encode())
-    refuse_another(parts, read_about(record), about)
+    refuse_another(parts, read_record(record), about)
     return {number for number in numbers if not (parts / f"{number:09}").exists()}
 
 
-def read_about(record: Path) -> About:
+def read_record(record: Path) -> About:
     """What a translation depended on; nothing if the file is not such a record."""
     try:
         about = json.loads(record.read_bytes())
@@ -268,7 +268,7 @@ def join(parts: Path, out: Path, count: int) -> bool:
             for path in paths:
                 with path.open("rb") as part:
                     shutil.copyfileobj(part, file)
-        about = read_about(parts / RECORD) | {OUTPUT: file_hash(new)}
+        about = read_record(parts / RECORD) | {OUTPUT: file_hash(new)}
         write(out.with_name(out.name + ".json"), (json.dumps(about, indent=2) + "\n").encode())
     shutil.rmtree(parts, ignore_errors=True)
     return True

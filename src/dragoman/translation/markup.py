@@ -75,6 +75,7 @@ class Token(NamedTuple):
 def html(
     text: str,
     language: str,
+    *,
     split: bool = True,
     ignore_tags: Collection[str] = (),
     splitting_tags: Collection[str] = (),
@@ -98,8 +99,9 @@ def html(
 def xml(
     text: str,
     language: str,
-    ignore_tags: Collection[str] = (),
+    *,
     split: bool = True,
+    ignore_tags: Collection[str] = (),
     splitting_tags: Collection[str] = (),
     non_splitting_tags: Collection[str] = (),
 ) -> Document:

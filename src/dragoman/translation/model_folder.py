@@ -160,7 +160,8 @@ def read_about(folder: Path) -> tuple[int | None, Languages]:
 def check_weights(folder: Path, settings: ModelSettings, tokenizers: Tokenizers) -> None:
     """Compare the names, types and shapes in the header of the weights' file with settings and vocabularies.
 
-    Nothing is allocated before. Raises `DragomanError` with the file, the weight or setting, and both values.
+    Only the header is read, so damaged sizes cost no memory. Raises `DragomanError` with the file, the weight
+    or setting, and both values.
     """
     path, vocabularies = folder / WEIGHTS, (len(tokenizers.source), len(tokenizers.target))
     types = array_types(path)

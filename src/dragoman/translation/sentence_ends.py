@@ -23,8 +23,8 @@ ABBREVIATIONS = {
 def sentence_ends(text: str, language: str) -> list[int]:
     """Where sentences end in a text without control characters, white space after a sentence included.
 
-    sentencex, Wikimedia's rules of some 30 languages, which serve some 300, finds them. The rules of English
-    are those of an unknown language. `is_end` checks what is found.
+    sentencex finds them. It has rules for about 30 languages, which it applies to about 300, and the rules of
+    English to an unknown language. `is_end` checks what is found.
     """
     code = LANGUAGE_CODE.match(language)
     name = code[0].lower() if code else "en"

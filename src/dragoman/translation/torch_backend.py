@@ -40,26 +40,26 @@ class TorchBackend:
         self._graphs = GraphSearch(model) if cuda_graphs and has_fixed_shapes(model) else None
 
     @classmethod
-    def load(cls, stored: Sequence[StoredModel], device: str, engine: EngineSettings) -> "TorchBackend":
+    def load(cls, stored: Sequence[StoredModel], device_name: str, engine: EngineSettings) -> "TorchBackend":
         """Build the models for a device; several become an ensemble.
 
         Raises `DragomanError` for a GPU that does not exist, a precision that the device does not support,
         and weights that do not fit their settings.
         """
-        place = torch.device(device)
-        if place.type != "cpu" and engine.precision == "int8":
+        device = torch.device(device_name)
+        if device.type != "cpu" and engine.precision == "int8":
             raise DragomanError(
-                f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32."
+                f"int8 is for a CPU, and this model is to translate on {device}; choose bfloat16 or float32."
             )
-        if place.type == "cuda" and (place.index or 0) >= (count := torch.cuda.device_count()):
+        if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
             raise DragomanError(
-                f"{place} was asked for, and PyTorch can use {counted(count, 'GPU')}; give another "
+                f"{device} was asked for, and PyTorch can use {counted(count, 'GPU')}; give another "
                 "device, or cpu."
             )
-        models = [prepare(torch_model(each), place, engine) for each in stored]
-        threads = torch.get_num_threads() if place.type == "cpu" else 1
+        models = [prepare(torch_model(each), device, engine) for each in stored]
+        threads = torch.get_num_threads() if device.type == "cpu" else 1
         model = models[0] if len(models) == 1 else Ensemble(models)
-        return cls(model, engine.workers or threads, engine.cuda_graphs and place.type == "cuda")
+        return cls(model, engine.workers or threads, engine.cuda_graphs and device.type == "cuda")
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints

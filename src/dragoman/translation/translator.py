@@ -19,7 +19,7 @@ from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError
-from dragoman.system.machine import has_gpu
+from dragoman.system.machine import has_gpu, shared_property
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import Languages
 from dragoman.translation import streaming
@@ -199,12 +199,12 @@ class Translator:
 
         return cls(tokenizers, lambda: backend, open_native, engine, longest_trained, model.longest_source)
 
-    @cached_property
+    @shared_property
     def torch_backend(self) -> "TorchBackend":
         """The PyTorch backend, built when it is first needed."""
         return self._open_torch()
 
-    @cached_property
+    @shared_property
     def native_backend(self) -> NativeBackend | None:
         """The C++ backend; None if the model or the machine does not support it."""
         return self._open_native()
@@ -262,6 +262,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
+        A blank sentence has one, which is empty.
         Warns once with `LongInput` if sentences are longer than any of training. Raises `DragomanError` for
         settings that contradict each other, a text beyond the model's learned positions, a lack of memory,
         and a model whose probabilities are not finite.
@@ -299,7 +300,7 @@ class Translator:
 
         return submission.submit(self, prepared, progress)
 
-    @cached_property
+    @shared_property
     def torch_executor(self) -> ThreadPoolExecutor:
         """One thread, which computes with PyTorch for the callers of `submit`."""
         return ThreadPoolExecutor(1, "dragoman-torch")

@@ -199,7 +199,7 @@ def average_row(cell: Cell, recipe: Recipe, step: int) -> list[int]:
         model,
         recipe.model,
         data.tokenizers,
-        data.longest_source,
+        data.longest_trained,
         recipe.data.languages,
     )
     return steps
