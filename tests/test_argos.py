@@ -207,7 +207,7 @@ def test_contradictions_are_told(trained, tmp_path, monkeypatch, capsysbinary):
             ["--to", "onnx", *out, "--source-language", "en"],
             "are for --to argos; leave them out with --to onnx",
         ),
-        (["--to", "argos", "--out", tmp_path / "it"], "for --to argos it has to end in .argosmodel"),
+        (["--to", "argos", "--out", tmp_path / "it"], "for --to argos it is a name that ends in .argosmodel"),
     ):
         status, _, err = call(monkeypatch, capsysbinary, "export", trained, *arguments)
         assert status == 2

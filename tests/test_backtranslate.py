@@ -101,7 +101,10 @@ def test_files_of_something_else_are_not_replaced(mono, run, tmp_path, monkeypat
     (tmp_path / "out" / name).write_text("by people\n")
     arguments = "backtranslate", run, mono, "--out", tmp_path / "out"
     status, _, err = call(monkeypatch, capsysbinary, *arguments)
-    assert (status, f"{name} exists, and no back-translation has written it" in err) == (2, True)
+    assert (
+        status,
+        f"{name} exists, and translations.json, which a back-translation writes, does not" in err,
+    ) == (2, True)
     assert files_of(tmp_path / "out") == {name: b"by people\n"}
 
 

@@ -591,6 +591,20 @@ REFUSED = [
     (["train", "--log-every", "0"], "--log-every is 0; it must be at least 1"),
     (["train", "--label-smoothing", "1.5"], "--label-smoothing is 1.5; it must be below 1"),
     (["train", "--seed", "-1"], "--seed is -1; it must be at least 0"),
+    (["help", "nonsense"], "nonsense"),
+    (["train", "--learning-rate-scale", "-1e-3"], "--learning-rate-scale is -0.001; it must be at least 0"),
+    (["train", "--bpe"], "dragoman train has no option --bpe. See dragoman train --help-all."),
+    (
+        [*EVALUATE, "--hypotheses", "{0}/run/recipe.toml"],
+        "recipe.toml is a file of the run",
+    ),
+    (["backtranslate", "{0}/run", "{0}/test.source", "--out", "{0}/run"], "run is the folder of a run; give"),
+    (
+        ["linearise", "{0}/trees", "-s", "{0}/test.source", "-t", "{0}/new"],
+        "test.source exists already, and it would be replaced; give another name.",
+    ),
+    (["export", "{0}/run", "--to", "onnx", "--out", "."], "--out is the current folder"),
+    (["import", "{0}/run", "--from", "huggingface", "--out", "."], "--out is the current folder"),
     (["quickstart", "--minutes", "0"], "--minutes is 0.0; it must be at least 0.01"),
     (["train", "--minutes", "0"], "--minutes is 0.0; it must be at least 0.01"),
     (["train", "--average", "0"], "--average is 0; it must be at least 1"),
@@ -1442,3 +1456,30 @@ def test_names_that_are_not_utf_8_are_refused_and_nothing_is_written(
     name = "/b\\udcff'" if arguments[0] == "export" else "dragoman: 'b\\udcff'"
     assert f"{name} is not a name in UTF-8, which this command needs; rename it, or give another name." in err
     assert set(tmp_path.iterdir()) == before
+
+
+INTERRUPTED_IMPORT = """
+import builtins, os, signal
+from dragoman.__main__ import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+imported = builtins.__import__
+def interrupt(name, *others):
+    if name == "dragoman.cli.main":
+        os.kill(os.getpid(), signal.SIGINT)
+    return imported(name, *others)
+builtins.__import__ = interrupt
+main()
+"""
+
+
+def test_ctrl_c_during_the_imports_prints_nothing():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, timeout=MAX_SECONDS, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_help_of_a_verb_is_its_help(monkeypatch, capsysbinary):
+    helps = [call(monkeypatch, capsysbinary, *asked) for asked in (("help", "train"), ("train", "--help"))]
+    assert helps[0] == helps[1]
+    assert "dragoman train" in helps[0][1]

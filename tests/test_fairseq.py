@@ -30,6 +30,7 @@ from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text import subword_nmt
+from dragoman.text.settings import Languages
 from dragoman.text.subword_nmt import make_segmenter
 from dragoman.translation.model_folder import StoredModel, save_model, torch_model
 from tests.test_cli import call
@@ -354,7 +355,10 @@ def test_the_command_line_imports_without_verification(tmp_path, monkeypatch, ca
     status, _, err = call(monkeypatch, capsysbinary, *command)
     assert status == 0
     assert "The names and shapes of all tensors fit; there is no comparison with fairseq itself." in err
-    StoredModel.load(tmp_path / "ours" / "model")
+    assert StoredModel.load(tmp_path / "ours" / "model").languages == Languages("de", "en")
+    command = ["import", tmp_path / "ours", "--from", "fairseq", "--out", tmp_path / "again"]
+    status, _, err = call(monkeypatch, capsysbinary, *command)
+    assert (status, "ours is a model of Dragoman, which needs no import." in err) == (2, True)
 
 
 def nested(options):
@@ -746,6 +750,22 @@ def test_a_file_that_is_not_a_checkpoint_is_refused(state, tmp_path):
     torch.save(state, tmp_path / "model.pt")
     with pytest.raises(DragomanError, match=r"model\.pt (has no settings|holds a list)"):
         fairseq.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["_name", "source_lang"])
+def test_names_that_are_no_texts_are_shown_in_brief(tmp_path, monkeypatch, capsysbinary, name):
+    """Pickles share parts: a list of ten times the same list, and so on, is as large as one likes."""
+    tensors, options = folder_of(tmp_path / "theirs")
+    state = state_of(tensors, options)
+    value = ["a"]
+    for _ in range(9):
+        value = [value] * 10
+    state["cfg"]["task"][name] = value
+    torch.save(state, tmp_path / "theirs" / "checkpoint_best.pt")
+    asked = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
+    status, _, err = call(monkeypatch, capsysbinary, *asked)
+    assert (status, "checkpoint_best.pt" in err) == (2, True)
+    assert len(err) < 1_000
 
 
 def test_another_task_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 import sentencepiece
@@ -12,10 +13,10 @@ from dragoman.interop import huggingface
 from dragoman.interop.verify import samples, verify
 from dragoman.interop.vocabulary import FORBIDDEN_BIAS
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import Transformer
+from dragoman.model.transformer import Transformer, build_model
 from dragoman.model.weights import weights
 from dragoman.system.errors import DragomanError
-from dragoman.text.settings import TokenizerSettings
+from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
@@ -153,12 +154,34 @@ def test_the_name_of_a_language_is_read_as_a_token(tmp_path):
     )
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_model_with_the_name_of_a_language_can_be_exported_and_imported_again(shared, tmp_path):
+    """source.spm then has the name with a space before it, and vocab.json has not."""
+    options = {"share_encoder_decoder_embeddings": shared, "tie_word_embeddings": shared}
+    first = huggingface.read(marian(tmp_path / "theirs", **options))
+    (tmp_path / "there").mkdir()
+    huggingface.write(first.model, first.tokenizers, tmp_path / "there")
+    again = huggingface.read(tmp_path / "there")
+    assert again.tokenizers == first.tokenizers
+    before, after = weights(first.model), weights(again.model)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(weight, after[name]) for name, weight in before.items())
+
+
+def test_a_symbol_that_transformers_takes_for_a_language_is_not_exported(tmp_path):
+    settings = TokenizerSettings(symbols=(">>fra<<",))
+    tokenizer = Tokenizer.train(SOURCE, "bpe", settings, 350)
+    model = build_model(replace(ModelSettings(**SIZES), tied="all"), len(tokenizer), len(tokenizer))
+    with pytest.raises(DragomanError, match="it takes the symbol >>fra<< for the name of a language"):
+        huggingface.write(model, Tokenizers(tokenizer, tokenizer), tmp_path)
+
+
 @pytest.mark.parametrize("kind", OURS)
 def test_export_then_import_gives_the_same_model_bit_for_bit(kind, tmp_path):
     model, tokenizers = ours(OURS[kind])
     folder = tmp_path / "there"
     folder.mkdir()
-    huggingface.write(model, tokenizers, folder, longest_trained=29)
+    huggingface.write(model, tokenizers, folder, longest_trained=29, languages=Languages("en", "pt-BR"))
     everyone = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
     assert (
         verify(huggingface.engine(folder, *everyone), model, tokenizers, [*SOURCE, *samples(tokenizers)])
@@ -170,7 +193,7 @@ def test_export_then_import_gives_the_same_model_bit_for_bit(kind, tmp_path):
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "back")
     back = huggingface.read(tmp_path / "back")
     assert back.tokenizers == tokenizers
-    assert back.longest_trained == 29
+    assert (back.longest_trained, back.languages) == (29, Languages("en", "pt-BR"))
     assert back.model.settings == model.settings
     before, after = weights(model), weights(back.model)
     assert before.keys() == after.keys()
@@ -221,6 +244,14 @@ DAMAGE = [
     (
         lambda at: changed(at, dragoman_longest_source="9"),
         "dragoman_longest_source is '9', and has to be a number from 1 on",
+    ),
+    (
+        lambda at: changed(at, dragoman_longest_source=10**12),
+        "dragoman_longest_source is 1000000000000, and has to be a number from 1 on",
+    ),
+    (
+        lambda at: changed(at, eos_token_id=[0, 4]),
+        r"eos_token_id is \[0, 4\]; Dragoman has one token that ends",
     ),
     (lambda at: changed(at, d_model="16"), "config.json: d_model is '16'; a value like 1024 was expected"),
     (

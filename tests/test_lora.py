@@ -193,6 +193,20 @@ def test_an_adapter_that_describes_itself_wrongly_is_refused(exported, tmp_path,
         Adapter.load(tmp_path / "odd")
 
 
+def test_an_adapter_that_would_make_weights_infinite_is_refused(base, exported, tmp_path):
+    factors = load_file(exported / "adapter.safetensors")
+
+    def write(folder):
+        save_file(
+            {name: np.full_like(each, 1e30) for name, each in factors.items()}, folder / "adapter.safetensors"
+        )
+        shutil.copyfile(exported / "adapter.json", folder / "adapter.json")
+
+    write_folder(tmp_path / "odd", write)
+    with pytest.raises(DragomanError, match="are so large that the weights overflow"):
+        Adapter.load(tmp_path / "odd").merged(base / "model")
+
+
 @pytest.mark.parametrize("factor", [np.float32("nan"), np.float32("inf"), np.int64(1)])
 def test_an_adapter_whose_factors_are_no_finite_numbers_is_refused(exported, tmp_path, factor):
     factors = load_file(exported / "adapter.safetensors")

@@ -368,6 +368,34 @@ def test_a_translation_into_another_language_is_not_offered(page, page_url):
     assert page.locator(".words [data-word]").count() == 0
 
 
+def test_a_translation_by_another_model_is_not_offered(page, page_url):
+    """After a change of the model whose request fails, the former translation cannot be copied."""
+    translate(page, page_url, "Hello world.")
+    refuse(page, 500, "The model has failed.")
+    page.locator(".model select").select_option("ende-big")
+    page.wait_for_selector(".failure")
+    assert button(page, "Copy").is_disabled()
+    assert page.get_by_text("Look inside").count() == 0
+
+
+def test_models_that_have_gone_are_asked_for_again(page, page_url):
+    """The server was started again with other models, as a translation finds out."""
+    page.locator(".model select").select_option("ende-big")
+    others = [model for model in page_server.MODELS if model["name"] != "ende-big"]
+    page.route("**/v1/models", lambda route: route.fulfill(json={"models": others}))
+
+    def answer(route):
+        if route.request.post_data_json.get("model") == "ende-big":
+            error = {"code": "not_found", "message": "There is no model 'ende-big'."}
+            return route.fulfill(status=404, json={"error": error})
+        return route.continue_()
+
+    page.route("**/v1/translate**", answer)
+    page.fill("textarea", "Hello world.")
+    shows(page, translation_of(page_url, "Hello world.", "en", "de"))
+    assert "ende-big" not in page.inner_text(".model")
+
+
 def test_a_detected_language_is_named(page, page_url):
     page.get_by_label("Language of the text").select_option("auto")
     page.get_by_label("Language of the translation").select_option("en")
@@ -1181,8 +1209,7 @@ def test_one_can_look_inside_a_translation(open_page, trained):
         assert "AMBER BIRCH" in page.inner_text("header")
         assert page.get_by_role("tab").count() >= 8
         assert "scores differ by rounding" in page.inner_text("footer")
-        page.goto(f"{server.address}/inspect#text=+")
-        page.reload()
+        page.goto(f"{server.address}/inspect#text=+")  # another sentence in the same tab
         page.wait_for_selector("text=The sentence is blank")
 
 

@@ -487,9 +487,9 @@ def test_a_head_is_shown_as_it_is_in_the_data(open_report):
     expected = {
         "Entropy": -(weights * np.log(weights)).sum(1).mean(),
         "Mean distance": (weights * abs(queries - keys)).sum(1).mean(),
-        "Share on the previous token": np.trace(weights, -1) / len(weights),
-        "Share on the same token": np.trace(weights) / len(weights),
-        "Share on the next token": np.trace(weights, 1) / len(weights),
+        "Share on the previous position": np.trace(weights, -1) / len(weights),
+        "Share on the same position": np.trace(weights) / len(weights),
+        "Share on the next position": np.trace(weights, 1) / len(weights),
         "Share on END": weights[:, -1].mean(),
     }
     for name, value in expected.items():

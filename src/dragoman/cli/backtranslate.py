@@ -71,18 +71,22 @@ def backtranslate(given: Given) -> None:
     source, target = (asked.out / name for name in names)
     symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
     say(f"{counted(report.pairs, 'pair')} of {counted(report.lines, 'line')}.")
+    say("To train on these pairs and on parallel text, list both as [[data.corpus]] in a recipe.")
     say(f"Train with: dragoman train {quote(str(source))} {quote(str(target))}{symbols} --out runs/NAME")
 
 
 def refuse_other_files(out: Path, names: Sequence[str]) -> None:
     """Raise `DragomanError` for a model's folder, and for one with files of these names of something else."""
     refuse_model_folder(out)
+    if (out / "recipe.toml").exists():
+        raise DragomanError(f"--out {out} is the folder of a run; give another one.")
     translations = out / TRANSLATIONS
     if any(translations.with_name(translations.name + ending).exists() for ending in (".json", ".parts")):
         return
     if other := next((name for name in (*names, REPORT, TRANSLATIONS) if (out / name).exists()), None):
         raise DragomanError(
-            f"{out / other} exists, and no back-translation has written it; give another folder as --out."
+            f"{out / other} exists, and {TRANSLATIONS}.json, which a back-translation writes, does not; give "
+            "another folder as --out."
         )
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import MANIFEST, NEW, atomic_write, beside, delete
+from dragoman.system.files import MANIFEST, atomic_write
 from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Export:
     """The format: MarianMTModel of transformers, CTranslate2, two ONNX graphs, a package for Argos Translate
     and LibreTranslate, or the adapter of a run with --lora-rank."""
     out: Path
-    """The folder to write; for argos a file whose name ends in .argosmodel."""
+    """The folder to write (for argos a file whose name ends in .argosmodel)."""
     precision: Literal["float32", "int8"] = "float32"
     """Number type of the weights; int8 is only for CTranslate2 and Argos Translate."""
     samples: Path | None = None
@@ -84,8 +85,8 @@ def export(given: Given) -> None:
     def write(folder: Path) -> None:
         for precision, (write_format, open_engine) in zip(("float32", "int8"), formats, strict=False):
             say(f"Writing {CONTENTS[asked.to]} in {precision}.")
-            write_format(folder)
             try:
+                write_format(folder)
                 engine = open_engine(folder)
                 compared = " and log-probabilities"
                 if not engine.quantized:
@@ -134,7 +135,9 @@ def formats_of(asked: Export, model: "Transformer", stored: "StoredModel") -> li
             ids = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
             return [
                 (
-                    lambda folder: huggingface.write(model, tokenizers, folder, stored.longest_trained),
+                    lambda folder: huggingface.write(
+                        model, tokenizers, folder, stored.longest_trained, known
+                    ),
                     lambda folder: huggingface.engine(folder, *ids),
                 )
             ]
@@ -173,15 +176,12 @@ def write_package(out: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary folder, and pack it to the file atomically."""
     from dragoman.interop import argos
 
-    folder = beside(out, NEW)  # a process that was killed has left one of this name
-    delete(folder)
-    folder.mkdir(parents=True)
-    try:
-        write(folder)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out.parent, prefix=f".{out.stem[:100]}.") as folder:
+        write(Path(folder))
+        refuse_existing(out)  # another process may have written it
         with atomic_write(out) as file:
-            argos.pack(folder, file)
-    finally:
-        delete(folder)
+            argos.pack(Path(folder), file)
 
 
 def refuse_contradictions(asked: Export) -> None:
@@ -200,8 +200,8 @@ def refuse_contradictions(asked: Export) -> None:
         raise DragomanError("--base is for --to adapter.")
     if asked.samples and asked.to == "adapter":
         raise DragomanError("--samples is not for --to adapter, whose weights are compared; leave it out.")
-    if asked.to == "argos" and asked.out.suffix != ".argosmodel":
-        raise DragomanError(f"--out is {asked.out}; for --to argos it has to end in .argosmodel.")
+    if asked.to == "argos" and not (asked.out.suffix == ".argosmodel" and asked.out.stem):
+        raise DragomanError(f"--out is {asked.out}; for --to argos it is a name that ends in .argosmodel.")
 
 
 def refuse_existing(out: Path) -> None:
@@ -227,6 +227,8 @@ def refuse_place(asked: Export) -> None:
 
 def refuse_taken(out: Path) -> None:
     """Raise `DragomanError` if there is something, even a link to nothing, and in the folder of a model."""
+    if out == Path.cwd():
+        raise DragomanError(f"--out is the current folder, {out}; give a new one.")
     refuse_existing(out)
     if out.is_symlink():
         raise exists_already(out)

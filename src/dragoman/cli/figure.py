@@ -44,7 +44,7 @@ class FigureOptions:
     query: str | None = None
     """The token whose attention is shown: its text, or its number, counted from 1."""
     step: int | None = None
-    """The step of decoding, counted from 1."""
+    """The step of decoding of the figure softmax, counted from 1."""
     search: SearchSettings = field(default_factory=SearchSettings)
 
 

@@ -1,6 +1,6 @@
 """`dragoman import`: a model of another toolkit."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
@@ -10,11 +10,13 @@ from dragoman.cli.console import say
 from dragoman.cli.export import refuse_taken, sample_sentences
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.toml import overlay
 from dragoman.system.wording import counted
 from dragoman.text.settings import Languages, languages_of_name
 
 if TYPE_CHECKING:
     from dragoman.interop.weights import Imported
+    from dragoman.model.settings import ModelSettings
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ def import_model(given: Given) -> None:
     asked = settings_from(Import, given)
     asked = replace(asked, out=asked.out.absolute())
     refuse_taken(asked.out)
+    for folder in (asked.model, asked.model / "model"):
+        if (folder / "model.toml").exists():
+            raise DragomanError(f"{asked.model} is a model of Dragoman, which needs no import.")
     if not asked.model.exists():
         raise DragomanError(f"There is no file or folder {asked.model}.")
     from dragoman.translation.adapter import is_adapter
@@ -58,7 +63,9 @@ def import_model(given: Given) -> None:
 
     imported = read_model(asked)
     compare(asked, imported)
-    named = languages_of_name(asked.model.name)
+    refuse_other_types(imported.model.settings, asked.model)
+    own = imported.languages
+    named = languages_of_name(asked.model.name) if own == Languages() else own
     languages = Languages(asked.source_language or named.source, asked.target_language or named.target)
     save_model(
         asked.out / "model",
@@ -69,6 +76,12 @@ def import_model(given: Given) -> None:
         languages,
     )
     say(f"{asked.out} holds the model. Translate with: dragoman translate {quote(str(asked.out))} < FILE")
+
+
+def refuse_other_types(settings: "ModelSettings", origin: Path) -> None:
+    """Raise `DragomanError` for a setting of another type than a model folder can hold."""
+    table = {name: value for name, value in asdict(settings).items() if value is not None}
+    overlay(settings, table, str(origin))
 
 
 def compare(asked: Import, imported: "Imported") -> None:
@@ -123,17 +136,23 @@ def read_model(asked: Import) -> "Imported":
         return joeynmt.read(asked.model)
     except DragomanError:
         raise
+    except (
+        TypeError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # settings of unexpected types
+        raise DragomanError(
+            f"{asked.model} has settings or files that are not as {asked.origin} writes them "
+            f"({str(error)[:200]})."
+        ) from error
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         raise DragomanError(
             f"There is not enough memory to read {asked.model}. Stop other programs, or use a machine with "
             "more memory."
-        ) from error
-    except (TypeError, ValueError, LookupError, AttributeError) as error:  # settings of unexpected types
-        raise DragomanError(
-            f"{asked.model} has settings or files that are not as {asked.origin} writes them "
-            f"({str(error)[:200]})."
         ) from error
 
 

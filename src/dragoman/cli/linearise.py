@@ -31,6 +31,9 @@ def linearise(given: Given) -> None:
     refuse_replacing("--target", asked.target, asked.trees)
     if asked.source.resolve() == asked.target.resolve():
         raise DragomanError(f"--source and --target are both {asked.source}; give two files.")
+    for path in (asked.source, asked.target):  # in other verbs these options name files to read
+        if path.exists():
+            raise DragomanError(f"{path} exists already, and it would be replaced; give another name.")
     from dragoman.evaluation.linearise import linearise as symbols
     from dragoman.evaluation.trees import read_trees
     from dragoman.text.lines import read_lines

@@ -87,9 +87,11 @@ def usage() -> str:
 
 def run(arguments: list[str]) -> None:
     """Run the verb of these arguments, or print the version or the verbs."""
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if not arguments or arguments in (["-h"], ["--help"], ["help"]):
         print(usage())
         return
+    if arguments[0] == "help":
+        arguments = [arguments[1], "--help"]
     if arguments[0] == "--version":
         print(f"dragoman {__version__}")
         return

@@ -11,6 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from dragoman.cli.console import warn
@@ -147,7 +148,11 @@ def is_flag(argument: str) -> bool:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are sentences."""
+    """A parser whose errors are sentences. A negative number is a value, also with an exponent."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._negative_number_matcher = re.compile(r"-(\d|\.\d|inf|nan)")
 
     def error(self, message: str) -> NoReturn:
         """Raise `DragomanError`."""
@@ -240,8 +245,9 @@ class Command(Generic[T]):
         """Raise `DragomanError` for an argument that the verb does not have."""
         if not argument.startswith("-") or argument in self.flags:  # the latter after --
             raise DragomanError(f"{argument!r} is one argument too many. See dragoman {self.name} --help.")
-        near = difflib.get_close_matches(argument, self.flags, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"See dragoman {self.name} --help-all."
+        names = {flag.lstrip("-"): flag for flag in self.flags}
+        near = difflib.get_close_matches(argument.lstrip("-"), names, n=1, cutoff=0.65)
+        hint = f"Did you mean {names[near[0]]}?" if near else f"See dragoman {self.name} --help-all."
         raise DragomanError(f"dragoman {self.name} has no option {argument}. {hint}")
 
     def parser(self, everything: bool = False) -> Parser:
@@ -336,10 +342,16 @@ class Command(Generic[T]):
         return f"{text} (default: {default})" if is_value else text
 
 
+FILES_OF_RUNS = ("recipe.toml", "log.jsonl", "result.json", "test.hypotheses.txt")
+
+
 def refuse_missing_folder(option: str, out: Path) -> None:
     """Raise `DragomanError` for a file in a folder that does not exist, before hours of work."""
     if not out.parent.is_dir():
-        raise DragomanError(f"{option} {out} cannot be written: there is no such folder.")
+        raise DragomanError(
+            f"{option} {out} cannot be written: there is no such folder. Make it first: mkdir -p "
+            f"{quote(str(out.parent))}"
+        )
 
 
 def refuse_model_folder(out: Path, what: str | None = None) -> None:
@@ -353,7 +365,7 @@ def refuse_model_folder(out: Path, what: str | None = None) -> None:
 
 def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
     """Raise `DragomanError` if a file to write is a folder, is in a model's folder, is one that the command
-    reads, or has the name of a compressed one.
+    reads, is one that a run has written, or has the name of a compressed one.
     """
     if out.is_dir():
         raise DragomanError(f"{option} {out} is a folder; give the name of a file.")
@@ -363,6 +375,8 @@ def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
             f"{out.suffix}."
         )
     refuse_model_folder(out.parent, f"{option} {out} is in a folder")
+    if out.name in FILES_OF_RUNS and (out.parent / "recipe.toml").exists():
+        raise DragomanError(f"{option} {out} is a file of the run {out.parent}; give another file.")
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
             raise DragomanError(f"{option} {out} is what this command reads; give another file.")

@@ -12,9 +12,9 @@ WIDTH, HEIGHT = 98.0, 22.0  # of a cell, in pixels
 COLUMNS = {
     "entropy": ("entropy", "nats"),
     "distance": ("mean distance", "tokens"),
-    "previous": ("previous token", "share"),
-    "same": ("same token", "share"),
-    "next": ("next token", "share"),
+    "previous": ("previous position", "share"),
+    "same": ("same position", "share"),
+    "next": ("next position", "share"),
     "edge": ("END", "share"),
     "punctuation": ("punctuation", "share"),
     "alignment": ("alignment", "share of words"),

@@ -33,6 +33,7 @@ from dragoman.interop.weights import (
     check_options,
     check_sinusoids,
     import_layers,
+    languages_named,
     layer_names,
     map_option,
     settings_in,
@@ -166,6 +167,7 @@ def read(path: Path) -> Imported:
         build_model(settings, {**imported, **positions}, embeddings, None, vocabularies, path),
         tokenizers,
         vocabularies,
+        languages=languages_named(task.get("source_lang"), task.get("target_lang")),
     )
 
 
@@ -367,8 +369,12 @@ def dictionary_files(folder: Path, task: Mapping[str, Any], origin: Path) -> tup
     Raises `DragomanError` if they are missing or ambiguous, or for another task.
     """
     if (name := task.get("_name") or task.get("task", "translation")) != "translation":
-        raise DragomanError(f"{origin}: the task is {name!r}; Dragoman reads models of 'translation' alone.")
+        raise DragomanError(
+            f"{origin}: the task is {shown(name)}; Dragoman reads models of 'translation' alone."
+        )
     languages = [task.get("source_lang"), task.get("target_lang")]
+    if any(language is not None and (type(language) is not str or "/" in language) for language in languages):
+        raise DragomanError(f"{origin}: its languages are {shown(languages)}; they have to be names.")
     if None not in languages:
         source, target = (folder / f"dict.{language}.txt" for language in languages)
         if missing := [file.name for file in (source, target) if not file.exists()]:

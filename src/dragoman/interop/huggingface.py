@@ -33,6 +33,7 @@ from dragoman.interop.weights import (
     check_sinusoids,
     export_layers,
     import_layers,
+    languages_named,
     layer_names,
     map_option,
     settings_in,
@@ -43,6 +44,8 @@ from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_tensors, load_weights, save_tensors, weights
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.wording import shown
+from dragoman.text.settings import Languages
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
 ENCODER = {
@@ -84,6 +87,7 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SIDES = (("source", "vocab.json"), ("target", "target_vocab.json"))
 POSITIONS = 1024  # rows of Marian's table of sinusoids: tokens of the longest text
 LONGEST = "dragoman_longest_source"  # as that of `StoredModel`
+LANGUAGES = ("dragoman_source_language", "dragoman_target_language")  # likewise
 HALVES: PositionKind = "sinusoidal-halves"
 
 
@@ -124,11 +128,12 @@ def read(folder: Path) -> Imported:
         sentencepiece_tokenizer(folder / "target.spm", target_vocabulary.pieces),
     )
     longest = config.get(LONGEST)
-    if longest is not None and (type(longest) is not int or longest < 1):
+    if longest is not None and (type(longest) is not int or not 1 <= longest < 2**31):
         raise DragomanError(
             f"{folder / 'config.json'}: {LONGEST} is {shown(longest)}, and has to be a number from 1 on."
         )
-    return Imported(model, tokenizers, (source_vocabulary, target_vocabulary), longest)
+    languages = languages_named(*map(config.get, LANGUAGES))
+    return Imported(model, tokenizers, (source_vocabulary, target_vocabulary), longest, languages)
 
 
 def refuse_other_generation(folder: Path, config: Mapping[str, Any]) -> None:
@@ -152,19 +157,23 @@ def refuse_other_generation(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """Read config.json, with the defaults for keys that it lacks, and the first of several ends.
+    """Read config.json, with the defaults for keys that it lacks.
 
-    Raises `DragomanError` for a value of another type.
+    Raises `DragomanError` for a value of another type, and for several ends.
     """
     config = {name: value for name, value in read_json(path).items() if value is not None}
     if isinstance(ends := config.get("eos_token_id"), list) and ends:
+        if len(ends) > 1:
+            raise DragomanError(f"{path}: eos_token_id is {shown(ends)}; Dragoman has one token that ends.")
         config["eos_token_id"] = ends[0]
     for name, default in DEFAULTS.items():
         types = (int, float) if isinstance(default, float) else type(default)
         if name in config and (
             not isinstance(config[name], types) or isinstance(config[name], bool) != isinstance(default, bool)
         ):
-            raise DragomanError(f"{path}: {name} is {config[name]!r}; a value like {default!r} was expected.")
+            raise DragomanError(
+                f"{path}: {name} is {shown(config[name])}; a value like {default!r} was expected."
+            )
     return DEFAULTS | config
 
 
@@ -172,12 +181,12 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
     """The model's settings. Raises `DragomanError` for options that Dragoman does not have."""
     if config.get("model_type") != "marian":
         raise DragomanError(
-            f"{origin}: model_type is {config.get('model_type')!r}; Dragoman reads 'marian' models."
+            f"{origin}: model_type is {shown(config.get('model_type'))}; Dragoman reads 'marian' models."
         )
     check_equal(origin, config, "encoder_attention_heads", "decoder_attention_heads")
     encoder_width, decoder_width = config["encoder_ffn_dim"], config["decoder_ffn_dim"]
     if type(head := config.get("dragoman_alignment_head", 1)) is not int:
-        raise DragomanError(f"{origin}: dragoman_alignment_head is {head!r}; it has to be a number.")
+        raise DragomanError(f"{origin}: dragoman_alignment_head is {shown(head)}; it has to be a number.")
     with settings_in(origin):
         return ModelSettings(
             d_model=config["d_model"],
@@ -264,6 +273,7 @@ def vocabulary_of(path: Path, special: Mapping[str, int]) -> tuple[Path, list[st
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object. Raises `DragomanError` if the file is missing or holds no object."""
+    refuse_pipe(path)
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -302,12 +312,16 @@ def permute_features(model: Transformer, order: Tensor, positions: PositionKind)
 
 
 def write(
-    model: Transformer, tokenizers: Tokenizers, folder: Path, longest_trained: int | None = None
+    model: Transformer,
+    tokenizers: Tokenizers,
+    folder: Path,
+    longest_trained: int | None = None,
+    languages: Languages | None = None,
 ) -> None:
     """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
 
-    `longest_trained` is that of `StoredModel`; only Dragoman reads it. Raises `DragomanError` if the format
-    cannot hold the model.
+    `longest_trained` and `languages` are those of `StoredModel`; only Dragoman reads them. Raises
+    `DragomanError` if the format cannot hold the model.
     """
     settings = model.settings
     allowed = {
@@ -318,6 +332,7 @@ def write(
         "source_end": (True,),
     }
     check_exportable("Hugging Face's Marian", settings, tokenizers, allowed)
+    refuse_language_symbols(tokenizers.source)
     if settings.positions == "sinusoidal":
         model = permute_features(model, halves_order(settings.d_model), HALVES)
     save_tensors(
@@ -335,7 +350,9 @@ def write(
                 },
             )
     special = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": START}
-    write_json(folder / "config.json", config_of(settings, tokenizers) | special | {LONGEST: longest_trained})
+    codes = (languages.source, languages.target) if languages else (None, None)
+    own = {LONGEST: longest_trained, **dict(zip(LANGUAGES, codes, strict=True))}
+    write_json(folder / "config.json", config_of(settings, tokenizers) | special | own)
     write_json(folder / "generation_config.json", special | GENERATION)
     pieces = dict(
         zip(
@@ -350,6 +367,19 @@ def write(
         "model_max_length": POSITIONS,
     }
     write_json(folder / "tokenizer_config.json", tokenizer_config | pieces)
+
+
+def refuse_language_symbols(tokenizer: Tokenizer) -> None:
+    """Raise `DragomanError` for a symbol such as >>fra<<, which transformers takes for a language's name.
+
+    It would find the symbol at the beginning of a text alone, and with a space before it.
+    """
+    for piece in tokenizer.pieces(range(len(tokenizer))):
+        if piece.startswith(">>") and piece.endswith("<<"):
+            raise DragomanError(
+                f"Hugging Face's Marian cannot hold this model: it takes the symbol {piece} for the name of "
+                "a language. Train with another form, such as <2fr>."
+            )
 
 
 def embedding_tensors(model: Transformer) -> dict[str, Tensor]:

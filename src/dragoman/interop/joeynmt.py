@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.interop.pickles import load_pickle, only_checkpoint
+from dragoman.interop.pickles import load_pickle, only_checkpoint, refuse_pipe
 from dragoman.interop.vocabulary import (
     FORBIDDEN_BIAS,
     Vocabulary,
@@ -153,9 +153,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
         import yaml
     except ImportError as error:
         raise DragomanError(f"Reading {path} needs PyYAML: pip install 'dragoman[import]'.") from error
+    refuse_pipe(path)
     try:
         config = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, AttributeError, yaml.YAMLError) as error:
         raise DragomanError(f"{path} cannot be read: {' '.join(reason(error).split())}.") from error
     if not isinstance(config, dict):
         raise DragomanError(f"{path} holds no configuration of JoeyNMT.")

@@ -35,6 +35,7 @@ from dragoman.interop.weights import (
 )
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import shown
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
@@ -235,6 +236,8 @@ def token_lists(checkpoint: Mapping[str, Any], path: Path) -> tuple[list[str], l
         )
     check_options(path, vocabularies, {"data_task": "seq2seq", "src_feats": []})
     start = vocabularies.get("decoder_start_token", "<s>")
+    if not isinstance(start, str):
+        raise DragomanError(f"{path}: decoder_start_token is {shown(start)}; it has to be a token.")
     for name, special in {
         "src": ("<unk>", "<blank>", "</s>"),
         "tgt": ("<unk>", "<blank>", "</s>", start),

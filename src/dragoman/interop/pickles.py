@@ -47,7 +47,7 @@ def load_pickle(path: Path) -> dict[str, Any]:
 def refuse_pipe(path: Path) -> None:
     """Raise `DragomanError` for a pipe or a device, which may never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise DragomanError(f"{path} is not a file; the weights of a model are wanted.")
+        raise DragomanError(f"{path} is not a file; a file of a model is wanted.")
 
 
 def refuse_compressed(path: Path) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dragoman.interop.pickles import refuse_pipe
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.wording import shown
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
 
@@ -49,7 +51,9 @@ class Vocabulary:
         Without them the models would tokenise otherwise. Raises `DragomanError` if a file is not a
         SentencePiece model.
         """
-        return self.with_unknown(piece for path in paths for piece in sentencepiece_pieces(path))
+        known = set(self.pieces)
+        pieces = (piece for path in paths for piece in sentencepiece_pieces(path))
+        return self.with_unknown(piece for piece in pieces if marian_name(piece) not in known)
 
     def with_unknown(self, pieces: Iterable[str]) -> "Vocabulary":
         """Add those of the pieces that are missing, each with the unknown token's row."""
@@ -94,7 +98,9 @@ def pieces_by_id(path: Path, ids: Mapping[str, int]) -> list[str]:
     Raises `DragomanError` if the ids are not the numbers from 0, each once.
     """
     if wrong := [piece for piece, number in ids.items() if type(number) is not int]:
-        raise DragomanError(f"{path} has {ids[wrong[0]]!r} as the number of the token {wrong[0]!r}.")
+        raise DragomanError(
+            f"{path} has {shown(ids[wrong[0]])} as the number of the token {shown(wrong[0])}."
+        )
     pieces = sorted(ids, key=lambda piece: ids[piece])
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
         raise DragomanError(
@@ -132,6 +138,7 @@ def refuse_subword_pieces(place: str, pieces: Sequence[str]) -> None:
 
 def split_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file, split at newlines alone. Raises `DragomanError` if it cannot be read."""
+    refuse_pipe(path)
     try:
         return path.read_text("utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
@@ -194,7 +201,9 @@ def sentencepiece_tokenizer(path: Path, pieces: Sequence[str]) -> Tokenizer:
     letter if it stands alone. Raises `DragomanError` if the file is not a SentencePiece model.
     """
     model = load_sentencepiece(path)
-    if [piece.piece for piece in model.pieces] == list(pieces) and model.trainer_spec.bos_id == START:
+    if [marian_name(piece.piece) for piece in model.pieces] == list(
+        pieces
+    ) and model.trainer_spec.bos_id == START:
         return Tokenizer.load(path)
     return with_pieces(model, pieces)
 

@@ -5,7 +5,7 @@ Shapes: N positions, V vocabulary, D = d_model.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_weights, weights
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
+from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages
 from dragoman.translation.model_folder import Tokenizers
 
 NameMap = Mapping[str, Sequence[str]]
@@ -268,6 +269,17 @@ class Imported:
     vocabularies: tuple[Vocabulary, Vocabulary]
     longest_trained: int | None = None
     """As that of `StoredModel`, if the format has it."""
+    languages: Languages = field(default_factory=Languages)
+    """Those that the model's files name."""
+
+
+def languages_named(source: object, target: object) -> Languages:
+    """The languages that a model's files name; `und` for what is no code of a language."""
+    codes = (
+        code if isinstance(code, str) and LANGUAGE_CODE.fullmatch(code) else UNKNOWN_LANGUAGE
+        for code in (source, target)
+    )
+    return Languages(*codes)
 
 
 def check_exportable(

@@ -29,8 +29,8 @@ class ServerSettings:
     no_auth: bool = False
     """Serve without keys on an address that other machines can reach."""
     requests_per_minute: int = 0
-    """Maximum number of requests per minute for a key, or for a client address if there are no keys; 0 is no
-    limit."""
+    """Maximum number of requests per minute for a key, or for a client address if there are no keys (0: no
+    limit)."""
     deadline: float = 8.0
     """Seconds after which a request is answered with 504 and its search is stopped."""
     queue_tokens: int = 50_000

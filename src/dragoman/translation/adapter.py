@@ -62,14 +62,19 @@ class Adapter:
     def merge(self, base: StoredModel) -> StoredModel:
         """As `merged`, for the adapter's base after reading. Both share the weights that do not change.
 
-        Raises `DragomanError` if the factors do not fit.
+        Raises `DragomanError` if the factors do not fit, or are so large that weights overflow.
         """
         weights = dict(base.weights)
         for name, (a, b) in self.factors.items():
             shape = weights[name].shape if name in weights else ()
             if a.ndim != 2 or (b.shape, a.shape) != ((*shape[:1], len(a)), (len(a), *shape[1:])):
                 raise DragomanError(f"The adapter's factors of {name} do not fit the base model.")
-            weights[name] = (weights[name] + b.astype(np.float64) @ a).astype(np.float32)
+            with np.errstate(over="ignore"):
+                weights[name] = (weights[name] + b.astype(np.float64) @ a).astype(np.float32)
+            if not np.isfinite(weights[name]).all():
+                raise DragomanError(
+                    f"The adapter's factors of {name} are so large that the weights overflow."
+                )
         head = self.alignment_head or base.settings.alignment_head
         settings = replace(base.settings, alignment_head=head)
         return replace(base, weights=weights, settings=settings, longest_trained=self.longest_trained)

@@ -8,7 +8,7 @@ depend on besides the text is recorded in `about.json` in that folder, and at th
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -176,7 +176,7 @@ def is_complete(out: Path, about: About) -> bool:
     if not existing:
         return False
     recorded = read_record(record) if record.exists() else {}
-    refuse_another(existing[0], recorded, about)
+    refuse_another(existing, recorded, about)
     if out.exists() and recorded.get(OUTPUT, file_hash(out)) != file_hash(out):
         raise DragomanError(
             f"{out} is not as it was written; delete it to translate again, or choose another output."
@@ -189,7 +189,7 @@ def open_parts(parts: Path, about: About, numbers: range) -> set[int]:
     record = parts / RECORD
     if not record.exists():
         write(record, (json.dumps(about, indent=2) + "\n").encode())
-    refuse_another(parts, read_record(record), about)
+    refuse_another([parts], read_record(record), about)
     return {number for number in numbers if not (parts / f"{number:09}").exists()}
 
 
@@ -202,16 +202,18 @@ def read_record(record: Path) -> About:
     return about if isinstance(about, dict) else {}
 
 
-def refuse_another(path: Path, recorded: About, about: About) -> None:
-    """Raise `DragomanError` if a file is of another translation, or of none."""
+def refuse_another(paths: Sequence[Path], recorded: About, about: About) -> None:
+    """Raise `DragomanError` if files are of another translation, or of none."""
+    path, all_paths = paths[0], " and ".join(map(str, paths))
     if not recorded.keys() & about.keys():
         raise DragomanError(
-            f"{path} exists, and is not a translation of this command; delete it, or choose another output."
+            f"{path} exists, and is not a translation of this command; delete {all_paths}, or choose another "
+            "output."
         )
     if names := different_names(recorded, about):
         raise DragomanError(
-            f"{path} exists and was made with something else (changed: {', '.join(names)}); delete it, or "
-            "choose another output."
+            f"{path} exists and was made with something else (changed: {', '.join(names)}); delete "
+            f"{all_paths}, or choose another output."
         )
 
 

@@ -278,9 +278,9 @@ def clear(weight: float) -> float:
 FACTS = {
     "entropy": ("entropy, nats", ".2f"),
     "distance": ("distance to the key, tokens", ".2f"),
-    "previous": ("share on the token before", ".0%"),
-    "same": ("share on the same token", ".0%"),
-    "next": ("share on the token after", ".0%"),
+    "previous": ("share on the position before", ".0%"),
+    "same": ("share on the same position", ".0%"),
+    "next": ("share on the position after", ".0%"),
     "edge": ("share on END, or on START", ".0%"),
 }
 """Of the `statistics` of a head those that are drawn, with their words and their form."""

@@ -39,7 +39,7 @@ def normalisation_picture(seen: Normalisation, layer: int) -> str:
     right, bottom = left + CELL * width, top + CELL * len(tokens)
     drawing = Drawing(
         "layer-norm",
-        f"Layer and batch normalisation, encoder layer {layer + 1}",
+        f"Layer and batch normalisation of self-attention, encoder layer {layer + 1}",
         f"Rows are tokens, columns are features. Layer normalisation takes the mean of a row, batch "
         f"normalisation that of a column. {sentences(inspection)}",
     )

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Attribution } from "./attribution.js";
+import { useKept } from "./parts.js";
 import { ValueZeroing } from "./value_zeroing.js";
 
 /** A part of an inspection that is recorded or asked for: {found, busy, failure, run}.
@@ -45,8 +46,8 @@ export function AskedAttribution({ inspection, attribution }) {
 }
 
 function AttributionForm({ found, run, ...others }) {
-  const [contrast, setContrast] = useState(false);
-  const [targetTokens, setTargetTokens] = useState(false);
+  const [contrast, setContrast] = useKept("contrast", false);
+  const [targetTokens, setTargetTokens] = useKept("target tokens", false);
   const check = (name, value, change) => html`<label class="check"><input type="checkbox" checked=${value}
     onChange=${(event) => change(event.currentTarget.checked)} /> ${name}</label>`;
   return html`

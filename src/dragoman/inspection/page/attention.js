@@ -4,7 +4,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
 import { KINDS, decoderKeys, part } from "./data.js";
 import { Heat, LabelledHeat, Legend, WEIGHT_MARKS, matrixRows, weightShare } from "./heat.js";
 import { ChosenByOption, HeadNumbers, nameOfHeld } from "./numbers.js";
-import { Choice, Facts, Grid, Lines, Numbers } from "./parts.js";
+import { Choice, Facts, Grid, Lines, Numbers, useKept } from "./parts.js";
 import { statisticNames } from "./statistics.js";
 import { fixed, visible } from "./tokens.js";
 
@@ -14,8 +14,8 @@ const FEWEST = 0.02; // weights below this have no line
 const UNITS = [["tokens", "Tokens"], ["words", "Words"]];
 
 export function Attention({ inspection, tryOut }) {
-  const [kind, setKind] = useState("cross");
-  const [unit, setUnit] = useState("tokens");
+  const [kind, setKind] = useKept("kind of attention", "cross");
+  const [unit, setUnit] = useKept("unit of attention", "tokens");
   const hasWords = inspection.attention[kind].words !== undefined;
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
   const heads = inspection.statistics.cross.entropy[0].length;
@@ -71,11 +71,14 @@ function Heads({ inspection, kind, unit, tryOut }) {
   const sides = useMemo(() => sidesOf(inspection, kind), [kind]);
   const [queries, keys] = [sides.queries[unit], sides.keys[unit]];
   const all = useMemo(() => headsOf(inspection, kind, unit), [kind, unit]);
-  const [order, setOrder] = useState("layer");
+  const [order, setOrder] = useKept(`order of heads ${kind}`, "layer");
   const held = inspection.attention[kind];
+  const inNumbers = inspection.projections[kind] ?? held;
   const columns = inspection.statistics[kind].entropy[0].length;
   const layers = all.length / columns;
-  const [chosen, setChosen] = useState((held.layers[0] - 1) * columns + held.heads[0] - 1);
+  const [chosen, setChosen] = useKept(
+    `head ${kind}`, (inNumbers.layers[0] - 1) * columns + inNumbers.heads[0] - 1,
+  );
   const names = statisticNames(kind);
   const inLayers = order === "layer";
   const highestFirst = (one, other) => other.statistics[order] - one.statistics[order];

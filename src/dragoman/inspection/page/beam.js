@@ -19,7 +19,10 @@ const ENDS = {
   "the search was over": "The search was over while it was in the beam.",
 };
 
-const EXTENDED = "It did not end: an extension of it was kept.";
+const EXTENDED = "An extension of it was kept.";
+const STATES = { // of ends, how their boxes are drawn
+  finished: "finished", "no extension in the beam": "kept", "the search was over": "kept",
+};
 
 /** The tokens of each hypothesis as one text. */
 function textsOf(nodes) {
@@ -93,7 +96,7 @@ export function Beam({ inspection, others, tryOut }) {
     <${Tree} key=${first} tree=${tree} first=${first} step=${step} last=${last}
       selected=${selected} select=${setSelected} point=${setPointed}
       continueFrom=${continueFrom} path=${new Set(pathTo(tree.placed, shown))} />
-    <${Key} compared=${others !== undefined} />
+    <${Key} compared=${others !== undefined} samples=${Boolean(search.temperature)} />
     <${Hypothesis} tree=${tree} number=${shown} beam=${beam} show=${show}
       continueFrom=${continueFrom(shown)} />
     <${Numbers} title=${`All ${beam.nodes.length} hypotheses as a table`}
@@ -109,10 +112,20 @@ function bestAt({ placed }, { best_path: bestPath }, step) {
   return bestPath.findLast((number) => placed[number].step <= step);
 }
 
-function kindOf({ temperature, top_k: topK, top_p: topP, force_words: forced, groups, diversity, mbr }) {
+function kindOf(search) {
+  const words = [["force_words", "It has to contain"], ["ban_words", "It must not contain"]];
+  const lists = words.filter(([name]) => search[name]?.length).map(
+    ([name, text]) => `${text}: ${search[name].join(", ")}.`,
+  );
+  const prefix = search.prefix ? [`It has to begin with: ${search.prefix}.`] : [];
+  return [methodOf(search), ...prefix, ...lists].join(" ");
+}
+
+function methodOf({ temperature, top_k: topK, top_p: topP, force_words: forced, groups, diversity, mbr }) {
   if (temperature) {
-    const kept = `${topK ? `, the ${topK} likeliest` : ""}${topP < 1 ? `, top p ${topP}` : ""}`;
-    const choice = mbr ? "minimum Bayes risk chose the translation" : "the likeliest is the translation";
+    const kept = `${topK ? ` from the ${topK} likeliest tokens` : ""}${topP < 1 ? `, top p ${topP}` : ""}`;
+    const choice = mbr ? "minimum Bayes risk chose the translation"
+      : "the likeliest sample is the translation";
     return `Each path is a sample, drawn at temperature ${temperature}${kept}; ${choice}.`;
   }
   if (forced?.length) return "There is a beam for each number of forced tokens met; the fewest are on top.";
@@ -122,7 +135,7 @@ function kindOf({ temperature, top_k: topK, top_p: topP, force_words: forced, gr
   return "";
 }
 
-function scoreFormula({ temperature, length_penalty: alpha, length_power: power }) {
+export function scoreFormula({ temperature, length_penalty: alpha, length_power: power }) {
   if (temperature) return "log-probability";
   if (power !== null && power !== undefined) return `log-probability / |Y|^p, p = ${power}`;
   return `log-probability / ((5 + |Y|) / 6)^α, α = ${alpha}`;
@@ -208,7 +221,7 @@ function beginningOf({ placed }, number) {
 }
 
 function classes({ end, best, number, differs }, path) {
-  const state = end === null ? "extended" : end === "finished" ? "finished" : "ended";
+  const state = end === null ? "extended" : STATES[end] ?? "ended";
   return `${state} ${best ? "best" : ""} ${path.has(number) ? "path" : ""} ${differs ? "differs" : ""}`;
 }
 
@@ -224,12 +237,13 @@ function edge(parent, node) {
   return `M${x1} ${y1}C${x1 + 16} ${y1} ${x2 - 16} ${y2} ${x2} ${y2}`;
 }
 
-function Key({ compared }) {
+function Key({ compared, samples }) {
   return html`<p class="key">
     <span><span class="node extended best"></span>the translation</span>
     <span><span class="node extended"></span>extended</span>
     <span><span class="node finished"></span>finished</span>
-    <span><span class="node ended"></span>dropped</span>
+    ${samples ? null : html`<span><span class="node kept"></span>in the beam, not extended</span>
+      <span><span class="node ended"></span>below the beam</span>`}
     ${compared ? html`<span><span class="node differs"></span>in this search alone</span>` : null}
   </p>`;
 }
@@ -239,6 +253,10 @@ function won(tree, beam) {
   const winner = tree.placed[beam.best_path.at(-1)];
   const others = tree.placed.filter(({ end, number }) => end === "finished" && number !== winner.number);
   if (!others.length) return "No other hypothesis has finished.";
+  const texts = textsOf(beam.nodes);
+  if (others.every(({ number }) => texts[number] === texts[winner.number])) {
+    return `The other finished ones are the same text (${others.length}).`;
+  }
   const margin = winner.score - Math.max(...others.map(({ score }) => score));
   const sign = margin < 0 ? "below" : "above";
   return `The translation's score is ${fixed(Math.abs(margin), 4)} ${sign} that of the next finished one.`;
@@ -288,7 +306,7 @@ function Hypothesis({ tree, number, beam, show, continueFrom }) {
         ...(parent ? [["Probability of the last token", percent(probability(step))]] : []),
         ...drawnWith(beam, node),
         ...metBy(beam, number),
-        ["Why it ended", node.end ? (ENDS[node.end] ?? node.end) : EXTENDED],
+        ["What became of it", node.end ? (ENDS[node.end] ?? node.end) : EXTENDED],
         ...cutBy(tree, node, show),
         ...marginOf(tree, beam, node),
       ]} />

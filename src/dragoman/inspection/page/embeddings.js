@@ -10,7 +10,8 @@ export function Embeddings({ inspection }) {
     ${["source", "target"].map((name) => html`<${Tokenisation} key=${name} side=${inspection[name]}
       title=${name === "source" ? "Tokens of the sentence" : "Tokens of the translation"} />`)}
     <p>For each token, these are the tokens whose embeddings have the greatest cosine with its own, nearest
-      first. A cosine of 1 is the same direction. The token itself is left out.</p>
+      first. A cosine of 1 is the same direction. The token itself is left out. Rows of tokens that training
+      hardly saw may be almost equal.</p>
     ${inspection.neighbours.map(
       ({ parts, tokens }) => html`<${Matrix} key=${parts[0]} parts=${parts} tokens=${tokens} />`,
     )}`;
@@ -42,7 +43,7 @@ function Matrix({ parts, tokens }) {
       <table class="nearest"><tbody>${tokens.map(([token, near], row) => html`<tr key=${row}>
         <th scope="row"><${Token} token=${token} /></th>
         ${near.map(([other, cosine], place) => html`<td key=${place}><${Token} token=${other} />
-          <span class="note">${fixed(cosine, 2)}</span></td>`)}
+          <span class="note">${fixed(cosine, cosine < 0.995 ? 2 : 4)}</span></td>`)}
       </tr>`)}</tbody></table>
     </div>
     <${Numbers} title="Cosines as a table" head=${["Token", "Neighbour", "Cosine"]}

@@ -19,12 +19,17 @@ const EXPERIMENTS = {
   "what-if": ["heads-that-matter", "attention-as-explanation"],
 };
 
+// Those that fit a model without self-attention, where they differ.
+const OTHERS = { attention: ["attention-as-explanation"], stream: [] };
+
 /** The claims of the experiments about a view, their verdicts, and the commands that run them.
  * results: the address of the recorded results; absent where no server has them. */
-export function Experiments({ view, results }) {
+export function Experiments({ view, architecture, results }) {
+  const names = (architecture === "transformer" ? null : OTHERS[view]) ?? EXPERIMENTS[view];
+  if (!names.length) return null;
   return html`<section class="note lab">
     <h3>Experiments about this</h3>
-    <ul>${EXPERIMENTS[view].map((name) => html`<li key=${name}>
+    <ul>${names.map((name) => html`<li key=${name}>
       ${results ? html`<a href=${results + name}>${CLAIMS[name].title}</a>` : CLAIMS[name].title}.
       Claim: “${CLAIMS[name].claim}” Verdict: <b>${CLAIMS[name].verdict}</b>.${" "}
       <code>dragoman lab ${name}</code></li>`)}</ul>

@@ -69,6 +69,18 @@ export function Formula({ text }) {
 }
 
 /** About four round numbers from the least to the most. */
+const kept = new Map(); // what has been chosen in the views
+
+/** As useState; the value is kept while another view is shown. name: of the choice, unique on the page. */
+export function useKept(name, initial) {
+  const [value, setValue] = useState(kept.has(name) ? kept.get(name) : initial);
+  const change = (next) => {
+    kept.set(name, next);
+    setValue(next);
+  };
+  return [value, change];
+}
+
 export function ticks(least, most) {
   const span = most - least;
   if (!(span > 0) || !Number.isFinite(span)) return [least];

@@ -103,7 +103,7 @@ function Report({ inspection, ask, children }) {
           ? html`<${WindowForm} count=${longest} value=${window} change=${setWindow} />` : null}
         <${WindowOf} value=${window}><${View} inspection=${inspection} bench=${bench}
           effects=${effects} attribution=${attribution} zeroing=${zeroing} tryOut=${tryOut} /><//>
-        <${Experiments} view=${view} results=${ask && "lab/"} />
+        <${Experiments} view=${view} architecture=${inspection.model.architecture} results=${ask && "lab/"} />
       </div>
     </main>
     <footer>${children}</footer>`;

@@ -6,9 +6,9 @@ export function statisticNames(kind) {
   const names = [
     { key: "entropy", name: "Entropy", unit: "nats" },
     { key: "distance", name: "Mean distance", unit: "tokens" },
-    { key: "previous", name: "Share on the previous token", unit: "" },
-    { key: "same", name: "Share on the same token", unit: "" },
-    { key: "next", name: "Share on the next token", unit: "" },
+    { key: "previous", name: "Share on the previous position", unit: "" },
+    { key: "same", name: "Share on the same position", unit: "" },
+    { key: "next", name: "Share on the next position", unit: "" },
     { key: "edge", name: `Share on ${edge}`, unit: "" },
     { key: "punctuation", name: "Share on punctuation", unit: "" },
   ];

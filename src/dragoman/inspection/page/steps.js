@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { decoderKeys, part } from "./data.js";
 import { matrixRows } from "./heat.js";
-import { Bars, Numbers, Slider } from "./parts.js";
+import { Bars, Numbers, Slider, useKept } from "./parts.js";
 import { Token, fixed, visible } from "./tokens.js";
 
 const SECONDS = 1.2; // of a step while it plays
@@ -14,9 +14,9 @@ const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 export function Steps({ inspection }) {
   const { attention, beam, target } = inspection;
   const { layers, heads } = attention.decoder; // the numbers of those that are held
-  const [step, setStep] = useState(1);
-  const [layer, setLayer] = useState(layers.length - 1);
-  const [head, setHead] = useState(MEAN);
+  const [step, setStep] = useKept("decoding step", 1);
+  const [layer, setLayer] = useKept("layer of decoding steps", layers.length - 1);
+  const [head, setHead] = useKept("head of decoding steps", MEAN);
   const [playing, setPlaying] = useState(false);
   const keys = decoderKeys(inspection);
   const steps = keys.length;

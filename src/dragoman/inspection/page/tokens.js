@@ -44,7 +44,9 @@ export function fixed(number, digits = 3) {
 
 export function percent(share) {
   if (share > 0 && share < 0.0005) return "< 0.1 %";
-  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+  if (share < 1 && share >= 0.9995) return "> 99.9 %";
+  const isNearAnEnd = (share > 0 && share < 0.0995) || (share >= 0.995 && share < 1);
+  return `${(100 * share).toFixed(isNearAnEnd ? 1 : 0)} %`;
 }
 
 /** The probability of a log-probability; null stands for minus infinity. */

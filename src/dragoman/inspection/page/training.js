@@ -8,6 +8,7 @@ const UNITS = {
   loss: "nats per target token",
   "negative log-likelihood": "nats per target token",
 };
+const DIGITS = { maximumSignificantDigits: 6 };
 const FROM_ZERO = ["BLEU", "BLEU of the old text", "learning rate", "norm of the gradient"];
 
 export function Training({ inspection }) {
@@ -45,7 +46,8 @@ function Chart({ chart, curves, last }) {
         <line class="rule" x1=${left} x2=${width - right} y1=${y(least)} y2=${y(least)} />
         ${ticks(least, most).map((value) => html`<g key=${value}>
           <line class="rule" x1=${left} x2=${width - right} y1=${y(value)} y2=${y(value)} />
-          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">${value.toLocaleString("en")}</text></g>`)}
+          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">
+            ${value.toLocaleString("en", DIGITS)}</text></g>`)}
         ${ticks(0, last).map((step) => html`<text key=${step} x=${x(step)} y=${height - bottom + 18}
           text-anchor=${step === last ? "end" : "middle"}>${step.toLocaleString("en")}</text>`)}
         <text x=${(left + width - right) / 2} y=${height - 3} text-anchor="middle">update</text>

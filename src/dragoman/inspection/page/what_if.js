@@ -1,7 +1,7 @@
 // What-ifs: the search with changes beside the search without. The model computes each case, never the page.
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { Beam, pathsOf } from "./beam.js";
+import { Beam, pathsOf, scoreFormula } from "./beam.js";
 import { Effects } from "./effects.js";
 import { Facts } from "./parts.js";
 import { Token, count, fixed } from "./tokens.js";
@@ -73,7 +73,9 @@ function Comparison({ before, after, tryOut }) {
       <bdi>${change}</bdi></code>`)}</p>
     <${Facts} facts=${[
       ["Log-probability", pair(before.log_probability, after.log_probability)],
-      ["Score", pair(before.score, after.score)],
+      ["Score", scoreFormula(before.search) === scoreFormula(after.search)
+        ? pair(before.score, after.score)
+        : `${fixed(before.score)} → ${fixed(after.score)} (by different formulas)`],
       ["Hypotheses", `${count(before.beam.nodes.length)} → ${count(after.beam.nodes.length)}`],
     ]} />
     <div class="compare">

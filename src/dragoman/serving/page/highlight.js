@@ -1,5 +1,5 @@
-// Marks a word and the words aligned with it, on both sides. It changes the classes of elements directly: a long
-// text would be drawn anew at each move of the pointer otherwise.
+// Marks a word and those aligned with it. It changes the classes of elements directly: to draw a long text at
+// each move of the pointer would be slow.
 
 import { alignedWords } from "./words.js";
 
@@ -7,15 +7,7 @@ let marked = null; // {side, sentence, word}
 
 /** Marks a word, or none. */
 export function highlight(word, result) {
-  if (
-    word &&
-    marked &&
-    word.side === marked.side &&
-    word.sentence === marked.sentence &&
-    word.word === marked.word
-  ) {
-    return;
-  }
+  if (JSON.stringify(word) === JSON.stringify(marked)) return;
   marked = word;
   draw(result);
 }

@@ -20,4 +20,5 @@ async function start() {
   }
 }
 
+addEventListener("hashchange", () => location.reload()); // another sentence
 start();

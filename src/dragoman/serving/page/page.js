@@ -75,9 +75,8 @@ function Select({ label, options, value, choose }) {
   return html`<span class="select">
     <select aria-label=${label} value=${value} onChange=${(event) => choose(event.target.value)}
       disabled=${!options.length}>
-      ${options.map(
-        ({ code, name }) => html`<option key=${code} value=${code} selected=${code === value}>${name}</option>`,
-      )}
+      ${options.map(({ code, name }) =>
+        html`<option key=${code} value=${code} selected=${code === value}>${name}</option>`)}
     </select>
   </span>`;
 }
@@ -92,24 +91,20 @@ function ModelLine() {
     const note = source === "auto" && "The server chooses the model when it knows the language.";
     return html`<div class="model">${note}</div>`;
   }
-  if (source === "auto" || choices.length < 2) {
-    return html`<div class="model"><span>Model ${model.label} · ${facts(model)}</span><${Inside} /></div>`;
-  }
-  return html`<div class="model">
-    <span>Model</span>
-    <${Select} label="Model" options=${choices} value=${session.model}
-      choose=${(code) => session.setPair(source, target, code)} />
-    <span>${facts(model)}</span><${Inside} />
-  </div>`;
+  const choice = source !== "auto" && choices.length > 1 && html`<${Select} label="Model"
+    options=${choices} value=${session.model} choose=${(code) => session.setPair(source, target, code)} />`;
+  return html`<div class="model"><span>Model${choice ? "" : ` ${label} ·`}</span>${choice}
+    <span>${facts(model)}</span><${Inside} /></div>`;
 }
 
-/** What the model computed for the first sentence, in a tab of its own, which gets the key from its opener. */
+/** What the model computes for the first sentence, in a tab of its own, which gets the key from its opener. */
 function Inside() {
   const { result, isCurrent } = session;
-  const sentence = isCurrent && result?.format !== "html" && result?.sentences[0]?.source;
+  const sentence = isCurrent && result.format !== "html" && result.sentences[0]?.source;
   if (!sentence) return null;
   const asked = new URLSearchParams({ text: sentence, model: result.model, adapter: result.adapter ?? "" });
-  return html`<a class="link" href=${`inspect#${asked}`} target="_blank" rel="opener">Look inside</a>`;
+  const first = result.sentences.length > 1 ? " the first sentence" : "";
+  return html`<a class="link" href=${`inspect#${asked}`} target="_blank" rel="opener">Look inside${first}</a>`;
 }
 
 function facts({ architecture, parameters, precision }) {
@@ -163,7 +158,7 @@ async function openFile(input) {
   if ("value" in input) input.value = ""; // the same file can be opened again
 }
 
-/** A file may be dropped anywhere: the browser would leave the page otherwise. */
+/** A file may be dropped anywhere. */
 function dropListeners(setDropping) {
   const hasFile = (event) => event.dataTransfer?.types.includes("Files");
   return {
@@ -187,8 +182,7 @@ function onKey(event) {
   if (event.isComposing) return; // an input method's own keys
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
-    const goes = event.target.closest(".target, .panel");
-    if (goes) document.querySelector(".source textarea").focus();
+    if (event.target.closest(".target, .panel")) document.querySelector(".source textarea").focus();
     session.translate();
   }
   if (event.key !== "Escape") return;

@@ -37,19 +37,15 @@ export function Others({ session }) {
   return html`<${Panel} title="More translations" close=${() => closeOthers(session)}>
     ${sentences === null ? html`<p class="note">Looking for more translations …</p>` : null}
     ${message ? html`<p class="failure">${message}</p>` : null}
-    ${(sentences ?? []).map(
-      ({ source, nBest }, index) => html`
+    ${(sentences ?? []).map(({ source, nBest }, index) => html`
       ${sentences.length > 1 ? html`<h3 dir="auto" lang=${result.source}>${source}</h3>` : null}
       <ol class="others">
-        ${nBest.map(
-          ({ text, score }) => html`<li>
+        ${nBest.map(({ text, score }) => html`<li>
           <button dir="auto" lang=${result.target} onClick=${() => session.adopt(index, text)}
             aria-pressed=${text === result.sentences[index]?.text}>${text}</button>
           <span class="score">${score.toFixed(2).replace("-", "−")}</span>
-        </li>`,
-        )}
-      </ol>`,
-    )}
+        </li>`)}
+      </ol>`)}
     <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.
       Experiments about this: <a href="lab/length-penalties">length penalties</a>,${" "}
       <a href="lab/wider-beam">wider beams</a></p>

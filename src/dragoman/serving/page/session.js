@@ -34,6 +34,7 @@ export class Session {
   #turn = 0;
   #recorded = null; // the text's entry in the history, which typing on replaces
   #loads = 0;
+  #reloaded = false; // since the last translation: the server may have other models now
   #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
   #countdown = null;
@@ -83,11 +84,13 @@ export class Session {
     return this.file?.format ?? "text";
   }
 
-  /** Whether the result is the translation of the text as it stands, between these languages. */
+  /** Whether the result is the translation of the text as it stands, as it would be asked for now. */
   get isCurrent() {
     const { result } = this;
-    if (this.working || !result || result.sourceText !== this.text || result.format !== this.format) return false;
-    return result.target === this.target && (this.source === "auto" || result.source === this.source);
+    if (this.working || !result) return false;
+    const asked = { ...this.#pair(), sourceText: this.text, format: this.format };
+    if (asked.source === "auto") delete asked.source;
+    return Object.entries(asked).every(([name, value]) => result[name] === value);
   }
 
   #from(source) {
@@ -188,11 +191,12 @@ export class Session {
   #pair() {
     const { source, target } = this;
     if (source === "auto") return { source, target };
-    const { name: model, adapter } = this.models.find(({ label }) => label === this.model);
+    const { name: model, adapter } = this.models.find(({ label }) => label === this.model) ?? {};
     return { source, target, model, adapter };
   }
 
   #finish(result) {
+    this.#reloaded = false;
     this.#alignment = "";
     this.#change({ result, partial: null, working: false, announcement: result.text });
     this.#record();
@@ -223,6 +227,10 @@ export class Session {
 
   #fail(error) {
     if (error.busy) return this.#wait(error.retryAfter);
+    if (error.code === "not_found" && !this.#reloaded) {
+      this.#reloaded = true;
+      return this.load();
+    }
     const known = error instanceof api.ApiError;
     const message = known ? error.message : "The server’s answer could not be read.";
     const again = !known || error.status === 0 || error.status >= 500;

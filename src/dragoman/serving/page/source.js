@@ -114,12 +114,8 @@ function lightPointer(event, mirror, result) {
   const within = ({ left, right, top, bottom }) =>
     left <= event.clientX && event.clientX < right && top <= event.clientY && event.clientY < bottom;
   const word = [...mirror.children].find((child) => [...child.getClientRects()].some(within));
-  highlight(
-    word
-      ? { side: "source", sentence: Number(word.dataset.sentence), word: Number(word.dataset.word) }
-      : null,
-    result,
-  );
+  const place = (name) => Number(word.dataset[name]);
+  highlight(word ? { side: "source", sentence: place("sentence"), word: place("word") } : null, result);
 }
 
 /** Reads the session when the caret moves: a listener of the last drawing could have an older result. */

@@ -75,10 +75,7 @@ class Words extends Component {
   }
 
   mark(event) {
-    highlight(
-      this.point(event, (_, place) => place),
-      this.props.result,
-    );
+    highlight(this.point(event, (_, place) => place), this.props.result);
   }
 
   choose(event) {
@@ -141,9 +138,8 @@ function Menu({ session, pane }) {
     const choices = [...box.current.querySelectorAll("[role=menuitem]")];
     const at = choices.indexOf(document.activeElement);
     const count = choices.length;
-    const to = { ArrowDown: (at + 1) % count, ArrowUp: (at + count - 1) % count, Home: 0, End: count - 1 }[
-      event.key
-    ];
+    const next = { ArrowDown: (at + 1) % count, ArrowUp: (at + count - 1) % count, Home: 0, End: count - 1 };
+    const to = next[event.key];
     if (event.key === "Escape" || event.key === "Tab") close();
     else if (to === undefined) return;
     else choices[to]?.focus();
@@ -211,9 +207,9 @@ function Sureness({ sentences }) {
         <i/><i/><i/><i/><i/></span>
       <span>${sureness(probability)} · ${probability.toFixed(2)}</span>
     </button>
-    <span class="tip" role="tooltip" id="sure-tip">Mean probability per token: the geometric mean of
-      the probabilities that the model gave to the tokens of its translation, ends of sentences included. It says
-      how sure the model is, not whether the translation is right.</span>
+    <span class="tip" role="tooltip" id="sure-tip">Mean probability per token:
+      the geometric mean, ends of sentences included. It says how sure the model is, not whether the translation
+      is right.</span>
   </span>`;
 }
 
