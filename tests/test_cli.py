@@ -605,6 +605,10 @@ REFUSED = [
     ),
     (["export", "{0}/run", "--to", "onnx", "--out", "."], "--out is the current folder"),
     (["import", "{0}/run", "--from", "huggingface", "--out", "."], "--out is the current folder"),
+    (
+        ["backtranslate"],
+        "The following arguments are required: RUN, TEXT, -o/--out. See dragoman backtranslate",
+    ),
     (["quickstart", "--minutes", "0"], "--minutes is 0.0; it must be at least 0.01"),
     (["train", "--minutes", "0"], "--minutes is 0.0; it must be at least 0.01"),
     (["train", "--average", "0"], "--average is 0; it must be at least 1"),

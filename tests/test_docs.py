@@ -200,7 +200,7 @@ def check_options(side: str) -> None:
     verb, *words = side.split()
     placeholders = PLACEHOLDERS | {"N": NUMBERS.get(verb, "4")}
     command = cli.command(verb)
-    given = ["x" for name in command.positional if is_required(command, name)]
+    given = ["x" for name in command.positional if command.options[name].is_required]
     given += [placeholders.get(word, word) for word in words]
     given += [text for flag in required_flags(command) if flag not in words for text in (flag, "x")]
     values = command.parse(given)
@@ -217,18 +217,12 @@ def check_options(side: str) -> None:
             translate.refuse_contradictions(asked)
 
 
-def is_required(command: Command, name: str) -> bool:
-    """Whether a verb needs an argument."""
-    usage = command.parser()._actions
-    return any(action.dest == name and action.nargs is None and not action.option_strings for action in usage)
-
-
 def required_flags(command: Command) -> list[str]:
     """The options that a verb needs."""
     return [
-        action.option_strings[-1]
-        for action in command.parser()._actions
-        if action.required and action.option_strings
+        option.flag
+        for name, option in command.options.items()
+        if option.is_required and name not in command.positional
     ]
 
 

@@ -59,6 +59,11 @@ class Option:
         return tuple(kind for kind in kinds if kind is not types.NoneType)
 
     @property
+    def is_required(self) -> bool:
+        """Whether a value has to be given."""
+        return self.default is MISSING
+
+    @property
     def default(self) -> Any:
         """The default; `MISSING` if the option is required."""
         return self.field.default if self.field.default_factory is MISSING else self.field.default_factory()
@@ -228,7 +233,24 @@ class Command(Generic[T]):
         namespace, unknown = parser.parse_known_intermixed_args(arguments)
         if unknown:
             self.refuse_unknown(unknown[0].split("=")[0])
-        return {name: value for name, value in vars(namespace).items() if value not in (None, [])}
+        given = {name: value for name, value in vars(namespace).items() if value not in (None, [])}
+        self.refuse_missing(given)
+        return given
+
+    def refuse_missing(self, given: Given) -> None:
+        """Raise `DragomanError` with all arguments that are required and missing."""
+        missing = [
+            self.metavars.get(name, option.metavar)
+            if name in self.positional
+            else "/".join(filter(None, (SHORT.get(name), option.flag)))
+            for name, option in self.options.items()
+            if option.is_required and name not in given
+        ]
+        if missing:
+            names = ", ".join(missing)
+            raise DragomanError(
+                f"The following arguments are required: {names}. See dragoman {self.name} --help."
+            )
 
     def current_name(self, argument: str) -> str:
         """The argument with dashes in its option's name, and with today's name for a former one."""
@@ -296,7 +318,7 @@ class Command(Generic[T]):
             group.add_argument(flag, dest=name, action="store_true", help=hidden if shown else help_text)
             group.add_argument(off, dest=name, action="store_false", help=help_text if shown else hidden)
         elif name in self.positional:
-            nargs = "*" if option.is_list else None if option.default is MISSING else "?"
+            nargs = "*" if option.is_list else "?"
             group.add_argument(
                 name,
                 metavar=metavar,
@@ -306,17 +328,16 @@ class Command(Generic[T]):
                 help=help_text,
             )
         else:
-            required, short = option.default is MISSING, [SHORT[name]] if name in SHORT else []
-            nargs, action = ("+", ListOnce) if option.is_list else (None, "store")
+            short = [SHORT[name]] if name in SHORT else []
+            values, action = ("+", ListOnce) if option.is_list else (None, "store")
             group.add_argument(
                 *short,
                 flag,
                 dest=name,
                 metavar=metavar,
                 type=option.value,
-                nargs=nargs,
+                nargs=values,
                 action=action,
-                required=required,
                 help=help_text,
             )
 

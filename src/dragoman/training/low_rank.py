@@ -13,8 +13,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from dragoman.training.objective import ADAM_BETAS, ADAM_EPSILON
-
 FACTORS = ("a", "b")
 
 
@@ -28,7 +26,7 @@ class LowRankAdam(torch.optim.Adam):
     def __init__(self, model: nn.Module, rank: int, alpha: float, seed: int) -> None:
         """Every weight of the model with `requires_grad` has to be a matrix. A depends on the seed alone."""
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        super().__init__(trained, lr=0.0, betas=ADAM_BETAS, eps=ADAM_EPSILON)
+        super().__init__(trained, lr=0.0, betas=(0.9, 0.98), eps=1e-9)
         self.rank, self.scale, self.seed = rank, alpha / rank, seed
         self.found_inf = torch.zeros(())
 

@@ -108,12 +108,9 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
 # ---- the optimizer (section 5.3)
 
 
-ADAM_BETAS, ADAM_EPSILON = (0.9, 0.98), 1e-9
-
-
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
     """Adam with the paper's β₁ = 0.9, β₂ = 0.98 and ε = 10⁻⁹ (section 5.3)."""
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=ADAM_BETAS, eps=ADAM_EPSILON, fused=True)
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
 def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
