@@ -205,7 +205,7 @@ def test_a_folder_of_another_translation_is_refused(mono, run, tmp_path, monkeyp
     assert call(monkeypatch, capsysbinary, *asked)[0] == 0
     status, _, err = call(monkeypatch, capsysbinary, *asked, "--beam-size", "2")
     assert status == 2
-    assert "translations exists and was made with something else (changed: beam_size)" in err
+    assert "translations exists and was made with something else (changed: --beam-size)" in err
 
 
 def test_no_pair_is_refused(mono, tmp_path):

@@ -212,7 +212,7 @@ def test_the_same_command_trains_then_has_nothing_left(teacher, text, tmp_path, 
     assert "is finished. To train it further: dragoman train" in said
     status, said = call(monkeypatch, capsys, *asked, "--beam-size", "2")
     assert status == 2
-    assert "student is trained on other translations (changed: beam_size); give another --out, or" in said
+    assert "student is trained on other translations (changed: --beam-size); give another --out, or" in said
 
 
 def test_validation_text_in_one_file_replaces_the_teachers_two(teacher, text, tmp_path, monkeypatch, capsys):
@@ -340,7 +340,7 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
         ("TEACHER --data TEXT --out TEACHER", "TEACHER holds a run without distilled.txt; choose"),
         ("TEACHER --data TEXT --references SHORT", "has 22 lines and SHORT has 1. Line n of one"),
         ("TEACHER --data TEXT --references TEXT --n-best 1", "ask for several candidates, --n-best 4"),
-        ("TEACHER --data TEXT --n-best 2", "n_best is 2, and the student learns one translation of each"),
+        ("TEACHER --data TEXT --n-best 2", "--n-best is 2, and the student learns one translation of each"),
         (
             "TEACHER --data TEXT --valid-source TEXT",
             "There is only --valid-source; give --valid-source and --valid-t",
@@ -358,7 +358,7 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
             "BARE --data TEXT --new-sentences 5",
             "The teacher has no validation text, and new sentenc",
         ),
-        ("TEACHER --data TEXT --new-sentences -1", "new_sentences is -1; it must be at least 0."),
+        ("TEACHER --data TEXT --new-sentences -1", "--new-sentences is -1; it must be at least 0."),
         ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
         ("TEACHER --data TEXT --vocabulary 4", "--vocabulary is 4; it must be at least 5."),
         ("TEACHER --data FOLDER/a.tmx", "a.tmx has both sides of a corpus, and text of one language is read"),

@@ -101,7 +101,11 @@ def run(arguments: list[str]) -> None:
     silence_write_errors_of_threads()
     configure_threads()
     chosen = command(arguments[0])
-    chosen.run(chosen.parse(arguments[1:]))
+    given = chosen.parse(arguments[1:])
+    try:
+        chosen.run(given)
+    except DragomanError as error:
+        raise DragomanError(chosen.with_flags(str(error))) from error
 
 
 def main() -> None:
