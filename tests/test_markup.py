@@ -218,6 +218,23 @@ def test_what_html_does_not_show_is_kept(kept):
     assert "secret" not in "".join(document.sentences)
 
 
+def test_a_title_and_a_text_area_contain_text_alone():
+    page = "<title>A <code> man</title><textarea><script>a</textarea><p>A dog.</p>"
+    document = html(page, "en")
+    assert document.sentences == ("A <g1/> man", "a", "A dog.")  # what looks like a tag is kept
+    joined = document.join(["B <g1/>", "C", "D"])
+    assert joined == "<title>B <code></title><textarea><script>C</textarea><p>D</p>"
+
+
+@pytest.mark.parametrize("element", ["<source srcset=a>", "<meta content=y>", "<link href=x>"])
+def test_elements_without_a_place_on_the_page_do_not_end_a_sentence(element):
+    assert len(html(f"<p>A man {element}rides a bike.</p>", "en").sentences) == 1
+
+
+def test_a_translation_with_control_characters_leaves_xml_well_formed():
+    assert xml("<doc>A man</doc>", "en").join(["a\x01b\x1f"]) == "<doc>a b </doc>"
+
+
 def test_labels_and_buttons_have_sentences_of_their_own():
     text = "<label>A name <input></label><button>Yes</button><button>No</button> <output>none</output>"
     assert html(text, "en").sentences == ("A name", "Yes", "No", "none")

@@ -153,9 +153,39 @@ def test_a_closing_tag_stays_before_the_full_stop():
     assert plain == "man dog ."
     links = [(0, 0), (1, 1), (1, 2)]  # the full stop is aligned with the wrong word
     assert restore_tags(tags, "mann hund .", links) == "mann <b>hund</b> ."
-    assert restore_tags(tags, "mann .", [(0, 0), (1, 1)]) == "mann <b></b>."
+    assert restore_tags(tags, "mann .", [(0, 0), (1, 1)]) == "mann <b></b> ."
     _, tags = remove_tags("man <b>dog .</b>")
     assert restore_tags(tags, "mann hund .", straight("mann hund .")) == "mann <b>hund .</b>"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "A <b>man {name}</b> rides a bike .",
+        "A <a>man at <x/></a> rides",
+        "<b>naïve <br/></b>",
+        "<b>{name}</b> A",
+        "go <i>{a} {b}</i> end",
+        "<b></b> {x} end",
+        "a {x}<b>{y} b</b>",
+        "a <b>b <i>{x}</i></b> c",
+        "The <b>man</b>,\u00a0a child",
+        "<b>10%</b>\u00a0{n}",
+        "it costs ${price} now",
+        "<x a='>'/> foo <x>bar</x>",
+    ],
+)
+def test_a_translation_with_the_same_words_has_the_tags_and_spaces_of_the_source(sentence):
+    plain, tags = remove_tags(sentence)
+    restored = restore_tags(tags, plain, straight(plain))
+    assert restored.split() == sentence.split()
+
+
+def test_a_placeholder_stays_inside_its_pair():
+    _, tags = remove_tags("A <b>man {name}</b> rides")
+    assert restore_tags(tags, "fährt ein mann", [(0, 1), (1, 2), (2, 0)]) == "fährt ein <b>mann {name}</b>"
+    _, tags = remove_tags("A <b>{name} man</b> rides")
+    assert restore_tags(tags, "ein mann fährt", [(0, 0), (1, 1), (2, 2)]) == "ein <b>{name} mann</b> fährt"
 
 
 def test_punctuation_at_the_edge_of_a_pair_does_not_extend_it_at_the_other_edge():

@@ -159,7 +159,7 @@ def tokens_met(ids: Sequence[int], constraints: Constraints) -> int:
         if occurs(text, phrase, constraints.continuing):
             met += len(phrase)
         else:
-            unfinished = max(unfinished, matched_prefix(text, phrase))
+            unfinished = max(unfinished, matched_prefix(text, phrase, constraints.continuing))
     return met + unfinished
 
 
@@ -168,7 +168,7 @@ def next_forced_tokens(ids: Sequence[int], constraints: Constraints) -> list[int
     text, tokens = list(ids), []
     for phrase in map(list, constraints.forced):
         if not occurs(text, phrase, constraints.continuing):
-            tokens += [phrase[0], phrase[matched_prefix(text, phrase)]]
+            tokens += [phrase[0], phrase[matched_prefix(text, phrase, constraints.continuing)]]
     return tokens
 
 
@@ -183,6 +183,12 @@ def occurs(ids: list[int], phrase: list[int], continuing: Collection[int]) -> bo
     )
 
 
-def matched_prefix(ids: list[int], phrase: list[int]) -> int:
-    """How many of the phrase's first tokens the ids end with; not all of them."""
-    return max(count for count in range(len(phrase)) if ids[len(ids) - count :] == phrase[:count])
+def matched_prefix(ids: list[int], phrase: list[int], continuing: Collection[int]) -> int:
+    """How many of the phrase's first tokens the ids end with; not all of them, and none inside a word."""
+    padded = [END, *ids]
+    return max(
+        count
+        for count in range(len(phrase))
+        if ids[len(ids) - count :] == phrase[:count]
+        and not (count and phrase[0] in continuing and padded[len(ids) - count] in continuing)
+    )

@@ -36,6 +36,7 @@ ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
 """URLs, e-mail addresses, and the names @user and @user@host of people."""
 ADDRESS_SIGN = re.compile(r"@|://|\bwww\.")
 """What every address contains; the search for it is fast."""
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 KEPT = re.compile(rf"{ADDRESS.pattern}|{PLACEHOLDER}|{TAG.pattern}")
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
@@ -110,8 +111,8 @@ class Segment:
         return not (MARK.sub("", translation) if self.marks else translation).strip()
 
     def escape(self, text: str) -> str:
-        """The text as the document writes it."""
-        return html.escape(text, quote=False) if self.is_markup else text
+        """The text as the document writes it. XML has no control characters: they become spaces."""
+        return html.escape(FORBIDDEN.sub(" ", text), quote=False) if self.is_markup else text
 
     def nest(self, found: Sequence[str]) -> list[list[str]] | None:
         """The marks to write in the place of each one that a translation has; None if they do not fit.

@@ -39,10 +39,10 @@ BLOCK_ELEMENTS = frozenset(
         "br", "button", "canvas", "caption", "center", "col", "colgroup", "dd", "details", "dialog", "dir",
         "div", "dl", "dt", "embed", "fieldset", "figcaption", "figure", "footer", "form", "frame",
         "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html",
-        "iframe", "label", "legend", "li", "link", "main", "menu", "meta", "meter", "nav", "noembed",
-        "noframes", "noscript", "object", "ol", "optgroup", "option", "output", "p", "param", "plaintext",
-        "pre", "progress", "search", "section", "select", "slot", "source", "summary", "table", "tbody", "td",
-        "textarea", "tfoot", "th", "thead", "title", "tr", "track", "ul", "video", "xmp",
+        "iframe", "label", "legend", "li", "main", "menu", "meter", "nav", "noembed",
+        "noframes", "noscript", "object", "ol", "optgroup", "option", "output", "p", "plaintext",
+        "pre", "progress", "search", "section", "select", "slot", "summary", "table", "tbody", "td",
+        "textarea", "tfoot", "th", "thead", "title", "tr", "ul", "video", "xmp",
     )
 )  # fmt: skip
 """HTML elements that end a sentence. All others, also unknown ones, stand within sentences."""
@@ -55,6 +55,8 @@ VOID = frozenset(
 """HTML elements without an end tag."""
 RAW = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"))
 """HTML elements that contain characters, and no tags."""
+TEXT_ONLY = frozenset(("title", "textarea"))
+"""HTML elements that contain text, and no tags."""
 KEPT_ELEMENTS = frozenset((*RAW, "code", "pre", "kbd", "samp", "var", "svg", "math"))
 """HTML elements that are never translated."""
 
@@ -151,7 +153,7 @@ def read_markup(text: str, is_html: bool) -> list[Token]:
             tokens.append(Token("text", "", written, position))
         tokens.append(token)
         written = position = token.end
-        if is_html and token.kind == "start" and token.name in RAW:
+        if is_html and token.kind == "start" and token.name in RAW | TEXT_ONLY:
             closing = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(text, position)
             position = closing.start() if closing else len(text)
     if written < len(text):

@@ -13,7 +13,7 @@ from dragoman.system.futures import interruption
 
 _IN_TAG = r"""(?:(?:[^<>"']|"[^"<]*"|'[^'<]*')*+|[^<>]*)"""
 """The inside of a tag, with > in quoted values only; if a quotation mark is alone, up to the first >."""
-PLACEHOLDER = rf"\{{[^{{}}\s]*\}}|\{{\{{[^{{}}\s]*\}}\}}|<[A-Za-z]{_IN_TAG}/>"
+PLACEHOLDER = rf"[$#]?\{{[^{{}}\s]*\}}|\{{\{{[^{{}}\s]*\}}\}}|<[A-Za-z]{_IN_TAG}/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z]{_IN_TAG}>")
 PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{])")
 """Punctuation marks between a placeholder and the end of its word."""
@@ -47,6 +47,10 @@ class Tag:
     """The number of punctuation marks at the start of its word that come before the tag."""
     within: tuple[str, int] | None = None
     """Of a tag inside a word: the word, and the number of its characters before the tag."""
+    after_space: bool = False
+    """A space, or nothing, stands directly before the tag."""
+    before_space: bool = False
+    """A space stands directly after the tag."""
 
 
 # ---- removing
@@ -61,9 +65,11 @@ class Occurrence(NamedTuple):
     touches_previous: bool
     """There is no space before the tag."""
     touches_next: bool
-    """There is no space after the tag."""
+    """There is no space after the tag, or after the closing tags that follow a placeholder."""
     punctuation: int
     """The number of punctuation marks after a placeholder; 0 for other tags."""
+    after_space: bool
+    before_space: bool
 
 
 def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
@@ -73,7 +79,15 @@ def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
     starts = [word.start() for word in re.finditer(r"\S+", plain)]
     tags = [assign_word(occurrence, plain, starts) for occurrence in occurrences]
     marks = {number for number, word in enumerate(words) if is_punctuation(word)}
-    return " ".join(words), [replace(tag, on_punctuation=tag.word in marks) for tag in tags]
+    return " ".join(words), [
+        replace(
+            tag,
+            on_punctuation=tag.word in marks,
+            after_space=occurrence.after_space,
+            before_space=occurrence.before_space,
+        )
+        for tag, occurrence in zip(tags, occurrences, strict=True)
+    ]
 
 
 def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
@@ -82,13 +96,17 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
     occurrences: list[Occurrence] = []
     separates = False
     matches = list(TAG.finditer(sentence))
-    for match, marks in zip(matches, following_punctuation(sentence, matches), strict=True):
+    counts, row_ends = following_punctuation(sentence, matches), ends_of_rows(matches)
+    for match, marks, row_end in zip(matches, counts, row_ends, strict=True):
         between = sentence[end : match.start()]
         if between.strip():
             text_end = len(plain) + len(between.rstrip())
         plain += between
         end = match.end()
-        touches_previous, touches_next = plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""
+        touches_previous, touches_next = (
+            plain[-1:].strip() != "",
+            sentence[row_end : row_end + 1].strip() != "",
+        )
         last = occurrences[-1] if occurrences else None
         # Another tag between the placeholder and the word before it keeps the punctuation from that word.
         is_separated = last and not last.punctuation and last.position > text_end
@@ -100,7 +118,13 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
         are_letters = not punctuation and len(neighbours) == 2 and neighbours.isalnum()
         if are_letters and (separates or UNSPACED.search(neighbours)):
             plain += " "  # the tag separates two words
-        occurrences.append(Occurrence(match[0], len(plain), touches_previous, touches_next, punctuation))
+        after_space = not sentence[: match.start()][-1:].strip()
+        before_space = sentence[end : end + 1].isspace()
+        occurrences.append(
+            Occurrence(
+                match[0], len(plain), touches_previous, touches_next, punctuation, after_space, before_space
+            )
+        )
     return plain + sentence[end:], occurrences
 
 
@@ -120,28 +144,40 @@ def following_punctuation(sentence: str, matches: Sequence[re.Match[str]]) -> li
     return counts[::-1]
 
 
+def ends_of_rows(matches: Sequence[re.Match[str]]) -> list[int]:
+    """Where each tag ends; of a placeholder, with the closing tags that directly follow it."""
+    ends: list[int] = []
+    closing: dict[int, int] = {}  # where a row of closing tags ends, by where it begins
+    for match in reversed(matches):
+        row_end = closing.get(match.end(), match.end())
+        if match[0].startswith("</"):
+            closing[match.start()] = row_end
+        ends.append(row_end if is_placeholder(match[0]) else match.end())
+    return ends[::-1]
+
+
 def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Tag:
     """The tag with its word. `starts` are the positions in `plain` where words start."""
-    text, position, touches_previous, touches_next, punctuation = occurrence
+    text, position, touches_previous, touches_next, punctuation, after_space, _ = occurrence
     words_before = bisect_left(starts, position)
     is_in_word = plain[position - 1 : position].strip() != "" and plain[position : position + 1].strip() != ""
     if punctuation:
         return Tag(text, words_before - is_in_word, True, touches_previous, punctuation)
     joins = touches_previous and is_in_word
-    end = plain.find(" ", position)
-    rest = plain[position : end if end >= 0 else None]
+    space = re.compile(r"\s").search(plain, position)
+    rest = plain[position : space.start() if space else None]
     head = plain[starts[words_before - 1] : position] if joins else ""
     within = (head + rest, len(head)) if joins and touches_next else None
     if text.startswith("</"):
-        marks = len(rest) if touches_previous and is_punctuation(rest) else 0
-        return Tag(text, words_before - 1, True, touches_previous, marks, within=within)
+        marks = len(rest) if rest and touches_previous and is_punctuation(rest) else 0
+        return Tag(text, words_before - 1, True, not after_space, marks, within=within)
     leading = len(head) if is_punctuation(head) else 0
     return Tag(text, words_before - joins, False, touches_next, leading=leading, within=within)
 
 
 def is_placeholder(text: str) -> bool:
     """Whether a tag is a placeholder: {name}, {{name}} or <name/>."""
-    return re.fullmatch(PLACEHOLDER, text) is not None
+    return not text.startswith("<") or (text.endswith("/>") and not text.startswith("</"))
 
 
 def leading_marks(word: str) -> int:
@@ -237,7 +273,8 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
     """Put each pair of tags around the target words that are aligned with the source words inside it.
 
     Pairs stay nested. A pair without aligned words stays empty. A placeholder or an unpaired tag goes beside
-    the target word that is aligned with its source word, or else with the nearest aligned source word.
+    the target word that is aligned with its source word, or else with the nearest aligned source word; it
+    stays inside the pairs that are around it.
     """
     words = [word for word in translation.split(" ") if word]  # a no-break space is inside a word
     spans = pair_spans(tags, words, alignment)
@@ -245,19 +282,32 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
     tagged = TaggedWords(words)
     written = 0  # tags, with those inside an empty pair
     earliest = -1  # a tag that follows its word does not go before a tag that precedes it in the source
+    opened: list[PairSpan] = []
     for number, tag in enumerate(tags):
         if number < written:
             continue
         span = spans.get(number)
         next_word = min(nearest_target(tag.word, targets, 1, default=len(words)), len(words))
+        pair = opened[-1] if opened else None  # the one that is around the tag
+        is_at_end = pair is not None and (next_word > pair.last or tag.word > tags[pair.closing].word)
         if span and span.first < 0:
             written = span.closing + 1
-            tagged.before[next_word].append("".join(inner.text for inner in tags[number:written]))
+            row = "".join(inner.text + " " * inner.before_space for inner in tags[number:written])
+            if pair and is_at_end:
+                tagged.after[pair.last].append(" " * tag.after_space + row.rstrip())
+            else:
+                tagged.before[next_word].append(row)
         elif span and number < span.closing:
             tagged.add_before(span.first, tag)
+            opened.append(span)
         elif span:
             tagged.add_after(span.last, tag)
+            opened.pop()
+        elif pair and is_at_end and not tag.follows_word:
+            tagged.add_after(pair.last, replace(tag, attached=not tag.after_space))
+            earliest = max(earliest, pair.last)
         elif not tag.follows_word:
+            next_word = max(next_word, pair.first) if pair else next_word
             tagged.add_before(next_word, tag)
             earliest = next_word
         elif earliest == len(words):
