@@ -38,7 +38,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
 from dragoman.translation.documents import plain_text
 from tests.conftest import MAX_SECONDS
-from tests.servers import serving
+from tests.servers import add_key, serving
 from tests.test_served_adapters import answers
 
 pytestmark = [
@@ -655,7 +655,7 @@ def test_the_sentences_of_a_stream_share_the_constraints_of_their_request(traine
     (model,) = load_models([trained / "run"], EngineSettings()).models
     document = plain_text("amber.\nsee https://example.org/a amber\nbirch cedar.\n", "en")
     search = SearchSettings(ban_words=("CEDAR",))
-    prepared = prepare_each(model.translator, document.segments, search)
+    prepared = prepare_each(model.translator, document.segments, search, 50_000)
     assert [len(each.without_tags) for each in prepared] == [1] * len(document.segments) == [1, 1, 1]
     for each, segment in zip(prepared, document.segments, strict=True):
         assert each == model.translator.prepare([segment.sentence], with_tags(search, segment))
@@ -734,3 +734,60 @@ def test_metrics_are_those_of_prometheus_own_counters(seconds):
     samples = {line for line in theirs if not line.startswith("#") and "_created" not in line}
     lines = ours.text().decode().splitlines()
     assert samples == {line for line in lines if line.startswith("dragoman_request")}
+
+
+LIGATURE = "\ufdfa"  # NFKC makes 18 characters of it
+
+
+def test_texts_that_normalisation_makes_long_are_refused(trained):
+    service = Service(
+        load_models([trained / "run"], EngineSettings()), ServerSettings(max_tokens=500), Metrics()
+    )
+    asked = [
+        (V1, {"text": LIGATURE * 500}),  # 9,000 characters
+        (V1, {"text": "a b " * 900}),  # more tokens than are allowed
+        (V1, {"text": "amber", "prefix": LIGATURE * 1_000}),
+        (V1, {"text": "amber", "prefix": "A B " * 4_000}),
+        (f"{V1}/stream", {"text": "amber", "prefix": "A B " * 4_000}),
+    ]
+    for found in answers(make_app(service, None), *asked):
+        assert found.status_code == 413, found.text
+        assert "are allowed" in found.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/translate", "/v1/translate/stream", "/v1/alternatives", "/v1/inspect"])
+def test_half_a_character_in_any_text_is_refused(server, path):
+    body = b'{"text": "amber", "prefix": "A\\ud800"}'
+    with server.client() as client:
+        found = client.post(path, content=body, headers={"content-type": "application/json"})
+    assert found.status_code == 400, found.text
+
+
+def test_a_path_with_a_slash_at_its_end_is_not_redirected(server):
+    with server.client() as client:
+        found = client.get("/v1/models/", headers={"host": "elsewhere.example"}, follow_redirects=False)
+    assert found.status_code == 404
+
+
+def test_a_wrong_key_is_refused_before_the_body_is_read(trained, tmp_path):
+    add_key(tmp_path / "keys.toml", "reader")
+    with (
+        serving(trained / "run", "--api-keys", tmp_path / "keys.toml") as server,
+        socket.create_connection(
+            ("127.0.0.1", int(server.address.rpartition(":")[2])), MAX_SECONDS
+        ) as open_socket,
+    ):
+        lines = (
+            "POST /v1/translate HTTP/1.1",
+            "Host: a",
+            "Authorization: Bearer x",
+            "Content-Length: 900000",
+        )
+        open_socket.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert open_socket.recv(100).startswith(b"HTTP/1.1 403")
+
+
+def test_sighup_ends_a_server_after_its_requests(trained):
+    with serving(trained / "run") as server, server.client() as client:
+        assert client.get("/health").status_code == 200
+        assert server.stop(signal.SIGHUP) == 0

@@ -323,6 +323,9 @@ def hypotheses_of(arrays: Mapping[str, Numbers], n_best: int) -> Iterator[list[H
         ]
 
 
+MAX_DOUBLED = 5_000  # rows up to which a table grows by half of it in advance
+
+
 class Positions:
     """The rows of a position table as C++ reads them; sinusoids are computed on demand."""
 
@@ -337,7 +340,8 @@ class Positions:
             if self._learned:
                 raise longer_than_table(length, len(table) // width)
             start = self._settings.first_position
-            rows = sinusoid_table(start + max(256, 2 * length), width, self._settings.positions)[start:]
+            more = 2 * length if length < MAX_DOUBLED else length
+            rows = sinusoid_table(start + max(256, more), width, self._settings.positions)[start:]
             self._table = table = numbers_of(rows)
         return table
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TypeVar
 
 from dragoman.serving.errors import ApiError
+from dragoman.system.futures import submit_interruptible
 
 T = TypeVar("T")
 QUEUE_SHARE = 0.5  # of the deadline: a request that would wait longer is refused at once
@@ -92,7 +93,7 @@ class Preparation:
             if self._characters and self._characters + characters > MAX_CHARACTERS:
                 raise ApiError(429, BUSY, retry_after=1)
             self._characters += characters
-        future = self._thread.submit(function)
+        future = submit_interruptible(self._thread, function)
         future.add_done_callback(lambda _: self._finish(characters))
         return future
 

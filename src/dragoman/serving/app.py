@@ -58,6 +58,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     """The application over a service."""
     settings = service.settings
     app = FastAPI(
+        redirect_slashes=False,  # a redirect would lead to the host that the request names, without TLS
         title="Dragoman",
         version=__version__,
         summary="Translation by models that were trained with Dragoman.",

@@ -98,6 +98,7 @@ class Gateway:
         if scope["method"] == "HEAD":  # it is answered as GET; uvicorn sends no body
             scope = {**scope, "method": "GET"}
         try:
+            self.refuse_wrong_header(scope)
             body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
             self.admit(scope, body)
             if not await self.answer_directly(scope, body, exchange):
@@ -107,6 +108,12 @@ class Gateway:
             if not exchange.status:
                 response = error_response(scope["path"], answer)
                 await self.with_cors(response)(scope, receive, exchange.send)
+            note_refusal(scope, answer)
+        except asyncio.CancelledError:  # the server's time to end its requests is over
+            if exchange.status or not self.service.is_stopping:
+                raise
+            answer = shutting_down()
+            await self.with_cors(error_response(scope["path"], answer))(scope, receive, exchange.send)
             note_refusal(scope, answer)
         except Exception as error:
             if not exchange.status:
@@ -133,20 +140,25 @@ class Gateway:
         await exchange.send({"type": "http.response.body", "body": content})
         return True
 
+    def refuse_wrong_header(self, scope: Scope) -> None:
+        """Raise `ApiError` 403 for a wrong key in the header Authorization: its body need not be read."""
+        if self.keys is None or is_open(scope["path"]) or scope["method"] == "OPTIONS":
+            return
+        if (key := key_of_header(scope)) is not None and self.keys.owner(key) is None:
+            raise wrong_key()
+
     def admit(self, scope: Scope, body: bytes) -> None:
         """Raise `ApiError`: 503 while the server stops, 403 without a valid key, 429 above the rate."""
         path = scope["path"]
         if is_open(path) or scope["method"] == "OPTIONS":
             return
         if self.service.is_stopping:
-            raise ApiError(503, "The server is shutting down; try another one.", retry_after=1)
+            raise shutting_down()
         client = (scope.get("client") or ("unknown",))[0]
         if self.keys is not None:
             owner = self.keys.owner(key_of(scope, body))
             if owner is None:
-                raise ApiError(
-                    403, "The request has no valid API key; send one as Authorization: Bearer KEY."
-                )
+                raise wrong_key()
             client = owner
         if path.startswith("/metrics"):
             return
@@ -266,12 +278,28 @@ def too_large(max_bytes: int) -> ApiError:
     return ApiError(413, f"The body has more than {max_bytes:,} bytes, the most that this server allows.")
 
 
+def shutting_down() -> ApiError:
+    """The error while the server stops."""
+    return ApiError(503, "The server is shutting down; try another one.", retry_after=1)
+
+
+def wrong_key() -> ApiError:
+    """The error of a request without a valid key."""
+    return ApiError(403, "The request has no valid API key; send one as Authorization: Bearer KEY.")
+
+
+def key_of_header(scope: Scope) -> str | None:
+    """The API key in the header Authorization, if it has one."""
+    header = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+    scheme, _, key = header.partition(" ")
+    return key.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else None
+
+
 def key_of(scope: Scope, body: bytes) -> str:
     """The API key of a request: `Authorization: Bearer`, `DeepL-Auth-Key`, or one of `KEY_NAMES`."""
+    if (key := key_of_header(scope)) is not None:
+        return key
     headers = dict(scope["headers"])
-    scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    if scheme.lower() in ("bearer", "deepl-auth-key"):
-        return key.strip()
     kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
     return key_of_form(scope["query_string"].decode("latin-1")) or key_of_body(kind, body)
 

@@ -26,7 +26,7 @@ def search_fields() -> dict[str, Any]:
     hints, docs = get_type_hints(SearchSettings), field_docs(SearchSettings)
     return {
         field.name: (
-            Texts if hints[field.name] == tuple[str, ...] else hints[field.name],
+            {tuple[str, ...]: Texts, str: Text}.get(hints[field.name], hints[field.name]),
             Field(default_factory=list, description=docs[field.name])
             if field.default == ()
             else Field(field.default, description=docs[field.name]),

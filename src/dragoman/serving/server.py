@@ -29,8 +29,11 @@ ENVIRONMENT = "DRAGOMAN_SERVE"  # of a server process that another one has start
 GRACE_SECONDS = 30  # for running requests, after a signal
 
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
 class Server(uvicorn.Server):
-    """It stops on SIGTERM and SIGINT after the requests that are running, with exit status 0."""
+    """It stops on SIGTERM, SIGINT and SIGHUP after the requests that are running, with exit status 0."""
 
     def __init__(self, app: Gateway, settings: ServerSettings) -> None:
         config = uvicorn.Config(
@@ -60,7 +63,7 @@ class Server(uvicorn.Server):
             self._service.is_stopping = True
             self.handle_exit(number, None)
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             loop.add_signal_handler(number, stop, number)
         yield
 
@@ -140,7 +143,7 @@ async def supervise(about: str, count: int, descriptor: int, started: Callable[[
     """
     stopping, loaded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stopping.set)
 
     async def say_when_loaded(process: asyncio.subprocess.Process) -> None:

@@ -1,6 +1,7 @@
 """Translation for all routes: admission, deadlines and cancellation around `Translator.submit`."""
 
 import asyncio
+import unicodedata
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -12,7 +13,7 @@ from typing import TypeVar
 from starlette.types import Scope
 
 from dragoman.native.decoder import Progress
-from dragoman.search.hypothesis import max_target_length
+from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.admission import Admission, Preparation
 from dragoman.serving.errors import ApiError
@@ -32,7 +33,9 @@ CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
 FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
 MAX_TAGS = 500  # of a sentence; the time that it takes to restore them grows with their square
 MAX_OUTPUT = 4_000_000  # tokens for which a request may make the search keep memory
-MAX_FORCED = 500  # characters of forced words; memory and time grow with their tokens
+MAX_FORCED = 500  # characters, and tokens, of forced words; memory and time grow with their tokens
+MAX_PREFIX = 4_000  # tokens of a prefix: the search keeps memory for as many in every translation
+PREFIX_CHARACTERS = 4 * MAX_PREFIX
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,12 @@ class Group:
 
 
 def prepare_groups(
-    translator: Translator, segments: Sequence[Segment], search: SearchSettings
+    translator: Translator, segments: Sequence[Segment], search: SearchSettings, max_tokens: int
 ) -> list[Group]:
-    """The sentences ready for a search: those with tags or addresses apart, which are not split."""
+    """The sentences ready for a search: those with tags or addresses apart, which are not split.
+
+    Raises `ApiError` 413 for more than `max_tokens` tokens, and for long constraints.
+    """
     groups = []
     for places in split_by_marks(segments):
         if places:
@@ -55,8 +61,43 @@ def prepare_groups(
             sentences = [segments[place].sentence for place in places]
             if settings.keep_tags:
                 refuse_many_tags(sentences)
-            groups.append(Group(places, translator.prepare(sentences, settings)))
+            refuse_many_tokens(translator, sentences, max_tokens)
+            prepared = translator.prepare(sentences, settings)
+            refuse_long_constraints(prepared.constraints)
+            groups.append(Group(places, prepared))
     return groups
+
+
+def refuse_many_tokens(translator: Translator, sentences: Sequence[str], most: int) -> None:
+    """Raise `ApiError` 413 for more tokens than are allowed, before sentences are cut into parts.
+
+    Only long texts are counted: a character has a few tokens at most.
+    """
+    if sum(map(len, sentences)) > FEW_CHARACTERS:
+        refuse_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), most)
+
+
+def refuse_tokens(tokens: int, most: int) -> None:
+    """Raise `ApiError` 413 for a request of too many tokens."""
+    if tokens > most:
+        raise ApiError(
+            413,
+            f"The request has {tokens:,} tokens, and {most:,} are allowed; send less text at once.",
+        )
+
+
+def refuse_long_constraints(constraints: Constraints) -> None:
+    """Raise `ApiError` 413 for a prefix or forced words of too many tokens: they make translations longer."""
+    forced = sum(map(len, constraints.forced))
+    limits = ("prefix", len(constraints.prefix), MAX_PREFIX), ("force_words", forced, MAX_FORCED)
+    for name, tokens, most in limits:
+        if tokens > most:
+            raise ApiError(413, f"{name} has {tokens:,} tokens, and {most:,} are allowed; send less.")
+
+
+def length_of(text: str) -> int:
+    """The characters of a text after NFKC, which vocabularies use: one character may become 18."""
+    return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text))
 
 
 def refuse_many_tags(sentences: Sequence[str]) -> None:
@@ -71,11 +112,14 @@ def refuse_many_tags(sentences: Sequence[str]) -> None:
 
 
 def prepare_each(
-    translator: Translator, segments: Sequence[Segment], search: SearchSettings
+    translator: Translator, segments: Sequence[Segment], search: SearchSettings, max_tokens: int
 ) -> list[PreparedSentences]:
-    """The sentences, each ready for a search of its own. They share the constraints."""
+    """The sentences, each ready for a search of its own. They share the constraints.
+
+    Raises `ApiError` as `prepare_groups`.
+    """
     each: dict[int, PreparedSentences] = {}
-    for group in prepare_groups(translator, segments, search):
+    for group in prepare_groups(translator, segments, search, max_tokens):
         whole = group.prepared
         for place, sentence, parts in zip(group.places, whole.without_tags, whole.parts, strict=True):
             each[place] = replace(whole, without_tags=[sentence], parts=[parts])
@@ -128,7 +172,7 @@ class Service:
 
         Raises `ApiError`: 413 for more characters than can be translated, and those of `prepare`.
         """
-        characters = sum(map(len, texts))
+        characters = sum(map(length_of, texts))
         if characters > self.most_characters:
             raise ApiError(
                 413,
@@ -161,9 +205,10 @@ class Service:
         characters = constraint_characters(search)
         for document in documents:
             segments += document.segments
-            characters += len(document.text)
+            characters += length_of(document.text)
+        most = self.settings.max_tokens
         groups = await self.prepare(
-            lambda: prepare_groups(model.translator, segments, search), characters, scope
+            lambda: prepare_groups(model.translator, segments, search, most), characters, scope
         )
         refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
@@ -203,8 +248,8 @@ class Service:
         """
         self.refuse_too_much(search)
         prepared = await self.prepare(
-            lambda: prepare_each(model.translator, document.segments, search),
-            len(document.text) + constraint_characters(search),
+            lambda: prepare_each(model.translator, document.segments, search, self.settings.max_tokens),
+            length_of(document.text) + constraint_characters(search),
             scope,
         )
         refuse_much_output(prepared)
@@ -315,12 +360,7 @@ class Service:
 
     def admit(self, tokens: int, admission: Admission) -> AbstractContextManager[None]:
         """As `Admission.admit`. Raises `ApiError` 413 for a request of too many tokens."""
-        if tokens > self.settings.max_tokens:
-            raise ApiError(
-                413,
-                f"The request has {tokens:,} tokens, and {self.settings.max_tokens:,} are allowed; send less "
-                "text at once.",
-            )
+        refuse_tokens(tokens, self.settings.max_tokens)
         return admission.admit(tokens)
 
     def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
@@ -343,6 +383,11 @@ class Service:
                 413,
                 f"force_words have {forced:,} characters, and {MAX_FORCED} are allowed: the search keeps a "
                 "beam for each of their tokens.",
+            )
+        if (characters := length_of(search.prefix)) > PREFIX_CHARACTERS:
+            raise ApiError(
+                413,
+                f"prefix has {characters:,} characters, and {PREFIX_CHARACTERS:,} are allowed; send less.",
             )
         if (characters := constraint_characters(search)) > self.most_characters:
             raise ApiError(
@@ -374,4 +419,4 @@ def refuse_much_output(prepared: Sequence[PreparedSentences]) -> None:
 def constraint_characters(search: SearchSettings) -> int:
     """The number of characters of the texts that constrain a search, one more for each: all take time."""
     texts = search.force_words, search.ban_words
-    return len(search.prefix) + sum(len(words) + sum(map(len, words)) for words in texts)
+    return length_of(search.prefix) + sum(len(words) + sum(map(length_of, words)) for words in texts)

@@ -9,7 +9,7 @@ from dragoman.model.symbols import UNKNOWN
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.wording import counted
+from dragoman.system.wording import counted, shown
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.tags import UNSPACED, remove_tags
 
@@ -85,7 +85,7 @@ def encode_texts(
             raise DragomanError(f"{name} is {text!r}, which has no tokens.")
         if UNKNOWN in ids:
             raise DragomanError(
-                f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, "
+                f"{shown(text)} cannot be written with this model's vocabulary; leave it out of prefix, "
                 "ban_words and force_words."
             )
     prefix, *others = encoded

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dragoman.model.symbols import END
+from dragoman.system.futures import interruption
 from dragoman.text.tokenizer import SPACE
 
 if TYPE_CHECKING:
@@ -23,10 +25,12 @@ def split(ids: Sequence[int], pieces: Sequence[str], max_tokens: int) -> list[li
     """The ids in parts of at most `max_tokens` tokens, each with its own END.
 
     `pieces` are the texts of the ids, END last. A part ends after punctuation if its second half contains
-    any, else between words, else between any two characters.
+    any, else between words, else between any two characters. Raises `CancelledError` after an `interruption`.
     """
     parts, first = [], 0
     while len(ids) - first > max_tokens:
+        if interruption.get().is_set():
+            raise CancelledError
         last = best_split(pieces, first, first + max_tokens - 1)
         parts.append([*ids[first:last], END])
         first = last
@@ -43,7 +47,9 @@ def best_split(pieces: Sequence[str], first: int, last: int) -> int:
         place
         for place in places
         if 2 * (place - first) >= last - first
-        and is_pause(text_of(pieces[max(place - MAX_BYTES, 0) : place]), text_of(pieces[place:][:MAX_BYTES]))
+        and is_pause(
+            text_of(pieces[max(place - MAX_BYTES, 0) : place]), text_of(pieces[place : place + MAX_BYTES])
+        )
     ]
     return (pauses or words or places or [last])[-1]
 
