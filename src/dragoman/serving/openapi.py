@@ -22,11 +22,12 @@ STATUSES = {
 READING = ("403", "413", "408", "429", "500", "503")
 """What a request that translates nothing can get: also it can have a body, which is read."""
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "/v1/translate/stream": {"text": "A man rides a bike."},
     "/translate": {"q": "A man rides a bike.", "source": "auto", "target": "de"},
     "/detect": {"q": "A man rides a bike."},
     "/v2/translate": {"text": ["A man rides a bike."], "target_lang": "DE"},
 }
-"""Bodies of requests; those of /v1 stand in `schemas.py`."""
+"""Bodies of requests; the others of /v1 stand in `schemas.py`."""
 READINESS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": description,
