@@ -1485,6 +1485,28 @@ def test_ctrl_c_during_the_imports_prints_nothing():
 
 
 def test_help_of_a_verb_is_its_help(monkeypatch, capsysbinary):
-    helps = [call(monkeypatch, capsysbinary, *asked) for asked in (("help", "train"), ("train", "--help"))]
-    assert helps[0] == helps[1]
+    ways = ("help", "train"), ("--help", "train"), ("-h", "train"), ("train", "--help")
+    helps = [call(monkeypatch, capsysbinary, *asked) for asked in ways]
+    assert helps == helps[:1] * len(ways)
     assert "dragoman train" in helps[0][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "beam_size-4"], "There is no folder beam_size-4."),
+        (["translate", "beam_size (old)"], "There is no folder beam_size (old)."),
+        (["translate", "max_length"], "There is no folder max_length."),
+    ],
+)
+def test_names_of_files_are_no_names_of_options(monkeypatch, capsysbinary, arguments, message):
+    status, _, err = call(monkeypatch, capsysbinary, *arguments)
+    assert (status, message in err) == (2, True)
+
+
+def test_an_error_in_a_recipe_names_its_keys(monkeypatch, capsysbinary, tmp_path):
+    (tmp_path / "recipe.toml").write_text("[training]\nlabel_smoothing = 5.0\nbatch_token = 5\n")
+    status, _, err = call(
+        monkeypatch, capsysbinary, "train", tmp_path / "recipe.toml", "--out", tmp_path / "a"
+    )
+    assert (status, "--" in err) == (2, False)

@@ -32,7 +32,7 @@ from dragoman.serving.loading import load_models
 from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
-from dragoman.serving.service import Service, prepare_each, with_tags
+from dragoman.serving.service import Service, length_of, prepare_each, with_tags
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
@@ -791,3 +791,18 @@ def test_sighup_ends_a_server_after_its_requests(trained):
     with serving(trained / "run") as server, server.client() as client:
         assert client.get("/health").status_code == 200
         assert server.stop(signal.SIGHUP) == 0
+
+
+def test_a_long_row_of_accents_takes_linear_time():
+    text = "a" + "\u0315" * 150_000 + "\u0300" * 150_000
+    assert length_of(text) == len(text)
+    assert length_of(LIGATURE * 10) == 180
+
+
+def test_tags_are_no_tokens_of_a_request(trained):
+    service = Service(
+        load_models([trained / "run"], EngineSettings()), ServerSettings(max_tokens=4_000), Metrics()
+    )
+    page = "<p>amber <b>birch</b> and <i>cedar</i>.</p>" * 300
+    (found,) = answers(make_app(service, None), (V1, {"text": page, "format": "html", "beam_size": 1}))
+    assert found.status_code == 200, found.text

@@ -181,6 +181,11 @@ def test_a_translation_with_the_same_words_has_the_tags_and_spaces_of_the_source
     assert restored.split() == sentence.split()
 
 
+def test_a_placeholder_before_a_tag_without_a_partner_keeps_its_spaces():
+    _, tags = remove_tags("Your name is {name}</b>")
+    assert restore_tags(tags, "name ist dein", [(0, 2), (1, 0), (2, 1)]).endswith("{name}</b>")
+
+
 def test_a_placeholder_stays_inside_its_pair():
     _, tags = remove_tags("A <b>man {name}</b> rides")
     assert restore_tags(tags, "fährt ein mann", [(0, 1), (1, 2), (2, 0)]) == "fährt ein <b>mann {name}</b>"

@@ -14,7 +14,7 @@ every option. If an option takes several values, give it once, with all its valu
 
 Results go to standard output. Messages go to standard error. The exit status is 0 on success, 2 for an error
 that you can correct, which is printed as a sentence, 129 after SIGHUP, 130 after Ctrl-C, 141 if the program
-that reads the output has ended, and 143 after SIGTERM. `dragoman serve` ends with 0 after Ctrl-C and SIGTERM,
+that reads the output has ended, and 143 after SIGTERM. `dragoman serve` ends with 0 after these signals,
 and `dragoman doctor` with 1 if it found something.
 """
 

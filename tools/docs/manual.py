@@ -15,7 +15,7 @@ from tools.docs.command_line import INTRODUCTION, default, forms, grouped, meani
 
 STATUS = (
     "0 on success, 2 for an error that the user can correct, 129 after SIGHUP, 130 after Ctrl-C, 141 if the "
-    "program that reads the output has ended, 143 after SIGTERM. serve ends with 0 after Ctrl-C and SIGTERM, "
+    "program that reads the output has ended, 143 after SIGTERM. serve ends with 0 after these signals, "
     "doctor with 1 if it found something."
 )
 HELP = {

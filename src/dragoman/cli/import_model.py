@@ -12,7 +12,7 @@ from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.toml import overlay
 from dragoman.system.wording import counted
-from dragoman.text.settings import Languages, languages_of_name
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, languages_of_name
 
 if TYPE_CHECKING:
     from dragoman.interop.weights import Imported
@@ -64,9 +64,11 @@ def import_model(given: Given) -> None:
     imported = read_model(asked)
     compare(asked, imported)
     refuse_other_types(imported.model.settings, asked.model)
-    own = imported.languages
-    named = languages_of_name(asked.model.name) if own == Languages() else own
-    languages = Languages(asked.source_language or named.source, asked.target_language or named.target)
+    own, named = imported.languages, languages_of_name(asked.model.name)
+    languages = Languages(
+        asked.source_language or (named.source if own.source == UNKNOWN_LANGUAGE else own.source),
+        asked.target_language or (named.target if own.target == UNKNOWN_LANGUAGE else own.target),
+    )
     save_model(
         asked.out / "model",
         imported.model,

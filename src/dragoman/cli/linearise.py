@@ -32,7 +32,7 @@ def linearise(given: Given) -> None:
     if asked.source.resolve() == asked.target.resolve():
         raise DragomanError(f"--source and --target are both {asked.source}; give two files.")
     for path in (asked.source, asked.target):  # in other verbs these options name files to read
-        if path.exists():
+        if path.is_file():
             raise DragomanError(f"{path} exists already, and it would be replaced; give another name.")
     from dragoman.evaluation.linearise import linearise as symbols
     from dragoman.evaluation.trees import read_trees

@@ -87,11 +87,12 @@ def usage() -> str:
 
 def run(arguments: list[str]) -> None:
     """Run the verb of these arguments, or print the version or the verbs."""
-    if not arguments or arguments in (["-h"], ["--help"], ["help"]):
-        print(usage())
-        return
-    if arguments[0] == "help":
-        arguments = [arguments[1], "--help"]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        verb = next((each for each in arguments[1:] if not each.startswith("-") and each != "help"), None)
+        if verb is None:
+            print(usage())
+            return
+        arguments = [verb, "--help"]
     if arguments[0] == "--version":
         print(f"dragoman {__version__}")
         return
@@ -105,7 +106,7 @@ def run(arguments: list[str]) -> None:
     try:
         chosen.run(given)
     except DragomanError as error:
-        raise DragomanError(chosen.with_flags(str(error))) from error
+        raise DragomanError(chosen.with_flags(str(error), arguments[1:])) from error
 
 
 def main() -> None:

@@ -237,14 +237,18 @@ class Command(Generic[T]):
         self.refuse_missing(given)
         return given
 
-    def with_flags(self, sentence: str) -> str:
+    def with_flags(self, sentence: str, arguments: Sequence[str]) -> str:
         """A sentence about settings, with their options in place of their names: --n-best for n_best.
 
-        A name after a dot is a key of a recipe, and stays. So does one without "_", which may be a word.
+        What is in an argument stays, and so does a sentence about a recipe, and a name without "_", which may
+        be a word.
         """
         flags = {name: each.flag for name, each in self.options.items() if "_" in name}
-        names = re.compile(rf"(?<![\w./-])({'|'.join(flags)})\b(?![./]\w| =)")
-        return names.sub(lambda found: flags[found[1]], sentence) if flags else sentence
+        if not flags or re.search(r"\.toml( \[|:)", sentence):
+            return sentence
+        given = sorted((re.escape(each) for each in arguments if "_" in each), key=len, reverse=True)
+        names = re.compile("|".join([*given, rf"(?<![\w./-])({'|'.join(flags)})\b(?![-./]\w| =)"]))
+        return names.sub(lambda found: flags[found[1]] if found[1] else found[0], sentence)
 
     def refuse_missing(self, given: Given) -> None:
         """Raise `DragomanError` with all arguments that are required and missing."""

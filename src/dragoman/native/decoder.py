@@ -323,7 +323,7 @@ def hypotheses_of(arrays: Mapping[str, Numbers], n_best: int) -> Iterator[list[H
         ]
 
 
-MAX_DOUBLED = 5_000  # rows up to which a table grows by half of it in advance
+MAX_DOUBLED = 5_000  # rows that a table grows by in advance, at most
 
 
 class Positions:
@@ -340,7 +340,7 @@ class Positions:
             if self._learned:
                 raise longer_than_table(length, len(table) // width)
             start = self._settings.first_position
-            more = 2 * length if length < MAX_DOUBLED else length
+            more = length + min(length, MAX_DOUBLED)
             rows = sinusoid_table(start + max(256, more), width, self._settings.positions)[start:]
             self._table = table = numbers_of(rows)
         return table

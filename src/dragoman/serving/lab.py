@@ -10,7 +10,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from markdown_it import MarkdownIt
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 PLACES = Path(__file__).parents[1] / "lab_results", Path(__file__).parents[3] / "experiments" / "lab"
 """Where the results are: in an installed package, and in a checkout."""
@@ -39,6 +39,11 @@ LAYOUT = """<!doctype html>
 
 def add_lab(app: FastAPI) -> None:
     """Routes for all pages, and for their pictures."""
+
+    @app.get("/lab", include_in_schema=False)
+    async def without_slash() -> Response:
+        """To the page of all claims, whose links are relative."""
+        return RedirectResponse("lab/")
 
     @app.get("/lab/", include_in_schema=False)
     async def index() -> HTMLResponse:

@@ -29,7 +29,10 @@ ENVIRONMENT = "DRAGOMAN_SERVE"  # of a server process that another one has start
 GRACE_SECONDS = 30  # for running requests, after a signal
 
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+def stop_signals() -> list[signal.Signals]:
+    """The signals that end a server; not SIGHUP where it is ignored (nohup)."""
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if is_ignored else [signal.SIGHUP])]
 
 
 class Server(uvicorn.Server):
@@ -63,7 +66,7 @@ class Server(uvicorn.Server):
             self._service.is_stopping = True
             self.handle_exit(number, None)
 
-        for number in STOP_SIGNALS:
+        for number in stop_signals():
             loop.add_signal_handler(number, stop, number)
         yield
 
@@ -143,7 +146,7 @@ async def supervise(about: str, count: int, descriptor: int, started: Callable[[
     """
     stopping, loaded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
+    for number in stop_signals():
         loop.add_signal_handler(number, stopping.set)
 
     async def say_when_loaded(process: asyncio.subprocess.Process) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import unicodedata
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -23,7 +24,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import submit_interruptible
 from dragoman.translation.documents import Document, Segment, split_by_marks
 from dragoman.translation.streaming import stable_text
-from dragoman.translation.tags import TAG
+from dragoman.translation.tags import TAG, remove_tags
 from dragoman.translation.translator import PreparedSentences, Translation, Translator
 
 T = TypeVar("T")
@@ -61,7 +62,8 @@ def prepare_groups(
             sentences = [segments[place].sentence for place in places]
             if settings.keep_tags:
                 refuse_many_tags(sentences)
-            refuse_many_tokens(translator, sentences, max_tokens)
+            plain = [remove_tags(each)[0] for each in sentences] if settings.keep_tags else sentences
+            refuse_many_tokens(translator, plain, max_tokens)
             prepared = translator.prepare(sentences, settings)
             refuse_long_constraints(prepared.constraints)
             groups.append(Group(places, prepared))
@@ -96,8 +98,13 @@ def refuse_long_constraints(constraints: Constraints) -> None:
 
 
 def length_of(text: str) -> int:
-    """The characters of a text after NFKC, which vocabularies use: one character may become 18."""
-    return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text))
+    """The characters of a text after NFKC, which vocabularies use, or a few more: one may become 18.
+
+    Each is normalised alone: in a text, a long row of accents would take time that grows with its square.
+    """
+    if text.isascii():
+        return len(text)
+    return sum(len(unicodedata.normalize("NFKC", each)) * count for each, count in Counter(text).items())
 
 
 def refuse_many_tags(sentences: Sequence[str]) -> None:

@@ -92,7 +92,7 @@ def training_of(run: Path) -> Training | None:
     if warmup is None:
         raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
     peak = section(table, "adaptation", path).get("peak_rate") if "adaptation" in table else None
-    if not (peak is None or isinstance(peak, float)):
+    if not (peak is None or type(peak) in (int, float)):
         raise DragomanError(f"{path}: adaptation.peak_rate is not a number; it is not as a run writes it.")
     if peak:
         scale *= peak / learning_rate(warmup, model.d_model, warmup)

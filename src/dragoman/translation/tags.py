@@ -145,12 +145,14 @@ def following_punctuation(sentence: str, matches: Sequence[re.Match[str]]) -> li
 
 
 def ends_of_rows(matches: Sequence[re.Match[str]]) -> list[int]:
-    """Where each tag ends; of a placeholder, with the closing tags that directly follow it."""
+    """Where each tag ends; of a placeholder, with the closing tags of pairs that directly follow it."""
+    tags = [Tag(match[0], 0, follows_word=False, attached=False) for match in matches]
+    closings = {matches[closing].start() for _, closing in matching_tags(tags)}
     ends: list[int] = []
     closing: dict[int, int] = {}  # where a row of closing tags ends, by where it begins
     for match in reversed(matches):
         row_end = closing.get(match.end(), match.end())
-        if match[0].startswith("</"):
+        if match.start() in closings:
             closing[match.start()] = row_end
         ends.append(row_end if is_placeholder(match[0]) else match.end())
     return ends[::-1]

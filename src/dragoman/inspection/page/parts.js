@@ -68,7 +68,6 @@ export function Formula({ text }) {
   );
 }
 
-/** About four round numbers from the least to the most. */
 const kept = new Map(); // what has been chosen in the views
 
 /** As useState; the value is kept while another view is shown. name: of the choice, unique on the page. */
@@ -81,6 +80,7 @@ export function useKept(name, initial) {
   return [value, change];
 }
 
+/** About four round numbers from the least to the most. */
 export function ticks(least, most) {
   const span = most - least;
   if (!(span > 0) || !Number.isFinite(span)) return [least];

@@ -97,7 +97,7 @@ function ModelLine() {
     <span>${facts(model)}</span><${Inside} /></div>`;
 }
 
-/** What the model computes for the first sentence, in a tab of its own, which gets the key from its opener. */
+/** What the model computes for the first sentence, in a tab that gets the key from its opener. */
 function Inside() {
   const { result, isCurrent } = session;
   const sentence = isCurrent && result.format !== "html" && result.sentences[0]?.source;

@@ -34,7 +34,7 @@ export class Session {
   #turn = 0;
   #recorded = null; // the text's entry in the history, which typing on replaces
   #loads = 0;
-  #reloaded = false; // since the last translation: the server may have other models now
+  #reloaded = false; // since the last translation
   #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
   #countdown = null;
@@ -51,7 +51,7 @@ export class Session {
 
   // Models and languages
 
-  /** A later load replaces this one; a turn does not: the models are the same. */
+  /** A later load replaces this one. */
   async load() {
     const load = ++this.#loads;
     try {
@@ -60,8 +60,9 @@ export class Session {
       const former = history.recall(MODEL);
       const known = models.find((model) => model.label === former) ?? models[0];
       const failure = known ? null : { message: "The server has no model loaded.", again: true };
-      this.#change({ models, failure });
-      if (known) this.setPair(known.source, known.target, known.label);
+      this.#change({ models, failure, working: false });
+      const source = this.source === "auto" && models.length > 1 ? "auto" : known?.source;
+      if (known) this.setPair(source, known.target, known.label);
     } catch (error) {
       if (load === this.#loads) this.#fail(error);
     }
