@@ -358,7 +358,7 @@ def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypat
         (("/dev/null", "train.de", "--out", "out"), "/dev/null is not a regular file"),
         (("train.de", "train.en", "--source-language", "en", "--target-language", "de", "--out", "out"),
          "(language 40). Turn off or change the check that is wrong for them: --no-language."),
-        (("train.en", "train.de", "--out", "out", "--max-ratio", "0.5"), "max_ratio is 0.5; it must be"),
+        (("train.en", "train.de", "--out", "out", "--max-ratio", "0.5"), "--max-ratio is 0.5; it must be"),
         (("train.en", "train.de", "--out", "out", "--max-words", "-1"), "--max-words is -1; it must be"),
         (("train.en", "train.de", "--out", "out", "--source-language", "x"), "has to be a language code"),
         (("train.en", "train.de"), "--out"),

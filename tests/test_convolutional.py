@@ -119,17 +119,17 @@ def test_an_enriched_kernel_may_be_wider_than_the_sentence_too(law, sources, tar
         (["restricted", "--neighbourhood", "0"], "--neighbourhood is 0; it must be at least 2."),
         (["conv", "--kernel-width", "0"], "--kernel-width is 0; it must be at least 1."),
         (["conv", "--neighbourhood", "8"], "The architecture conv has no neighbourhood; leave it out."),
-        (["rnn-enriched", "--kernel-width", "5"], "architecture lstm-enriched has no kernel_width; leave"),
-        (["rnn-enriched", "--d-model", "17", "--heads", "1"], "d_model 17 is odd, and an encoder of"),
-        (["small", "--input-feeding"], "The architecture transformer has no input_feeding; leave it out."),
-        (["restricted", "--attention-score", "additive"], "leave neighbourhood or attention_score out."),
+        (["rnn-enriched", "--kernel-width", "5"], "architecture lstm-enriched has no --kernel-width; leave"),
+        (["rnn-enriched", "--d-model", "17", "--heads", "1"], "--d-model 17 is odd, and an encoder of"),
+        (["small", "--input-feeding"], "The architecture transformer has no --input-feeding; leave it out."),
+        (["restricted", "--attention-score", "additive"], "leave neighbourhood or --attention-score out."),
         (
             ["rnn", "--heads", "4"],
             "The architecture lstm has no heads; leave it out, or choose another preset.",
         ),
         (
             ["tiny", "--architecture", "gru", "--d-ff", "4"],
-            "The architecture gru has no d_ff; leave it out, or choose another preset.",
+            "The architecture gru has no --d-ff; leave it out, or choose another preset.",
         ),
         (
             ["conv", "--heads", "4"],

@@ -278,7 +278,7 @@ def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
         ("empty.pt", "empty.pt is damaged"),
         ("none.pt", "none.pt cannot be read: No such file or directory"),
         (".", "cannot be read: Is a directory"),
-        ("pipe.pt", "pipe.pt is not a file; the weights of a model are wanted"),
+        ("pipe.pt", "pipe.pt is not a file; a file of a model is wanted"),
         ("system.pt", "system.pt holds posix.system, which is neither tensor nor plain value"),
     ):
         with pytest.raises(DragomanError, match=message):

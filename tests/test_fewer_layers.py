@@ -194,5 +194,6 @@ def test_a_shallow_student_is_its_teacher_with_one_decoder_layer(
         change = f"--{option.replace('_', '-')}={value}"
         status, said = call(monkeypatch, capsys, *command[:-6], "--out", tmp_path / "wide", change)
         assert status == 2
-        assert f"{option} is {value}, and the initial model in {deep} has {kept}, which is kept" in said
+        named = option.replace("d_model", "--d-model")
+        assert f"{named} is {value}, and the initial model in {deep} has {kept}, which is kept" in said
         assert not (tmp_path / "wide").exists()

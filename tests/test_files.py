@@ -138,7 +138,7 @@ def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
     translate_file(text, tmp_path / "out", ABOUT, shout, 0, 2)
     with pytest.raises(
         DragomanError,
-        match=r"out.parts exists and was made with something else \(changed: models\); delete it, or choose",
+        match=r"out.parts exists and was made with something else \(changed: models\); delete .*parts, or",
     ):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     text.write_text("changed\n")
@@ -183,7 +183,8 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
     for rank in range(3):  # of the same command given again, or of a process that is late
         assert translate_file(text, tmp_path / "out", ABOUT, pytest.fail, rank, 3)
     with pytest.raises(
-        DragomanError, match=r"out exists and was made with something else \(changed: models\); delete it"
+        DragomanError,
+        match=r"out exists and was made with something else \(changed: models\); delete .*out and .*json, or",
     ):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     (tmp_path / "out").write_text("")
@@ -191,12 +192,13 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
         translate_file(text, tmp_path / "out", ABOUT, shout)
     (tmp_path / "mine").write_text("my own notes")
     with pytest.raises(
-        DragomanError, match=r"out exists and was made with something else \(changed: ban\); delete it"
+        DragomanError,
+        match=r"out exists and was made with something else \(changed: ban\); delete .*out and .*json, or",
     ):
         translate_file(text, tmp_path / "out", ABOUT | {"search": {"ban": ("a",)}}, shout)
     with pytest.raises(
         DragomanError,
-        match="mine exists, and is not a translation of this command; delete it, or choose another",
+        match="mine exists, and is not a translation of this command; delete .*mine, or choose another",
     ):
         translate_file(text, tmp_path / "mine", ABOUT, shout)
     assert (tmp_path / "mine").read_text() == "my own notes"

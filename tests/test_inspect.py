@@ -224,7 +224,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
         ),
         (
             ["--out", "x.json", "--keep-tags"],
-            "An inspection needs a single search, which keep_tags excludes",
+            "An inspection needs a single search, which --keep-tags excludes",
         ),
     ],
 )

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import distributed
 
 from dragoman.cli.console import silence_write_errors_of_threads
 from dragoman.model.symbols import END
@@ -324,13 +325,14 @@ def test_without_an_intact_checkpoint_a_run_does_not_start_again(copied):
 
 
 @pytest.mark.parametrize("others", [[28], [20, 28]], ids=["another step", "others whose mean is ours"])
-def test_processes_that_see_different_checkpoints_do_not_resume(ended, others):
-    class Other(ProcessGroup):
-        """Beside it there are processes that have found checkpoints of other steps."""
+def test_processes_that_see_different_checkpoints_do_not_resume(ended, others, monkeypatch):
+    """Beside this one there are processes that have found checkpoints of other steps."""
 
-        def all_reduce(self, values):
-            return values + torch.tensor([sum(others), sum(step**2 for step in others)])
+    def all_reduce(values, operation):
+        assert operation == distributed.ReduceOp.MAX
+        values.copy_(torch.stack([values, *(torch.tensor([step, -step]) for step in others)]).amax(0))
 
+    monkeypatch.setattr(distributed, "all_reduce", all_reduce)
     recipe, data = ended
     model = make_model(recipe, data, HERE.device)
     with pytest.raises(
@@ -338,7 +340,11 @@ def test_processes_that_see_different_checkpoints_do_not_resume(ended, others):
         match="found the checkpoint of update 24 in .*another one. All machines must see the same folder",
     ):
         resume(
-            model, make_optimizer(model), recipe.out, silent, Other(size=1 + len(others), device=HERE.device)
+            model,
+            make_optimizer(model),
+            recipe.out,
+            silent,
+            ProcessGroup(size=1 + len(others), device=HERE.device),
         )
 
 

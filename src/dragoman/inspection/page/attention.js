@@ -14,8 +14,8 @@ const FEWEST = 0.02; // weights below this have no line
 const UNITS = [["tokens", "Tokens"], ["words", "Words"]];
 
 export function Attention({ inspection, tryOut }) {
-  const [kind, setKind] = useKept("kind of attention", "cross");
-  const [unit, setUnit] = useKept("unit of attention", "tokens");
+  const [kind, setKind] = useKept("kind", "cross");
+  const [unit, setUnit] = useKept("unit", "tokens");
   const hasWords = inspection.attention[kind].words !== undefined;
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
   const heads = inspection.statistics.cross.entropy[0].length;
@@ -71,7 +71,7 @@ function Heads({ inspection, kind, unit, tryOut }) {
   const sides = useMemo(() => sidesOf(inspection, kind), [kind]);
   const [queries, keys] = [sides.queries[unit], sides.keys[unit]];
   const all = useMemo(() => headsOf(inspection, kind, unit), [kind, unit]);
-  const [order, setOrder] = useKept(`order of heads ${kind}`, "layer");
+  const [order, setOrder] = useKept(`order ${kind}`, "layer");
   const held = inspection.attention[kind];
   const inNumbers = inspection.projections[kind] ?? held;
   const columns = inspection.statistics[kind].entropy[0].length;

@@ -20,7 +20,7 @@ const METHODS = [
 ];
 const ABOUT = {
   "integrated-gradients": `A row sums to the token's log-probability minus that with embeddings of 0, but for
-    the error of the integral`, // which largestGap ends
+    the error of the integral.`,
   "gradient-input": `The gradient of the token's log-probability times the embedding, summed over its
     features.`,
   saliency: `The Euclidean norm of the gradient of the token's log-probability with respect to the embedding.
@@ -63,8 +63,7 @@ export function Attribution({ inspection }) {
     : [[0, "0"], [1, fixed(most, 2)]];
   const shown = { share, scale: signed ? "signed" : "weight", rowNames: target.tokens, rowsAre: "target" };
   const { other } = attribution;
-  const gap = method === "integrated-gradients" ? `: at most ${fixed(largestGap(attribution), 2)} nats.` : "";
-  const about = ofLayer ? ABOUT_LAYER : ABOUT[method] + gap;
+  const about = ofLayer ? ABOUT_LAYER : ABOUT[method];
   if (other.length) shown.rowNames = target.tokens.map((token, row) => `${token}≠${other[row]}`);
   const sourceValues = columnsOf(values, shape, 0, size);
   return html`
@@ -103,17 +102,6 @@ function Prefix({ shown, prefix, values }) {
 /** A text about the token's log-probability as one about a contrast. */
 function ofContrast(text) {
   return text.replace(/(t|T)he\s+token's\s+log-probability/g, "$1his difference");
-}
-
-/** The largest difference between the sum of a row and what the method says that it is. */
-function largestGap(attribution) {
-  const { shape: [rows, columns], values } = attribution["integrated-gradients"];
-  const { log_probabilities: after, baseline: before } = attribution;
-  const gaps = Array.from({ length: rows }, (_, row) => {
-    const sum = values.subarray(row * columns, (row + 1) * columns).reduce((one, other) => one + other, 0);
-    return Math.abs(after[row] - before[row] - sum);
-  });
-  return Math.max(...gaps);
 }
 
 /** The columns of a matrix from a first one to the one before another, by rows. */

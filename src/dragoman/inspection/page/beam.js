@@ -113,12 +113,9 @@ function bestAt({ placed }, { best_path: bestPath }, step) {
 }
 
 function kindOf(search) {
-  const words = [["force_words", "It has to contain"], ["ban_words", "It must not contain"]];
-  const lists = words.filter(([name]) => search[name]?.length).map(
-    ([name, text]) => `${text}: ${search[name].join(", ")}.`,
-  );
-  const prefix = search.prefix ? [`It has to begin with: ${search.prefix}.`] : [];
-  return [methodOf(search), ...prefix, ...lists].join(" ");
+  const list = (what, words) => (words?.length ? ` ${what}: ${words.join(", ")}.` : "");
+  return methodOf(search) + list("Forced words", search.force_words) + list("Banned words", search.ban_words) +
+    list("Prefix", search.prefix && [search.prefix]);
 }
 
 function methodOf({ temperature, top_k: topK, top_p: topP, force_words: forced, groups, diversity, mbr }) {
@@ -253,11 +250,8 @@ function won(tree, beam) {
   const winner = tree.placed[beam.best_path.at(-1)];
   const others = tree.placed.filter(({ end, number }) => end === "finished" && number !== winner.number);
   if (!others.length) return "No other hypothesis has finished.";
-  const texts = textsOf(beam.nodes);
-  if (others.every(({ number }) => texts[number] === texts[winner.number])) {
-    return `The other finished ones are the same text (${others.length}).`;
-  }
   const margin = winner.score - Math.max(...others.map(({ score }) => score));
+  if (margin === 0) return "The next finished one has the same score.";
   const sign = margin < 0 ? "below" : "above";
   return `The translation's score is ${fixed(Math.abs(margin), 4)} ${sign} that of the next finished one.`;
 }

@@ -86,15 +86,11 @@ function convolutionalPartsOf(model, numbers) {
 
 /** The likeliest tokens at a place of the translation, or the neighbours of a source token. */
 function suggestions({ beam, source, neighbours }, part) {
-  const [, position] = /^source\.(\d+)$/.exec(part) ?? [];
-  if (position) {
-    const { tokens } = neighbours.find(({ parts }) => parts.includes("source embedding")) ?? { tokens: [] };
-    const near = tokens.find(([token]) => token === source.tokens[position - 1]);
-    return (near?.[1] ?? []).map(([token]) => token);
-  }
-  const place = /^target\.(\d+)$/.exec(part);
-  const candidates = place && beam.candidates[beam.best_path[Number(place[1]) - 1]];
-  return (candidates ?? []).map(([token]) => token);
+  const [side, position] = part.split(".");
+  const matrix = neighbours.find(({ parts }) => parts.includes("source embedding"));
+  const near = matrix.tokens.find(([token]) => token === source.tokens[position - 1]);
+  const found = { source: near?.[1], target: beam.candidates[beam.best_path[position - 1]] }[side];
+  return (found ?? []).map(([token]) => token);
 }
 
 export function Changes({ inspection, run, busy }) {

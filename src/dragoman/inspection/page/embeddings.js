@@ -10,8 +10,7 @@ export function Embeddings({ inspection }) {
     ${["source", "target"].map((name) => html`<${Tokenisation} key=${name} side=${inspection[name]}
       title=${name === "source" ? "Tokens of the sentence" : "Tokens of the translation"} />`)}
     <p>For each token, these are the tokens whose embeddings have the greatest cosine with its own, nearest
-      first. A cosine of 1 is the same direction. The token itself is left out. Rows of tokens that training
-      hardly saw may be almost equal.</p>
+      first. A cosine of 1 is the same direction. The token itself is left out.</p>
     ${inspection.neighbours.map(
       ({ parts, tokens }) => html`<${Matrix} key=${parts[0]} parts=${parts} tokens=${tokens} />`,
     )}`;

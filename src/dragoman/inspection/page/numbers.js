@@ -46,8 +46,7 @@ function Steps({ held, place, queries, keys, weights, kind, plus }) {
     <p class="formula">Attention(Q, K, V) = softmax(Q K<sup>T</sup> / √d<sub>k</sub>) V</p>
     <p class="note">Section 3.2.1, for one row of Q: q is 1 × ${width}, K is ${keys.length} × ${width}, V is
       ${" "}${keys.length} × ${held.values.shape[3]}, √d<sub>k</sub> is ${fixed(Math.sqrt(width))}. The
-      numbers are those of the call that translated, rounded to 16 bits, about three
-      digits.${kind === "decoder" ? LATER : ""}</p>
+      numbers are those of the call that translated, rounded to 16 bits.${kind === "decoder" ? LATER : ""}</p>
     <div class="tools">
       <label>${kind === "encoder" ? "Query" : "Query that predicts"}${" "}
         <select value=${query} onChange=${(event) => setQuery(Number(event.currentTarget.value))}>

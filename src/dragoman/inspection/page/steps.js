@@ -14,9 +14,9 @@ const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 export function Steps({ inspection }) {
   const { attention, beam, target } = inspection;
   const { layers, heads } = attention.decoder; // the numbers of those that are held
-  const [step, setStep] = useKept("decoding step", 1);
-  const [layer, setLayer] = useKept("layer of decoding steps", layers.length - 1);
-  const [head, setHead] = useKept("head of decoding steps", MEAN);
+  const [step, setStep] = useKept("step", 1);
+  const [layer, setLayer] = useKept("steps layer", layers.length - 1);
+  const [head, setHead] = useKept("steps head", MEAN);
   const [playing, setPlaying] = useState(false);
   const keys = decoderKeys(inspection);
   const steps = keys.length;
