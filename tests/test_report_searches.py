@@ -117,7 +117,7 @@ def test_an_unknown_view_gets_a_sentence(recurrent, transformer):
     [
         pytest.param(
             "sampling",
-            "drawn at temperature 1 from the 9 likeliest tokens; the likeliest sample is the translation.",
+            "drawn at temperature 1 from the 9 likeliest tokens; the likeliest is the translation.",
             marks=pytest.mark.short_form,
         ),
         ("forced words", "There is a beam for each number of forced tokens met"),

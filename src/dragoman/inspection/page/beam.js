@@ -114,15 +114,15 @@ function bestAt({ placed }, { best_path: bestPath }, step) {
 
 function kindOf(search) {
   const list = (what, words) => (words?.length ? ` ${what}: ${words.join(", ")}.` : "");
-  return methodOf(search) + list("Forced words", search.force_words) + list("Banned words", search.ban_words) +
-    list("Prefix", search.prefix && [search.prefix]);
+  return methodOf(search) + list("Forced words", search.force_words) +
+    list("Banned words", search.ban_words) + list("Prefix", search.prefix && [search.prefix]);
 }
 
 function methodOf({ temperature, top_k: topK, top_p: topP, force_words: forced, groups, diversity, mbr }) {
   if (temperature) {
     const kept = `${topK ? ` from the ${topK} likeliest tokens` : ""}${topP < 1 ? `, top p ${topP}` : ""}`;
     const choice = mbr ? "minimum Bayes risk chose the translation"
-      : "the likeliest sample is the translation";
+      : "the likeliest is the translation";
     return `Each path is a sample, drawn at temperature ${temperature}${kept}; ${choice}.`;
   }
   if (forced?.length) return "There is a beam for each number of forced tokens met; the fewest are on top.";

@@ -75,7 +75,7 @@ function Comparison({ before, after, tryOut }) {
       ["Log-probability", pair(before.log_probability, after.log_probability)],
       ["Score", scoreFormula(before.search) === scoreFormula(after.search)
         ? pair(before.score, after.score)
-        : `${fixed(before.score)} → ${fixed(after.score)} (by different formulas)`],
+        : `${fixed(before.score)} → ${fixed(after.score)} (other formula)`],
       ["Hypotheses", `${count(before.beam.nodes.length)} → ${count(after.beam.nodes.length)}`],
     ]} />
     <div class="compare">
