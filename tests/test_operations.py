@@ -766,7 +766,21 @@ def test_half_a_character_in_any_text_is_refused(server, path):
 def test_a_path_with_a_slash_at_its_end_is_not_redirected(server):
     with server.client() as client:
         found = client.get("/v1/models/", headers={"host": "elsewhere.example"}, follow_redirects=False)
-    assert found.status_code == 404
+        lab = client.get("/lab", follow_redirects=False)
+    assert (found.status_code, lab.headers["location"]) == (404, "lab/")
+
+
+def test_a_request_that_is_cut_off_at_the_end_of_a_server_gets_503(trained):
+    service = Service(load_models([trained / "run"], EngineSettings()), ServerSettings(), Metrics())
+    gateway = make_app(service, None)
+
+    async def cut_off(*_):
+        service.is_stopping = True
+        raise asyncio.CancelledError
+
+    gateway.app = cut_off
+    (found,) = answers(gateway, ("/v1/alternatives", {"text": "amber"}))
+    assert (found.status_code, found.json()["error"]["code"]) == (503, "shutting_down")
 
 
 def test_a_wrong_key_is_refused_before_the_body_is_read(trained, tmp_path):

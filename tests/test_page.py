@@ -358,23 +358,19 @@ def test_a_pair_without_a_way_back_cannot_be_swapped(open_page, page_url):
     assert page.inner_text(".model").startswith("Model ende")
 
 
-def test_a_translation_into_another_language_is_not_offered(page, page_url):
-    """After a change of languages whose request fails, the former translation cannot be copied."""
+@pytest.mark.parametrize(
+    ("select", "option"),
+    [("select[aria-label='Language of the text']", "de"), (".model select", "ende-big")],
+    ids=["language", "model"],
+)
+def test_a_translation_of_before_a_change_is_not_offered(page, page_url, select, option):
+    """After a change of languages or model whose request fails, the former translation cannot be copied."""
     translate(page, page_url, "Hello world.")
     refuse(page, 500, "The model has failed.")
-    page.get_by_label("Language of the text").select_option("de")
+    page.locator(select).select_option(option)
     page.wait_for_selector(".failure")
     assert button(page, "Copy").is_disabled()
     assert page.locator(".words [data-word]").count() == 0
-
-
-def test_a_translation_by_another_model_is_not_offered(page, page_url):
-    """After a change of the model whose request fails, the former translation cannot be copied."""
-    translate(page, page_url, "Hello world.")
-    refuse(page, 500, "The model has failed.")
-    page.locator(".model select").select_option("ende-big")
-    page.wait_for_selector(".failure")
-    assert button(page, "Copy").is_disabled()
     assert page.get_by_text("Look inside").count() == 0
 
 

@@ -200,22 +200,14 @@ def document_of(asked: TranslateParameters, text: str, language: str) -> Documen
     ignored, ending, whole = map(
         frozenset, (asked.ignore_tags, asked.splitting_tags, asked.non_splitting_tags)
     )
-    if asked.tag_handling == "html":
-        return markup.html(
-            text,
-            language,
-            split=split,
-            ignore_tags=ignored,
-            splitting_tags=ending,
-            non_splitting_tags=whole,
-        )
-    if asked.tag_handling == "xml":
-        return markup.xml(
-            text,
-            language,
-            split=split,
-            ignore_tags=ignored,
-            splitting_tags=ending,
-            non_splitting_tags=whole,
-        )
-    return plain_text(text, language, split)
+    if asked.tag_handling not in ("html", "xml"):
+        return plain_text(text, language, split)
+    read = markup.html if asked.tag_handling == "html" else markup.xml
+    return read(
+        text,
+        language,
+        split=split,
+        ignore_tags=ignored,
+        splitting_tags=ending,
+        non_splitting_tags=whole,
+    )

@@ -88,7 +88,7 @@ function convolutionalPartsOf(model, numbers) {
 function suggestions({ beam, source, neighbours }, part) {
   const [side, position] = part.split(".");
   const matrix = neighbours.find(({ parts }) => parts.includes("source embedding"));
-  const near = matrix.tokens.find(([token]) => token === source.tokens[position - 1]);
+  const near = matrix?.tokens.find(([token]) => token === source.tokens[position - 1]);
   const found = { source: near?.[1], target: beam.candidates[beam.best_path[position - 1]] }[side];
   return (found ?? []).map(([token]) => token);
 }
