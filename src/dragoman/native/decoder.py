@@ -323,7 +323,7 @@ def hypotheses_of(arrays: Mapping[str, Numbers], n_best: int) -> Iterator[list[H
         ]
 
 
-MAX_DOUBLED = 5_000  # rows that a table grows by in advance, at most
+MAX_SPARE_ROWS = 5_000  # of a position table, beyond those that were asked for
 
 
 class Positions:
@@ -340,7 +340,7 @@ class Positions:
             if self._learned:
                 raise longer_than_table(length, len(table) // width)
             start = self._settings.first_position
-            more = length + min(length, MAX_DOUBLED)
+            more = length + min(length, MAX_SPARE_ROWS)
             rows = sinusoid_table(start + max(256, more), width, self._settings.positions)[start:]
             self._table = table = numbers_of(rows)
         return table

@@ -73,9 +73,9 @@ def prepare_groups(
 def refuse_many_tokens(translator: Translator, sentences: Sequence[str], most: int) -> None:
     """Raise `ApiError` 413 for more tokens than are allowed, before sentences are cut into parts.
 
-    Only long texts are counted: a character has a few tokens at most.
+    Only long texts are counted: after NFKC a character has a few tokens at most.
     """
-    if sum(map(len, sentences)) > FEW_CHARACTERS:
+    if sum(map(length_of, sentences)) > FEW_CHARACTERS:
         refuse_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), most)
 
 
