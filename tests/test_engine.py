@@ -159,13 +159,13 @@ from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 
 decoder = NativeDecoder(load_library(DECODER), {WIDE}, dict(numpy.load(sys.argv[1])), "float32", 1)
-small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=150), Constraints(min_length=150)
+small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=400), Constraints(min_length=400)
 settings = SearchSettings(beam_size=16, max_length=10_000, batch_tokens=10**6)
 large = [[7, 3]], settings, Constraints(min_length=10_000)
 brief = [[*[5, 6] * 15, 3]], SearchSettings(beam_size=1, max_length=3), Constraints(min_length=3)
 decoder.submit(*large).cancel()  # the tables of its positions are kept
 in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (in_use + 12 * 2**20, -1))
+resource.setrlimit(resource.RLIMIT_AS, (in_use + 24 * 2**20, -1))
 """
 # Small searches, for which there is enough memory, have begun a step when it is short.
 RUNNING = f"""

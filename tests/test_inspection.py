@@ -223,6 +223,8 @@ def test_arrays_come_back_from_json(translator):
     table = to_json(found)
     shown = array_from_json(table["attention"]["cross"])
     np.testing.assert_allclose(shown, found.attention.cross, atol=1e-3)
+    mean = array_from_json(table["attention"]["decoder"]["mean"])
+    np.testing.assert_allclose(mean, found.attention.decoder.mean(1), atol=1e-3)
     assert array_from_json(array_json(shown)).tobytes() == shown.tobytes()
     assert table["beam"]["nodes"][0]["parent"] is None
 
