@@ -9,7 +9,8 @@ from dragoman.text.archive_dataset import ArchiveDataset, Part, Text
 from dragoman.text.archives import Archive, segments, talk_lines
 
 EVERY = 23
-TALKS = Archive("https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz")
+TALKS = Archive("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz")
+"""The copy that fairseq offers: the address of the publisher (WIT3) has been dead since 2020."""
 OLDER = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 
 
