@@ -117,7 +117,7 @@ def beside_circuitsvis(preset: str) -> list[dict[str, object]]:
     return [
         {"page": "CircuitsVis, one layer", "offline_mb": offline[0], "online_mb": online[0]},
         {"page": f"CircuitsVis, {len(views)} layers", "offline_mb": sum(offline), "online_mb": sum(online)},
-        {"page": "Dragoman, all views", "offline_mb": megabytes(found.to_html()), "online_mb": None},
+        {"page": "Dragoman, the default report", "offline_mb": megabytes(found.to_html()), "online_mb": None},
     ]
 
 

@@ -1027,6 +1027,14 @@ def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch):
 
 
 @pytest.mark.parametrize("verb", cli.COMMANDS)
+def test_help_names_options_as_they_are_typed(verb):
+    command = cli.COMMANDS[verb]
+    texts = [command.help_text(option, everything=True) for option in command.options.values()]
+    named = {name for text in texts for name in re.findall(r"(?<![\w-])\w+_\w+(?!=)\b", text)}
+    assert {name for name in named & set(command.options) if not name.startswith("d_")} == set()
+
+
+@pytest.mark.parametrize("verb", cli.COMMANDS)
 def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsysbinary, verb):
     monkeypatch.setenv("COLUMNS", "100")
     _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")

@@ -47,7 +47,7 @@ NOT_RUN = {
     ),
     "git clone ADDRESS dragoman && cd dragoman": "the repository has no public address yet",
     ".venv/bin/pytest -k attention         # while you work": "a test would run the tests",
-    "$ mkdir -p /etc/dragoman /srv/dragoman/models": "the same",
+    "$ mkdir -p /etc/dragoman /srv/dragoman/versions /srv/dragoman/models": "the same",
     "$ /opt/dragoman/bin/dragoman serve --api-keys /etc/dragoman/keys.toml --new-key weblate": "the same",
     "$ cp deploy/dragoman@.service /etc/systemd/system/ && systemctl daemon-reload": "the same",
     "$ systemctl restart dragoman@8001 && until curl -fs localhost:8001/ready; do sleep 1; done": (
@@ -170,7 +170,7 @@ def prepared(programs, tmp_path_factory):
     (folder / "bin").symlink_to(programs)
     write_texts(folder)
     write_trees(folder)
-    for path in ("srv/models", "results", "data", ".venv/bin"):
+    for path in ("srv/models", "srv/versions", "results", "data", ".venv/bin"):
         (folder / path).mkdir(parents=True)
     (folder / ".venv/bin/activate").touch()
     for name in ("dragoman", "pip"):
@@ -186,7 +186,6 @@ def prepared(programs, tmp_path_factory):
     )
     for name in ("old", "new", "little", "quickstart"):
         shutil.copytree(folder / "runs" / "ende", folder / "runs" / name)
-    shutil.copytree(folder / "runs" / "ende", folder / "srv/models/ende-2026-11")
     write_adapters(folder / "runs" / "ende", folder / "adapters")
     write_models(folder)
     return folder

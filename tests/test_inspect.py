@@ -135,7 +135,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
     [
         (["--out", "x.pdf"], "--out is x.pdf; its name has to end with .html, .json, .svg or .png."),
         (["--out", "x.svg"], "A picture shows one view: give --show beam, encoder"),
-        (["--out", "x.html", "--show", "beam"], "--show is for pictures, and x.html holds all views"),
+        (["--out", "x.html", "--show", "beam"], "--show is for pictures, and x.html holds the other views"),
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
         (
             ["--out", "x.json", "--layer", "1"],

@@ -68,13 +68,13 @@ def grouped(command: Command[Any]) -> Iterator[tuple[str, list[Option]]]:
 
 def described(command: Command[Any], option: Option) -> str:
     """An option with its forms, meaning and default."""
-    text = f"{escaped(meaning(option))}{default(command, option)}"
+    text = f"{escaped(meaning(command, option))}{default(command, option)}"
     return f"::::{{option}} {forms(command, option)}\n{text}\n::::"
 
 
-def meaning(option: Option) -> str:
+def meaning(command: Command[Any], option: Option) -> str:
     """What an option does; the help of what is on by default begins with a verb, which is negated."""
-    text = option.help
+    text = command.meaning(option)
     return f"Do not {text[0].lower()}{text[1:]}" if option.default is True else text
 
 

@@ -77,7 +77,7 @@ def options(command: Command[Any]) -> Iterator[str]:
     for heading, found in grouped(command):
         yield f".SS {roff(heading[0].upper() + heading[1:])}"
         for each in found:
-            text = f"{meaning(each)}{default(command, each)}"
+            text = f"{meaning(command, each)}{default(command, each)}"
             yield tagged(bold(forms(command, each)), text)
 
 

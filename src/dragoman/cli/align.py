@@ -24,7 +24,7 @@ class Align:
     source: Path
     """Sentences."""
     target: Path
-    """Their translations: line n belongs to line n."""
+    """Their translations: line n is that of source line n."""
     layer: int | None = None
     """The decoder layer whose attention is read, counted from 1. None is the last."""
     head: int | None = None

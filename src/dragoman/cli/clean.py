@@ -32,7 +32,7 @@ class Clean:
     out: Path
     """A new folder for the cleaned files, removed.jsonl and report.json."""
     target: Path | None = None
-    """Their translations: line n belongs to line n."""
+    """Their translations: line n is that of source line n."""
     valid_source: Path | None = None
     """Validation sentences: pairs that share a side with them are removed."""
     valid_target: Path | None = None

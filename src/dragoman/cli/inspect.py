@@ -40,7 +40,7 @@ class Inspect:
     Effects of heads are means over its lines, with confidence intervals. The most active neurons of each
     layer or of a --layer, or one --neuron, are shown with the tokens at which they are most active."""
     out: Path = Path("inspection.html")
-    """The file: .html has all views, .json the data, .svg and .png one picture."""
+    """The file: .html has the views, .json the data, .svg and .png one picture."""
     show: Picture | Computed | None = None
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
     alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
@@ -167,9 +167,9 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
     if ending in (".html", ".json") and asked.show not in (None, *get_args(Computed)):
         raise DragomanError(
-            f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
-            "effects of all heads, --show attribution the contributions of tokens, --show value-zeroing how "
-            "much a layer mixes each token into the others."
+            f"--show is for pictures, and {asked.out} holds the other views; leave it out. "
+            "--show heads adds the effects of all heads, --show attribution the contributions of tokens, "
+            "--show value-zeroing how much a layer mixes each token into the others."
         )
     if asked.show in get_args(Computed):
         refuse_truncation(asked.search.truncate, f"--show {asked.show}")

@@ -354,14 +354,23 @@ class Command(Generic[T]):
                 help=help_text,
             )
 
+    def meaning(self, option: Option) -> str:
+        """The option's docstring, with other options in place of their settings: --n-best for n_best.
+
+        The names of the paper's sizes, such as d_model, stay.
+        """
+        settings = [name for name in self.options if "_" in name and not name.startswith("d_")]
+        names = re.compile(rf"\b({'|'.join(settings) or '(?!)'})\b(?!=)")
+        return names.sub(lambda found: self.options[found[0]].flag, option.help)
+
     def help_text(self, option: Option, everything: bool) -> str:
         """The option's docstring, of which --help shows the first sentence, with its default.
 
         The docstring of what is on by default begins with a verb, which "Do not" negates.
         """
-        text = (
-            option.help if everything else re.split(r"(?<=[.:;]) (?=[A-Z(])|; ", option.help, maxsplit=1)[0]
-        )
+        text = self.meaning(option)
+        if not everything:
+            text = re.split(r"(?<=[.:;]) (?=[A-Z(])|; ", text, maxsplit=1)[0]
         text = text.rstrip(".;:")
         default = option.default
         if default is True:

@@ -30,8 +30,8 @@ class Reproduce:
     list: bool = False
     """List the tables with their rows and scales."""
     scale: str = "multi30k"
-    """The text and the sizes; `paper` is the paper's own recipe, and the
-    default of table2."""
+    """The text and the sizes; for table2 the default is paper, the paper's
+    own recipe."""
     rows: str = ""
     """Rows or groups, separated by commas, such as A,B1,D; the first row is always included, except in
     table2. The default is all."""

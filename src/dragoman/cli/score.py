@@ -31,7 +31,7 @@ class Score:
     source: Path
     """Sentences."""
     target: Path
-    """Their translations: line n belongs to line n."""
+    """Their translations: line n is that of source line n."""
     ensemble: tuple[Path, ...] = ()
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     precision: Precision = "float32"

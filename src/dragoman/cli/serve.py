@@ -88,6 +88,7 @@ COMMAND = Command(
         "access": ("api_keys", "new_key", "no_auth", "requests_per_minute"),
         "limits": ("deadline", "queue_tokens"),
     },
+    arguments="RUN …",
     metavars={"runs": "RUN", "api_keys": "FILE"},
     notes="After Ctrl-C or SIGTERM the server finishes the running requests and ends.",
 )

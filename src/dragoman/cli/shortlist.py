@@ -25,7 +25,7 @@ class MakeShortlist:
     source: Path
     """Sentences such as those of the model's training data."""
     target: Path
-    """Their translations: line n belongs to line n."""
+    """Their translations: line n is that of source line n."""
     out: Path
     """The file to write."""
     most: int = 30
@@ -61,9 +61,9 @@ def shortlist(given: Given) -> None:
         say(f"{counted(count, 'pair')} with more than {MAX_TOKENS} tokens in a side: left out.")
     if not any(source and target for source, target in tokens):
         raise DragomanError(f"{asked.source} and {asked.target} have no pair to learn from.")
-    learnt = Shortlist.learn(tokens, sizes, asked.most, asked.always)
+    learned = Shortlist.learn(tokens, sizes, asked.most, asked.always)
     with atomic_write(asked.out) as new:
-        learnt.save(new)
+        learned.save(new)
     say(f"{asked.out} has the translations of the tokens of {counted(len(tokens), 'pair')}.")
     say(f"Use it with: dragoman translate {quote(str(asked.run))} --shortlist {quote(str(asked.out))}")
 

@@ -49,7 +49,7 @@ class ModelSettings:
     """Dilate the kernels of ConvS2S: their inputs are 1, 2, 4, 8 and 16 steps apart in successive layers, as
     in ByteNet."""
     dropout: float = 0.1
-    """P_drop: on each sub-layer's output and on the sums of embeddings and positions (section 5.4)."""
+    """P_drop, of each sub-layer's output and of the sums of embeddings and positions (section 5.4)."""
     attention_dropout: float = 0.0
     """Dropout on attention weights. Section 5.4 has none; the paper's parsers have it (6.3)."""
     positions: PositionKind = "sinusoidal"

@@ -32,7 +32,7 @@ class AdaptationSettings:
     encoder.0 and so on. None is attention."""
     replay: tuple[str, ...] | None = None
     """Source and target of the initial model's text, or one file that has both; some pairs are added to the
-    training text, so that what was learnt from them is kept."""
+    training text, so that what was learned from them is kept."""
     replay_share: float | None = None
     """Share of the training pairs that comes from the replay text; the seed decides which. None is 0.3."""
     replay_valid: tuple[str, ...] | None = None

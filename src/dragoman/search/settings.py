@@ -63,7 +63,7 @@ class SearchSettings:
     """Replace each unknown token by the source word to which it attends most. With byte fallback no token is
     unknown."""
     temperature: float = 0.0
-    """Above 0: sample n_best translations from the softmax of logits / temperature. 0 is beam search."""
+    """Above 0: sample translations, n_best of them, from softmax(logits / temperature). 0 is beam search."""
     top_k: int = 0
     """Sample among this many likeliest tokens; 0 is all."""
     top_p: float = 1.0

@@ -136,7 +136,7 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
     empty = Finding(f"{path} is empty", "Training refuses it.", can_be_cleaned=False)
     not_text = Finding(
         f"Lines of {path} not UTF-8, or with a NUL",
-        "Training refuses the file; convert it, with iconv for example.",
+        "Training refuses the file; convert it, with iconv for example, and delete NULs, with tr -d '\\000'.",
     )
     crlf = Finding(f"Lines of {path} with a carriage return at the end", "Training removes it.")
     inside = Finding(

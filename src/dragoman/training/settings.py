@@ -31,7 +31,7 @@ class TrainingSettings:
     clip_norm: float = 0.0
     """Largest gradient norm; 0 does not clip, as in the paper."""
     on_divergence: Literal["stop", "skip", "rollback"] = "stop"
-    """What to do if the gradient is NaN or infinite: stop; skip the update (19 in succession at most); or
+    """What to do if the gradient is NaN or infinite: stop; skip the update (at most 19 in a row); or
     roll back to the last checkpoint (the one before it if that fails again, the start if there is none), and
     halve the learning rate each time."""
     precision: Literal["float32", "bfloat16"] | None = None

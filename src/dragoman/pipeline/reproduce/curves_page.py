@@ -92,7 +92,7 @@ def method(request: Request, points: Sequence[Point]) -> str:
 - BLEU of the validation data, the same for all sizes, by beam search as in section 6.1; {seeds}, mean ±
   standard deviation; `{results[0].signature}`.
 - Corpora: the first pairs in one drawn order, so that each contains the smaller ones; all seeds have the
-  same. The vocabulary is learnt from the smaller corpus alone: 40 · √pairs tokens, at most
+  same. The vocabulary is learned from the smaller corpus alone: 40 · √pairs tokens, at most
   {request.scale.vocabulary:,}. Parameters therefore grow with the corpus.
 - Updates, not passes, are the same for all sizes: with the same passes little text would be trained too
   short. There are {VALIDATIONS} validations; the model with the lowest validation loss is kept, or the last

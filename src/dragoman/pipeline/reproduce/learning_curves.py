@@ -27,5 +27,5 @@ CURVES = Table(
 
 
 def vocabulary(scale: Scale, pairs: int) -> int:
-    """Tokens of the vocabulary that is learnt from this many pairs: at least 400, at most the scale's."""
+    """Tokens of the vocabulary that is learned from this many pairs: at least 400, at most the scale's."""
     return min(scale.vocabulary, max(400, round(TOKENS_PER_ROOT * pairs**0.5)))
