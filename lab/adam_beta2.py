@@ -33,7 +33,7 @@ BETAS = (0.98, 0.999)
 def condition(worse: dict[tuple[str, int], bool], early: int) -> str:
     """What the verdict is true for, by the name of the rate and the number of updates."""
     if all(is_worse == (end == early) for (_, end), is_worse in worse.items()):
-        return "the training is short"
+        return f"the training has {early} updates; for more it is not decided"
     cases = " or ".join(f"{end} updates {name}" for (name, end), is_worse in worse.items() if is_worse)
     return f"it means {cases}" * (not all(worse.values()))
 
@@ -75,5 +75,6 @@ def run(quick: bool) -> Result:
     decided = any(worse.values()) or "not clearly different" not in found
     decided &= max(of("with warm-up", updates, 0.98)) < chance(3, 6)
     verdict = verdict_of(any(worse.values()), condition(worse, early), decided)
-    because = f"Losses with 0.98 and 0.999, means of {tail} updates, after {shown}. In this order, 0.999 is"
-    return Result({"Losses": rows}, picture, verdict, f"{because}: {', '.join(found)}.")
+    because = f"Losses with 0.98 and 0.999, means of {tail} updates, after {shown}. In this order, the loss "
+    because += f"with 0.999 is {', '.join(found)}. Each of these four tests has an error of 5%."
+    return Result({"Losses": rows}, picture, verdict, because)

@@ -72,8 +72,9 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(both == {"higher"}, decided=decided),
         f"Loss of layer and of batch normalisation in use, in nats a token, by batch size: {shown}. With "
-        f"{small} pairs, the loss of batch normalisation is {worse} compared with layer normalisation, and "
-        f"in use it is {spread(gaps[small])} above that by batch; with {max(UPDATES)} pairs the latter is "
-        f"{spread(gaps[max(UPDATES)])}. The claim needs both differences with small batches. By batch, with "
-        f"small ones, the loss of batch normalisation is higher for {above} of {len(seeds)} seeds.",
+        f"{small} pairs, the loss of batch normalisation, compared with layer normalisation, is {worse}; "
+        f"in use it is {spread(gaps[small])} above its loss by batch. With {max(UPDATES)} pairs this "
+        f"difference is {spread(gaps[max(UPDATES)])}. The claim needs both differences with small batches. "
+        f"By batch, with small ones, the loss of batch normalisation is higher for {above} of {len(seeds)} "
+        "seeds.",
     )

@@ -1,6 +1,6 @@
 """Trains Transformers to reverse texts, with positions that are concatenated to embeddings and mapped to
-d_model by a matrix, and with positions that are added: with a matrix that maps the sum, so that the map is
-not what differs, and without one, as in the paper.
+d_model by a matrix, and with positions that are added: with a matrix that maps the sum, and without one, as
+in the paper. At the start the matrices give the first layer inputs of the same size (root mean square).
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ CLAIM = Claim(
     claim="A model with concatenated positions learns no better than one with added positions.",
     claimed_by="answers to a common question (why positions are added, and not concatenated)",
 )
-TASK = reversing(4, 8)
+TASK, SAME_SIZE = reversing(4, 8), 0.0725
 
 
 class Mapped(Transformer):
@@ -32,6 +32,7 @@ class Mapped(Transformer):
     def __init__(self, settings: ModelSettings, *vocabularies: int) -> None:
         super().__init__(settings, *vocabularies)
         self.combine = nn.Linear(settings.d_model, settings.d_model, bias=False)
+        nn.init.normal_(self.combine.weight, std=SAME_SIZE)
 
     def embed(self, ids: Tensor, embedding: nn.Embedding, positions: Tensor) -> Tensor:
         return self.combine(super().embed(ids, embedding, positions))

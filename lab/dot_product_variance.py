@@ -64,7 +64,6 @@ def run(quick: bool) -> Result:
         f"{lost_mean:.0%}; with the factor they stay at {kept:.0%} and {left['mean gradient, scaled']:.0%}."
     )
     true = off < 0.05 and lost < 0.05 and kept > 0.5
-    verdict = verdict_of(
-        true, "" if lost_mean < 0.05 else "it is about most queries, not about the mean of their gradients"
-    )
+    condition = "" if lost_mean < 0.05 else "for most queries, not for the mean of their gradients"
+    verdict = verdict_of(true, condition)
     return Result({"By d_k and seed": rows}, picture, verdict, because)

@@ -74,7 +74,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(bool(usual), "nothing overflows or underflows" if differ or beyond else ""),
         f"Finite scores differ by at most {max(usual, default=0):.1f} ε of the largest, except with "
-        f"standard deviations of {small}, where float16 has fewer digits. In float16, scores that are "
-        f"divided overflow when q and k have a standard deviation of {least[0]:g} or more; if the queries "
-        f"are divided, of {least[1]:g} or more: the undivided product is √d_k times as large.",
+        f"standard deviations of {small}, where float16 has fewer digits. In float16, scores overflow from "
+        f"a standard deviation of q and k of {least[0]:g} if the scores are divided, and of {least[1]:g} if "
+        "the queries are: the undivided product is √d_k times as large.",
     )

@@ -67,14 +67,14 @@ def run(quick: bool) -> Result:
     for e, score in itertools.product(true, SCORES):
         true[e] += [SCORES[score]] * higher_for_each_seed(found(e, score), found(0.0, score))
     good = [f"ε_ls = {e}" for e, names in true.items() if len(names) == len(SCORES)]
-    which = "; ".join(f"with {e} {', '.join(names) or 'none'}" for e, names in true.items())
+    which = "; ".join(f"with {e}, {', '.join(names) or 'nothing'}" for e, names in true.items())
     shown = "; ".join(f"{e}: {', '.join(spread(found(e, score)) for score in SCORES)}" for e in SMOOTHINGS)
     against = all(any(mean(found(e, score)) <= mean(found(0.0, score)) for score in SCORES) for e in true)
     decided = max(found(0.0, "perplexity")) < np.exp(chance(3, 6)) and bool(good or against)
     verdict = verdict_of(bool(good), "" if len(good) == len(true) else " or ".join(good), decided)
     because = (
         f"Perplexity, share of texts right and BLEU, by ε_ls: {shown}. The claim needs all three higher "
-        f"than with 0.0. True for every seed: {which}. The means {'' if against else 'do not '}contradict "
-        f"it. Each of the {PAIRS} pairs is seen {updates * 32 / PAIRS:.0f} times: this is about overfitting."
+        f"than with 0.0. What holds for every seed: {which}. The means {'' if against else 'do not '}"
+        f"contradict it. Each of the {PAIRS} pairs is seen {updates * 32 / PAIRS:.0f} times: models overfit."
     )
     return Result({"Other texts": rows}, picture, verdict, because)

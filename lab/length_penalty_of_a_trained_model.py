@@ -61,11 +61,11 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(
             longer,
-            "" if better else f"it is about the length: 'better' is {quality}",
+            "" if better else f"for the length: 'better' is {quality}",
             decided=min(of(0.0, "exact")) > 0.2,
         ),
-        f"Longer with each larger α: {'yes' if longer else 'no'}. Better with 0.6 than with 0: "
-        f"{quality}; the number of right texts, of {TEXTS}, changes by {spread(gains, '+.0f')}. Length "
-        f"relative to the reference, and share of texts without an error: {shown}. The claim needs both for "
-        "every seed.",
+        f"Translations {'get' if longer else 'do not get'} longer with each larger α. That 0.6 is better "
+        f"than 0 is {quality}: the number of right texts, of {TEXTS}, changes by {spread(gains, '+.0f')}. "
+        f"Length relative to the reference, and share of texts without an error: {shown}. The claim needs "
+        "both for every seed.",
     )

@@ -65,8 +65,9 @@ def run(quick: bool) -> Result:
         verdict_of(
             not any(other["whole targets"]), condition, decided=min(of("whole targets", FIRST, "exact")) > 0.2
         ),
-        f"Share of texts without an error, trained on cut targets: {shown}. By the first rule, W short "
+        f"Share of texts without an error, trained on cut targets, by rules of programs named below: "
+        f"{shown}. By the first rule, W short "
         "hypotheses can end a search while a far more probable one is unfinished. Trained on whole targets, "
-        f"the share by the first rule is {spread(of('whole targets', FIRST, 'exact'))}, and another rule "
-        f"changes at most {100 * max(other['whole targets']):.0f} of 100 translations.",
+        f"the share by the first rule is {spread(of('whole targets', FIRST, 'exact'))}, and the other "
+        f"rules change at most {100 * max(other['whole targets']):.0f}% of the translations.",
     )

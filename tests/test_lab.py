@@ -325,6 +325,7 @@ def test_what_an_experiment_states_is_checked():
         Result({}, Drawing("lab", "", ""), "perhaps", "")
     found = [verdict_of(True), verdict_of(False), verdict_of(True, "k = 1"), verdict_of(True, decided=False)]
     assert found == ["holds", "does not hold", "holds only if k = 1", "is not decided"]
+    assert verdict_of(True, "for most") == "holds only for most"
 
 
 def test_pictures_show_what_has_a_place_on_their_axes():

@@ -62,13 +62,15 @@ class Result:
     """All numbers, by the title of their table. The rows of a table have the same columns."""
     picture: Drawing
     verdict: str
-    """`holds`, `holds only if` and a condition, `does not hold`, or `is not decided`: see `verdict_of`."""
+    """`holds`, `holds only if` or `for` something, `does not hold`, or `is not decided`: see `verdict_of`."""
     because: str
     """The sentence that says why, with the numbers that decide."""
 
     def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS and not self.verdict.startswith("holds only if "):
-            known = ", ".join((*VERDICTS, "holds only if …"))
+        if self.verdict not in VERDICTS and not self.verdict.startswith(
+            ("holds only if ", "holds only for ")
+        ):
+            known = ", ".join((*VERDICTS, "holds only if …", "holds only for …"))
             raise ValueError(f"The verdict is {self.verdict!r}; there are: {known}.")
 
 
@@ -89,6 +91,7 @@ class Experiment:
 def verdict_of(true: bool, only_if: str = "", decided: bool = True) -> str:
     """The verdict on a claim that came out true, perhaps under a condition, or false.
 
+    A condition that begins with "for" has no "if": it holds only for most queries.
     `decided` is False where the numbers show neither: the model to compare with has not learned, or the means
     of the seeds support a claim that some seeds contradict.
     """
@@ -96,4 +99,6 @@ def verdict_of(true: bool, only_if: str = "", decided: bool = True) -> str:
         return "is not decided"
     if not true:
         return "does not hold"
-    return f"holds only if {only_if}" if only_if else "holds"
+    if not only_if:
+        return "holds"
+    return f"holds only {only_if}" if only_if.startswith("for ") else f"holds only if {only_if}"

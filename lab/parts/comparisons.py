@@ -10,7 +10,9 @@ from typing import Literal
 import torch
 
 from dragoman.model.interface import Model
+from dragoman.model.settings import ModelSettings
 from dragoman.model.weights import weights
+from lab.parts.training import Task, examples, fresh, nll
 
 Checkpoint = dict[str, torch.Tensor]
 """Weights by name. Those that are tied are there once: they are loaded with `strict=False`."""
@@ -57,6 +59,13 @@ def keeper(kept: dict[int, Checkpoint], updates: Container[int]) -> Callable[[in
             kept[update] = {name: weight.clone() for name, weight in weights(model).items()}
 
     return watch
+
+
+def loss_of(kept: Checkpoint, settings: ModelSettings, task: Task, seed: int, count: int = 200) -> float:
+    """The nll a token of a model with these weights, on other texts than those of training."""
+    model = fresh(settings, seed).eval()
+    model.load_state_dict(kept, strict=False)
+    return nll(model, examples(task, seed, count))
 
 
 def mean_weights(checkpoints: Sequence[Checkpoint]) -> Checkpoint:

@@ -6,11 +6,11 @@ from dragoman.text.corpus import Corpus
 
 
 class Lengths(Corpus):
-    """A corpus of lengths alone: log-normal, a target's about its source's."""
+    """A corpus of lengths alone: log-normal with this standard deviation, a target's about its source's."""
 
-    def __init__(self, pairs: int, seed: int) -> None:
+    def __init__(self, pairs: int, seed: int, deviation: float = 0.6) -> None:
         generator = np.random.default_rng(seed)
-        source = generator.lognormal(np.log(20), 0.6, pairs).clip(1, 150).round()
+        source = generator.lognormal(np.log(20), deviation, pairs).clip(1, 150).round()
         target = (source * generator.lognormal(0, 0.15, pairs)).clip(1, 150).round()
         self.both = source.astype(np.int64), target.astype(np.int64)
 
