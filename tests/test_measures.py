@@ -5,9 +5,14 @@ import random
 import pytest
 import sacrebleu
 
-from dragoman.evaluation.compare import Comparison, paired_bootstrap, paired_bootstrap_of_means
+from dragoman.evaluation.compare import (
+    Comparison,
+    bleu_p_value,
+    paired_bootstrap,
+    paired_bootstrap_of_means,
+)
 from dragoman.evaluation.measures import reported_metrics, reported_scores, ter_metric
-from dragoman.evaluation.metrics import Score
+from dragoman.evaluation.metrics import Score, bleu_metric
 from dragoman.evaluation.score_table import SetScores, score_table
 from dragoman.system.errors import DragomanError
 
@@ -70,6 +75,17 @@ def test_all_comparisons_are_symmetric_and_have_the_scores_of_each_alone():
         assert 0 < one.p_value < 1
     same = paired_bootstrap(SYSTEM, SYSTEM, REFERENCES, metrics, samples=10)
     assert [one.p_value for one in same] == [1, 1, 1, 1]
+
+
+def test_a_p_value_is_of_sentences_however_many_runs_translate_them():
+    metrics = [bleu_metric("13a", lowercase=False)]
+    one = bleu_p_value([SYSTEM], [BASELINE], REFERENCES)
+    assert one == paired_bootstrap(SYSTEM, BASELINE, REFERENCES, metrics)[0].p_value
+    assert bleu_p_value([SYSTEM] * 3, [BASELINE] * 3, REFERENCES) == one
+    mixed = bleu_p_value([SYSTEM, BASELINE], [BASELINE, SYSTEM], REFERENCES)
+    assert mixed == 1
+    with pytest.raises(DragomanError, match="Translations: 1, references: "):
+        bleu_p_value([SYSTEM, SYSTEM[:1]], [BASELINE] * 2, REFERENCES)
 
 
 @pytest.mark.parametrize("seed", ["abc", "-1", "", "1.5"])

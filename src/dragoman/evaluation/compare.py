@@ -12,6 +12,7 @@ from dragoman.evaluation.metrics import Score, bleu_metric, check_lines, suitabl
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
+    import numpy as np
     from sacrebleu.metrics.base import Metric
     from sacrebleu.significance import Result
 
@@ -86,17 +87,27 @@ def paired_bootstrap_of_means(
     import numpy as np
 
     check_lines(lines, baseline)
-    seed = seed_of_environment()
-    rng = np.random.default_rng(None if seed == "none" else int(seed))
-    drawn = rng.choice(len(lines), size=(samples, len(lines)), replace=True)
+    drawn = drawn_lines(len(lines), samples)
     ours, theirs = np.array(lines), np.array(baseline)
-    differences = np.abs(ours[drawn].mean(1) - theirs[drawn].mean(1))
     observed = abs(ours.mean() - theirs.mean())
-    larger = int((differences - differences.mean() > observed).sum())
-    p_value = (larger + 1) / (samples + 1) if observed else 1.0
-    signature += f"|bs:{samples}|seed:{seed}"
+    p_value = p_value_of(np.abs(ours[drawn].mean(1) - theirs[drawn].mean(1)), observed)
+    signature += f"|bs:{samples}|seed:{seed_of_environment()}"
     score, other = (Score(name, float(each.mean()), signature) for each in (ours, theirs))
     return Comparison(score, other, p_value)
+
+
+def drawn_lines(count: int, samples: int) -> "np.ndarray":
+    """The numbers of the lines of sacreBLEU's samples [samples, count]. Raises as `seed_of_environment`."""
+    import numpy as np
+
+    seed = seed_of_environment()
+    return np.random.default_rng(None if seed == "none" else int(seed)).choice(count, (samples, count))
+
+
+def p_value_of(differences: "np.ndarray", observed: float) -> float:
+    """SacreBLEU's p-value of an absolute difference, from those of the samples; 1 if there is none."""
+    larger = int((differences - differences.mean() > observed).sum())
+    return (larger + 1) / (len(differences) + 1) if observed else 1.0
 
 
 def seed_of_environment() -> str:
@@ -113,7 +124,36 @@ def seed_of_environment() -> str:
     return seed.lower()
 
 
-def bleu_p_value(hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str]) -> float:
-    """The p-value of two systems' BLEU, of tokens that suit the references. Raises as `paired_bootstrap`."""
+def bleu_p_value(
+    systems: Sequence[Sequence[str]], baselines: Sequence[Sequence[str]], references: Sequence[str]
+) -> float:
+    """The p-value of the BLEU of several runs beside as many baselines, of tokens that suit the references.
+
+    A sample draws lines, each with the translations of all runs: those of one line are not independent. Of
+    one run it is that of `paired_bootstrap`, and it raises as that does.
+    """
+    import numpy as np
+
     metric = bleu_metric(suitable_tokenization(references), lowercase=False)
-    return paired_bootstrap(hypotheses, baseline, references, [metric])[0].p_value
+
+    def statistics(runs: Sequence[Sequence[str]]) -> np.ndarray:
+        for lines in runs:
+            check_lines(lines, references)
+        scores = [
+            [metric.corpus_score([a], [[b]]) for a, b in zip(run, references, strict=True)] for run in runs
+        ]
+        return np.array([[[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in run] for run in scores]).sum(
+            0
+        )
+
+    def value(counts: np.ndarray) -> float:
+        sys_len, ref_len, *others = counts.tolist()
+        order = len(others) // 2
+        return metric.compute_bleu(
+            others[:order], others[order:], sys_len, ref_len, metric.smooth_method
+        ).score
+
+    ours, theirs = statistics(systems), statistics(baselines)
+    drawn = drawn_lines(len(references), 1000)
+    differences = [abs(value(ours[each].sum(0)) - value(theirs[each].sum(0))) for each in drawn]
+    return p_value_of(np.array(differences), abs(value(ours.sum(0)) - value(theirs.sum(0))))

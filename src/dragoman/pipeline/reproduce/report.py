@@ -82,21 +82,20 @@ def measure(values: list[float], base: list[float], paper: float | None, paper_b
     return Measure(values, mean(values), spread_of(values), difference, spread, paper, theirs, found)
 
 
-def pooled(request: Request, row: Row, file: str) -> list[str]:
-    """The lines of a file of a row's cells, of all seeds, one seed after the other."""
+def lines_by_seed(request: Request, row: Row, file: str) -> list[list[str]]:
+    """The lines of a file of a row's cells, for each seed."""
     folders = (request.folder / row.name / f"seed-{seed}" for seed in range(1, request.seeds + 1))
-    return [line for folder in folders for line in cell_lines(folder, file)]
+    return [cell_lines(folder, file) for folder in folders]
 
 
 def bootstrap_p_value(request: Request, row: Row, translations: str, references: str) -> float:
     """The p-value of a row's BLEU beside the first row's, from files in the folders of their cells.
 
-    The translations of seed n are paired with the first row's of seed n; the pairs of all seeds are one test
-    set, whose lines are resampled. A line counts once for each seed, so that p is somewhat too small.
+    Lines are resampled, each with its translations of all seeds.
     """
     first = request.rows[0]
-    base, gold = pooled(request, first, translations), pooled(request, first, references)
-    return bleu_p_value(pooled(request, row, translations), base, gold)
+    own, base = (lines_by_seed(request, each, translations) for each in (row, first))
+    return bleu_p_value(own, base, lines_by_seed(request, first, references)[0])
 
 
 def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
