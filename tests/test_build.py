@@ -14,7 +14,7 @@ import pytest
 
 from dragoman.native import build
 from dragoman.native.build import DECODER, TRAINING_KERNELS, WIDE
-from dragoman.system.files import cache_folder
+from dragoman.system.caches import cache_folder
 from tests.conftest import MAX_SECONDS
 
 TRY = (

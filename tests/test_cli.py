@@ -737,7 +737,10 @@ REFUSED = [
         "missing/list cannot be written: there is no such folder.",
     ),
     (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
-    (["train", "--seed", "99999999999999999999"], "--seed is 99999999999999999999; it must be below"),
+    (
+        ["train", "--seed", "99999999999999999999"],
+        "seed is 99999999999999999999; it has to be a number of at most 64 bits",
+    ),
     (["translate", "{0}/run", "--temperature", "nan"], "--temperature is nan; it must be a finite number."),
     (["translate", "{0}/run", "--max-length", "0"], "--max-length is 0; it must be at least 1."),
     (
@@ -785,7 +788,7 @@ REFUSED = [
         ],
         "run is a folder; give the name of a file.",
     ),
-    (["train", "--threads", "5000"], "--threads is 5000; it must be at most 4096."),
+    (["train", "--threads", "5000"], "--threads is 5000; it must be at most 1024."),
     (["train", "--vocabulary", "3000000000"], "--vocabulary is 3000000000; it must be at most 10000000."),
     (
         ["train", "--target-tokens-per-batch", "3000000000"],

@@ -36,6 +36,8 @@ def folder(model, tmp_path, monkeypatch):
     network, tokenizers = model
     save_model(tmp_path / "runs" / "ende", network, network.settings, tokenizers, longest_trained=40)
     (tmp_path / "test.en").write_text(f"{TEXT[0]}\n{TEXT[2]}\n")
+    for language, text in zip(("en", "de"), TEXT[:2], strict=True):
+        (tmp_path / f"train.{language}").write_text(f"{text}\n{text} {text}\n" * 50)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -190,7 +190,7 @@ def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysb
         monkeypatch, capsysbinary, "import", tmp_path, "--from", "fairseq", "--out", tmp_path / "run"
     )
     assert status == 2
-    assert "has settings or files that are not as fairseq writes them" in err
+    assert "model.pt: dropout is 'much'; it has to be a number." in err
     (tmp_path / "text").write_text("a\n")
     samples = ["--samples", tmp_path / "text"]
     folder = marian(tmp_path / "theirs")

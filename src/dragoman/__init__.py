@@ -2,27 +2,33 @@
 text.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dragoman.pipeline.from_python import resume, train
     from dragoman.search.settings import SearchSettings
+    from dragoman.system.errors import DragomanError, LongInput
     from dragoman.translation.translator import Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["SearchSettings", "Translation", "Translator"]
+__all__ = ["DragomanError", "LongInput", "SearchSettings", "Translation", "Translator", "resume", "train"]
+MODULES = {
+    "DragomanError": "system.errors",
+    "LongInput": "system.errors",
+    "SearchSettings": "search.settings",
+    "Translation": "translation.translator",
+    "Translator": "translation.translator",
+    "resume": "pipeline.from_python",
+    "train": "pipeline.from_python",
+}
 
 
 def __getattr__(name: str) -> object:
     """Import the public names when they are first used: `import dragoman` stays light."""
-    if name == "SearchSettings":
-        from dragoman.search.settings import SearchSettings
-
-        return SearchSettings
-    if name in {"Translation", "Translator"}:
-        from dragoman.translation import translator
-
-        return translator.Translation if name == "Translation" else translator.Translator
-    raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    if name not in MODULES:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    return getattr(import_module(f"dragoman.{MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

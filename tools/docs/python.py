@@ -19,10 +19,10 @@ FLOORS = {
     "system": "System",
 }
 INTRODUCTION = """\
-Three names are imported from the package itself, all others from their modules.
+These names are imported from the package itself, all others from their modules.
 
 ```python
-from dragoman import SearchSettings, Translation, Translator
+from dragoman import DragomanError, LongInput, SearchSettings, Translation, Translator, resume, train
 ```
 
 Signatures give shapes: `Float[Tensor, "B T D"]` is a tensor of B sentences, T tokens and D features. The

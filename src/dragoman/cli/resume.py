@@ -29,7 +29,8 @@ def resume(given: Given) -> None:
             f"{folder} is not a run: there is no {folder / 'recipe.toml'}. If it was interrupted while "
             "its text was prepared, give its train command again."
         )
-    run_training(lambda: run(replace(recipe, out=folder), say))
+    out = folder if folder != Path() else Path.cwd()
+    run_training(lambda: run(replace(recipe, out=out), say))
 
 
 COMMAND = Command(

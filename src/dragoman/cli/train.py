@@ -150,7 +150,7 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
             "A file with both sides ends in .tmx, .tsv or .jsonl."
         ) from error
     if (files[0].parent / "data" / "train" / "corpus.json").exists():  # of a run, which may have been moved
-        table["out"] = str(files[0].parent)
+        table["out"] = str(files[0].parent if files[0].parent != Path() else Path.cwd())
     return table, str(files[0]), {}
 
 

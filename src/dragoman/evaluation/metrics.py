@@ -29,7 +29,9 @@ class Score:
 
 
 def check_lines(hypotheses: Sequence[object], references: Sequence[object]) -> None:
-    """Raise `DragomanError` for different numbers of lines, or none."""
+    """Raise `DragomanError` for a single string in place of lines, different numbers of lines, or none."""
+    if isinstance(hypotheses, str) or isinstance(references, str):
+        raise DragomanError("Translations and references are lists of lines; put a single one in a list.")
     if len(hypotheses) != len(references):
         raise DragomanError(
             f"Translations: {len(hypotheses)}, references: {len(references)}; line n has to belong to line n."

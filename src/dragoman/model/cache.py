@@ -14,6 +14,7 @@ from torch import Tensor
 from dragoman.model.attention import KeysValues, causal_mask
 from dragoman.model.interface import State
 from dragoman.model.positions import Positions
+from dragoman.system.errors import DragomanError
 
 INITIAL_LENGTH = 16  # target tokens that a new cache holds; the cache doubles when it is full
 
@@ -57,6 +58,8 @@ class TransformerState(State):
     def append(self, layer: int, new: KeysValues) -> KeysValues:
         """Append keys and values to a layer's cache; return all keys and values so far."""
         if not self.cache:
+            if self.length:
+                raise DragomanError("Token by token, decode needs the state that State.allocate returns.")
             return new
         start = self.length * self.beams
         end = start + new.keys.size(2)

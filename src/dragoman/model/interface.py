@@ -65,6 +65,11 @@ class Model(nn.Module):
         """Read T more target ids of each hypothesis; give the features that predict the id after each."""
         raise NotImplementedError
 
+    def forward(self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """The logits of the id after each target id, of padded ids; targets begin with START."""
+        features, _ = self.decode(target, self.encode(source))
+        return self.logits(features)
+
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         """Unnormalised log-probabilities of the next id."""
         raise NotImplementedError

@@ -22,8 +22,8 @@ from pathlib import Path
 from threading import Thread
 
 from dragoman.native.make import is_intact
+from dragoman.system.caches import cache_folder
 from dragoman.system.errors import DragomanError, reason
-from dragoman.system.files import cache_folder
 
 HERE = Path(__file__).parent
 # clang does not know -march=native on aarch64, where GCC 12 with -O3 and SVE compiles the decoder wrongly.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from dragoman.native.build import check_size
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.system.errors import DragomanError
-from dragoman.system.futures import fulfil
+from dragoman.system.futures import fulfil, refuse_forked
 
 
 class Search(Structure):
@@ -136,11 +136,7 @@ class SearchEngine:
         `read`. Raises `DragomanError` if C++ has another structure, and in a process that was forked after
         the engine was made: threads do not survive a fork.
         """
-        if os.getpid() != self._process:
-            raise DragomanError(
-                "This process was forked from one that had loaded the model, and its search threads were not "
-                "copied; load the model in each process."
-            )
+        refuse_forked(self._process)
         address = addressof(search)
         future: SearchFuture[Result] = SearchFuture(self, address)
         with self._lock:

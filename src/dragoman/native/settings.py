@@ -7,7 +7,7 @@ from pathlib import Path
 from dragoman.model.settings import Precision
 from dragoman.system.errors import DragomanError
 from dragoman.system.keys import former_name
-from dragoman.system.toml import check_bounds, check_types
+from dragoman.system.toml import check_bounds
 
 SHORTLIST_NEEDS_NATIVE = (
     "A shortlist is for greedy and beam search in C++, without temperature, force_words, groups and "
@@ -41,7 +41,6 @@ class EngineSettings:
         return self.precision == "int8" or self.shortlist is not None
 
     def __post_init__(self) -> None:
-        check_types(self)
         check_bounds(self, at_least={"workers": 1}, at_most={"workers": 10_000})
         if self.shortlist is not None and not self.native:
             raise DragomanError(

@@ -209,9 +209,8 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
             log = Log(context.folder, -1, context.settings.tensorboard)
             log.write("validation", 0, {"minutes": 0.0, **scores, "samples": samples})
             context.keep_best(context.model)
-        save_checkpoint(
-            context.model, context.make_optimizer(context.model), TrainingState(best=scores), context
-        )
+        state = TrainingState(best=scores, lowest_loss=scores["loss"])
+        save_checkpoint(context.model, context.make_optimizer(context.model), state, context)
         context.world.barrier()
     scale = adaptation.peak_rate / learning_rate(warmup, context.d_model, warmup)
     scale *= context.settings.learning_rate_scale

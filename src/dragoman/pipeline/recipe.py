@@ -13,7 +13,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
-from dragoman.system.toml import overlay, read_toml
+from dragoman.system.toml import check_types, overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
@@ -40,6 +40,15 @@ class Recipe:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     search: SearchSettings = field(default_factory=lambda: SearchSettings(max_extra_tokens=EXTRA_TOKENS))
     adaptation: AdaptationSettings = field(default_factory=AdaptationSettings)
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder. Raises `DragomanError` if the recipe has none."""
+        if self.out is None or self.out == Path():
+            raise DragomanError(
+                'A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.'
+            )
+        return self.out
 
 
 def complete_recipe(
@@ -84,7 +93,10 @@ def read_recipe(out: Path) -> Recipe:
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Raise `DragomanError` for contradicting settings, and without a folder or training data."""
+    """Raise `DragomanError` for wrong types, contradictions, and without a folder or training data."""
+    check_types(recipe)
+    if PRESETS.get(recipe.preset, recipe.model) != recipe.model == ModelSettings():
+        raise DragomanError(f"The preset is {recipe.preset}, but the model is base; use dragoman.train.")
     if recipe.model.architecture not in ("lstm", "gru", "conv"):
         _ = recipe.model.key_width, recipe.model.value_width  # raises if heads do not divide d_model
     data = recipe.data
@@ -96,8 +108,7 @@ def check_recipe(recipe: Recipe) -> None:
             "line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl."
         )
     check_file_pairs(data)
-    if recipe.out in (None, Path()):
-        raise DragomanError('A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.')
+    _ = recipe.folder
     source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
     if recipe.tokenizer.share_vocabulary and target_kind not in (None, source_kind):
         raise DragomanError(

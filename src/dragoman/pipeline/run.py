@@ -19,7 +19,7 @@ from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration
 from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule, prepare
-from dragoman.pipeline.recipe import Recipe, read_recipe, resolve_paths
+from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import copy_folder, write_lines
@@ -48,8 +48,8 @@ def run(recipe: Recipe, say: Say) -> Path:
     `DragomanError` for whatever the user can correct, and `TrainingInterruptedError` if a signal ended the
     training.
     """
-    out = recipe.out
-    assert out is not None
+    check_recipe(recipe)
+    out = recipe.folder
     with process_group() as world, lock(out) if world.is_main else nullcontext(), flushed_denormals():
         say = say if world.is_main else silent
         configure_allocator()
@@ -76,6 +76,7 @@ def lock(out: Path) -> Iterator[None]:
     """
     names = ("data", "model", "model.toml", "best", "checkpoints", "log.jsonl", "result.json")
     taken = [name for name in (*names, "test.hypotheses.txt") if (out / name).exists()]
+    taken += [path.parent.name for path in sorted(out.glob("*/recipe.toml"))[:3]]
     is_prepared = taken == ["data"] and (out / "data" / "train" / "corpus.json").exists()
     if taken and not is_prepared and not (out / "recipe.toml").exists():
         raise DragomanError(
@@ -138,7 +139,10 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         from dragoman.training.tensorboard import refuse_missing_tensorboard
 
         refuse_missing_tensorboard()
-    start_compiling(recipe, say, world.device)  # in the background, while the text is prepared
+    if recipe.training.native:
+        from dragoman.pipeline.compilation import start_compiling
+
+        start_compiling(world.device, say)  # in the background, while the text is prepared
     texts = recipe.data
     if texts.dataset is not None:
         from dragoman.text.datasets import resolve_dataset
@@ -164,24 +168,6 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     write_toml(autoconfigure(recipe, PreparedData.load(out / "data"), say, world), out / "recipe.toml")
 
 
-def start_compiling(recipe: Recipe, say: Say, device: torch.device) -> None:
-    """Compile the C++ that a CPU uses, and say if training has no kernels."""
-    from dragoman.native import build
-    from dragoman.native.fused import gpu_replacements
-    from dragoman.native.training_kernels import start_compiling_kernels
-
-    if device.type != "cpu":
-        if recipe.training.native and gpu_replacements(device) is None:
-            say(
-                "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and "
-                "an NVIDIA GPU of compute capability 8.0 or higher."
-            )
-        return
-    if recipe.training.native and not start_compiling_kernels():
-        say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler.")
-    build.start_compiling(build.DECODER)
-
-
 # ---- train
 
 
@@ -190,8 +176,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
 
     `out/model` always holds the best model by validation so far.
     """
-    out = recipe.out
-    assert out is not None
+    out = recipe.folder
     context = TrainingContext(
         model=make_model(recipe, data, world.device),
         d_model=recipe.model.d_model,
@@ -200,9 +185,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         schedule=schedule,
         folder=out,
         validate=make_validate(recipe, data, say, world),
-        keep_best=lambda model: save_model(
-            out / "model", model, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages
-        ),
+        keep_best=lambda model: keep(model, recipe, data),
         say=say,
         world=world,
     )
@@ -259,13 +242,18 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     return validate
 
 
+def keep(model: Model, recipe: Recipe, data: PreparedData) -> None:
+    """Write the model in place of the run's former one."""
+    about = data.tokenizers, data.longest_trained, recipe.data.languages
+    save_model(recipe.folder / "model", model, recipe.model, *about)
+
+
 # ---- finish
 
 
 def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, world: World) -> None:
     """Choose the model to keep, translate and score the test data, write result.json."""
-    out = recipe.out
-    assert out is not None
+    out = recipe.folder
     candidates = model_candidates(recipe, data, state, say, world)
     chosen = min(candidates, key=Candidate.nll)
     if chosen.tensors is not None and world.is_main:
@@ -273,9 +261,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
             copy_folder(out / "model", out / "best")  # for a later end, which resumes with the best model
         model = make_model(recipe, data, world.device)
         load_weights(model, chosen.tensors, out / "checkpoints")
-        save_model(
-            out / "model", model, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages
-        )
+        keep(model, recipe, data)
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
     found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.4g}" for one in candidates)
@@ -326,8 +312,7 @@ def model_candidates(
 
     The last one is left out if it is the best, and the average if it is of the last one alone.
     """
-    out = recipe.out
-    assert out is not None
+    out = recipe.folder
     model, validate = make_model(recipe, data, world.device), make_validate(recipe, data, say, world)
 
     def candidate(kind: str, description: str, tensors: dict[str, Tensor]) -> Candidate:

@@ -6,7 +6,7 @@ Shapes: B sentences, S source and T target tokens, H heads, L layers, Q queries,
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 
 import torch
 from jaxtyping import Float, Int
@@ -24,7 +24,7 @@ from dragoman.text.batches import Batch
 
 AttentionModule = MultiHeadAttention | RecurrentAttention | MultiStepAttention
 
-RECORDING = Lock()  # a module has one hook
+RECORDING = RLock()  # a module has one hook
 
 
 def cross_attention_modules(model: Model) -> list[AttentionModule]:
@@ -47,6 +47,11 @@ def record_attention(modules: Sequence[AttentionModule]) -> Iterator[list[list[T
     """For each module, the weights of its calls in this thread while the context is open, in order."""
     recorded: list[list[Tensor]] = [[] for _ in modules]
     with RECORDING:
+        if any(module.attention_weights_hook is not None for module in modules):
+            raise DragomanError(
+                "This thread records the attention of this model already; end that before a call that needs "
+                "the weights itself, such as align, attention, or translate with keep_tags."
+            )
         for module, calls in zip(modules, recorded, strict=True):
             module.attention_weights_hook = partial(record, get_ident(), calls)
         try:

@@ -111,7 +111,7 @@ class Beam:
         cls, sentences: int, beam_size: int, groups: int, max_length: int, coverage: Float[Tensor, "B S"]
     ) -> "Beam":
         """One live hypothesis in each group, START alone; none finished."""
-        empty = torch.full((sentences, beam_size), -torch.inf, device=coverage.device)
+        empty = coverage.new_full((sentences, beam_size), -torch.inf, dtype=torch.float32)
         first = empty.clone()
         first[:, :: beam_size // groups] = 0
         live = torch.full((sentences, beam_size, 1), START, device=coverage.device)
@@ -295,7 +295,9 @@ def top_k_of_groups(
         total = group_log_probs.flatten(1).gather(1, flat_index) + prefix_log_probs.gather(1, origin)
         found.append((total, origin + first, token))
         survivors = likeliest_that_continue(token == END, groups=1)
-        used = used.scatter_add(1, token.gather(1, survivors), torch.ones_like(prefix_log_probs))
+        used = used.scatter_add(
+            1, token.gather(1, survivors), torch.ones_like(prefix_log_probs, dtype=used.dtype)
+        )
     total, origin, token = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
     return total, origin, token
 

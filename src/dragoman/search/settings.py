@@ -6,7 +6,7 @@ from functools import cached_property
 
 from dragoman.search.contradictions import WHOLE_SENTENCE_ONLY, refuse_contradictions
 from dragoman.system.keys import former_name
-from dragoman.system.toml import check_bounds, check_types
+from dragoman.system.toml import check_bounds
 
 COMPATIBLE = {"beam_size", "length_penalty", "max_extra_tokens", "batch_tokens"}
 """Settings of the paper's search, which do not contradict each other."""
@@ -98,7 +98,6 @@ class SearchSettings:
         return EXTRA_TOKENS if self.max_extra_tokens is None else self.max_extra_tokens
 
     def __post_init__(self) -> None:
-        check_types(self)
         at_least = dict.fromkeys(("beam_size", "n_best", "batch_tokens", "groups", "max_length"), 1)
         for name, value in vars(self).items():
             if isinstance(value, int | float) and name != "top_p":

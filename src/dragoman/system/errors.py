@@ -30,6 +30,10 @@ class NonFiniteError(DragomanError):
             "before they were saved."
         )
 
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Errors go from process to process in pickles."""
+        return type(self), ()
+
 
 class NotEnoughMemoryError(DragomanError):
     """There is not enough memory at the moment for what was asked."""

@@ -73,18 +73,6 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman if that is not set or relative.
-
-    Raises `DragomanError` if the user has no home folder.
-    """
-    try:
-        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        return (given if given.is_absolute() else Path.home() / ".cache") / "dragoman"
-    except RuntimeError as error:
-        raise DragomanError("This user has no home folder; set XDG_CACHE_HOME to a folder.") from error
-
-
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a new folder, add a manifest of its files' hashes, and replace `folder` by it.
 

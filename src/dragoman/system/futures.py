@@ -1,10 +1,13 @@
 """Futures of futures, and futures whose work can be ended after it has begun."""
 
+import os
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from dragoman.system.errors import DragomanError
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -27,6 +30,28 @@ class InterruptibleFuture(Future[T]):
         """As `Future.cancel`: False if the work has begun. It then ends soon, with `CancelledError`."""
         self.interrupted.set()
         return super().cancel()
+
+
+class OneThread(ThreadPoolExecutor):
+    """One thread, which a forked process does not have."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(1, name)
+        self._process = os.getpid()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """As `Executor.submit`. Raises as `refuse_forked`."""
+        refuse_forked(self._process)
+        return super().submit(fn, *args, **kwargs)
+
+
+def refuse_forked(process: int) -> None:
+    """Raise `DragomanError` in another process than this one: threads do not survive a fork."""
+    if os.getpid() != process:
+        raise DragomanError(
+            "This process was forked from one that had loaded the model, and its search threads were not "
+            "copied; load the model in each process."
+        )
 
 
 def submit_interruptible(executor: Executor, function: Callable[[], T]) -> Future[T]:

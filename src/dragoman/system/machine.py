@@ -3,28 +3,26 @@
 import ctypes
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
-T = TypeVar("T")
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
 MAX_CACHED_KERNELS = 8192  # of oneDNN, one for each shape of matrices; its default is 1,024
 
 
-class shared_property(cached_property[T]):  # noqa: N801  named as the class that it extends
-    """A `cached_property` that is computed once when several threads ask at once, as before Python 3.12."""
+if TYPE_CHECKING:
+    shared_property = cached_property
+else:
 
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        super().__init__(compute)
-        self.lock = RLock()
+    class shared_property(cached_property):  # noqa: N801  named as the class that it extends
+        """A `cached_property` that is computed once when several threads ask, as before Python 3.12."""
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        with self.lock:
-            return super().__get__(instance, owner)
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            with nullcontext() if instance is None else vars(instance).setdefault("_lock", RLock()):
+                return super().__get__(instance, owner)
 
 
 def has_gpu() -> bool:

@@ -91,7 +91,8 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
     except BrokenProcessPool as error:
         raise DragomanError(
             f"One of {workers} processes that read the text was killed, as the system does when memory is "
-            "short. Run the same command with fewer processors (taskset -c 0), or with more memory."
+            'short; or this is a script without if __name__ == "__main__":, which each process runs again. '
+            "Run the same command with fewer processors (taskset -c 0), or with more memory."
         ) from error
 
 

@@ -89,10 +89,11 @@ def check_bounds(
     below: Mapping[str, float] | None = None,
     at_most: Mapping[str, float] | None = None,
 ) -> None:
-    """Compare values of settings, given by their names, with bounds. None is always allowed.
+    """Check the types of settings, and compare values, given by their names, with bounds. None is allowed.
 
-    Raises `OutOfBoundsError` with the name, the value and the bound.
+    Raises `OutOfBoundsError` with the name, the value and the bound, and as `check_types`.
     """
+    check_types(settings)
     comparisons = (
         (at_least, operator.ge, "at least {}"),
         (at_most, operator.le, "at most {:.15g}"),
@@ -112,23 +113,23 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
     if type(value) is int and abs(value) > MAX_INTEGER:
         raise DragomanError(f"{place} is {shown(value)}; it has to be a number of at most 64 bits.")
     options = typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,)
-    are_texts = isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
     for option in options:
         kind = typing.get_origin(option)
         if kind is typing.Literal:
             if value in typing.get_args(option):
                 return value
-        elif type(value) is option:
+        elif type(value) is option or (kind is dict and isinstance(value, dict)):
             return value
         elif option is Path and isinstance(value, str | Path):
             return Path(value)
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
-        elif kind is tuple and dataclasses.is_dataclass(part := typing.get_args(option)[0]):
-            if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+        elif kind is tuple and isinstance(value, list | tuple):
+            part: Any = typing.get_args(option)[0]
+            if dataclasses.is_dataclass(part) and all(isinstance(each, dict) for each in value):
                 return tuple(overlay(typing.cast(Any, part)(), each, place) for each in value)
-        elif kind is tuple and are_texts:
-            return tuple(value)
+            if all(isinstance(each, part) for each in value):
+                return tuple(value)
     raise DragomanError(f"{place} is {shown(value)}; it has to be {in_words(options)}.")
 
 

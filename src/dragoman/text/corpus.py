@@ -104,7 +104,8 @@ def scan_corpus(
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
         if candidates is not None and hashed not in drop_sources:
-            candidates.add(hashed, is_tagged=bool(settings.tag(statistics.pairs)))
+            is_copy = settings.drop_copies and source_line == target_line
+            candidates.add(hashed, bool(settings.tag(statistics.pairs)), is_copy)
     held_out = candidates.choose(files[0], statistics.pairs) if candidates is not None else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 

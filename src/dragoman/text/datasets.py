@@ -5,8 +5,9 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dragoman.system.caches import cache_folder
 from dragoman.system.errors import DragomanError, reason
-from dragoman.system.files import atomic_write, cache_folder
+from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say, silent
 from dragoman.text.archive_dataset import ArchiveDataset, located
 from dragoman.text.archives import text_hash

@@ -24,11 +24,15 @@ class HeldOutSources:
         """The number of pairs with each source, by its hash."""
         self.tagged = 0
         """Pairs of corpora with a tag, which are not held out."""
+        self.copies = 0
+        """Copies that are not for training, either."""
         self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
 
-    def add(self, hashed: int, is_tagged: bool = False) -> None:
-        """Count a pair by the hash of its source."""
-        if is_tagged:
+    def add(self, hashed: int, is_tagged: bool = False, is_copy: bool = False) -> None:
+        """Count a pair by the hash of its source. `is_copy`: it is not for training."""
+        if is_copy:
+            self.copies += 1
+        elif is_tagged:
             self.tagged += 1
         elif hashed in self.counts:
             self.counts[hashed] += 1
@@ -45,9 +49,11 @@ class HeldOutSources:
         the name of the file if there are too few different sources.
         """
         if len(self.counts) < 2:
-            untagged = " in corpora without a tag" * bool(self.tagged)
+            where = " in corpora without a tag" * bool(self.tagged)
+            copies = ", copies left out (--drop-copies)," * bool(self.copies)
             raise DragomanError(
-                f"{source} has too few different sentences{untagged} to hold some out; give {self.options}."
+                f"{source} has too few different sentences{where}{copies} to hold some out; give "
+                f"{self.options}."
             )
         left = min(MAX_HELD_OUT, max(1, pairs // 50))
         chosen: set[int] = set()
@@ -61,11 +67,12 @@ class HeldOutSources:
 def held_out_pairs(
     source: Path, target: Path, held_out: frozenset[int], data: DataSettings
 ) -> list[tuple[str, str]]:
-    """The pairs whose sources have these hashes, without those of corpora with a tag."""
+    """The pairs whose sources have these hashes, without copies that are dropped and corpora with a tag."""
     return [
         pair
         for line, pair in enumerate(read_pairs(source, target), 1)
         if all(map(str.strip, pair)) and line_hash(pair[0]) in held_out and not data.tag(line)
+        if not (data.drop_copies and pair[0] == pair[1])
     ]
 
 

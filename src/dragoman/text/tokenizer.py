@@ -136,7 +136,12 @@ class Tokenizer:
         return int(self._processor.get_piece_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line. A blank line has none, except in bytes, which keep all spaces."""
+        """The ids of each line. A blank line has none, except in bytes, which keep all spaces.
+
+        Raises `DragomanError` for a single string.
+        """
+        if isinstance(lines, str):
+            raise DragomanError("encode takes a list of lines and got one string; put it in a list.")
         segmented = [self._segment(line) for line in lines]
         if self.unknown_is_word:
             # Words are encoded one by one: SentencePiece merges adjacent unknown words into one token.

@@ -36,6 +36,10 @@ class TrainingState:
     """The step of the best validation."""
     best: dict[str, float] | None = None
     """Scores of the best validation."""
+    lowest_loss: float | None = None
+    """Of all validations."""
+    lowest_step: int = 0
+    """The step of the validation with the lowest loss."""
     seconds: float = 0.0
     """Time spent in training, by earlier processes too."""
     rate_backoff: float = 1.0

@@ -13,11 +13,12 @@ class TrainingInterruptedError(Exception):
     """A signal ended training. A checkpoint of `step` has been written."""
 
     def __init__(self, signal_number: int, step: int) -> None:
-        super().__init__(
-            f"Training was interrupted by {signal.Signals(signal_number).name} after update {step:,}."
-        )
-        self.signal_number = signal_number
-        self.step = step
+        super().__init__(signal_number, step)  # in `args`, for pickles
+        self.signal_number, self.step = signal_number, step
+
+    def __str__(self) -> str:
+        name = signal.Signals(self.signal_number).name
+        return f"Training was interrupted by {name} after update {self.step:,}."
 
 
 class StopRequest:

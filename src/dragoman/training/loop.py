@@ -97,7 +97,7 @@ def train_from(
                 save_checkpoint(model, optimizer, state, context)
                 metrics.restart_clock()
     world.barrier()
-    if signal_received and not is_finished(state, settings, schedule):
+    if signal_received:
         raise TrainingInterruptedError(signal_received, state.step)
     return state
 
@@ -119,6 +119,8 @@ def validate_and_keep(
         state = replace(state, best=scores, best_step=state.step)
         if context.world.is_main:
             context.keep_best(candidate)
+    if state.lowest_loss is None or scores["loss"] < state.lowest_loss:
+        state = replace(state, lowest_loss=scores["loss"], lowest_step=state.step)
     metrics.restart_clock()
     return state
 
@@ -129,8 +131,9 @@ def is_finished(state: TrainingState, settings: TrainingSettings, schedule: Sche
 
 
 def stopped_early(state: TrainingState, settings: TrainingSettings, schedule: Schedule) -> bool:
-    """Whether the last `patience` validations were no better than the best, and the warm-up is over."""
-    validations = state.step // schedule.validate_every - state.best_step // schedule.validate_every
+    """Whether the last `patience` validations had no better BLEU or loss, and the warm-up is over."""
+    improved = max(state.best_step, state.lowest_step)
+    validations = state.step // schedule.validate_every - improved // schedule.validate_every
     return 0 < settings.patience <= validations and state.step > schedule.warmup_steps
 
 

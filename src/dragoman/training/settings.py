@@ -69,7 +69,7 @@ class TrainingSettings:
         counts = ("updates", "warmup_steps", "average", "threads", *intervals)
         rates = ("learning_rate_scale", "label_smoothing", "clip_norm", "guided_alignment_weight")
         least = dict.fromkeys(counts, 1) | dict.fromkeys((*rates, "seed", "patience"), 0) | {"minutes": 0.01}
-        most = {"threads": 4096, "updates": 10**9, "minutes": 10**7}
+        most = {"threads": 1024, "updates": 10**9, "minutes": 10**7}
         check_bounds(self, at_least=least, below={"label_smoothing": 1, "seed": 2**63}, at_most=most)
 
 

@@ -112,7 +112,6 @@ def search_steps(
 
 def stream(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
     """`Translator.stream`."""
-    refuse_n_best(settings, "stream")
     written = text = ""
     for ids in stable_prefixes(search_steps(translator, sentence, settings, "stream")):
         text = translator.detokenize(ids)

@@ -142,6 +142,11 @@ def translate_blocks(
     try:
         for number, block in with_bar(blocks(source, missing), len(missing), visible):
             lines = translate(block)
+            if len(lines) != len(block) or any("\n" in line for line in lines):
+                raise DragomanError(
+                    f"A block of {len(block):,} lines has {len(lines):,} translations, or one with a line "
+                    "feed; each line needs one translation of one line."
+                )
             write(parts / f"{number:09}", "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     except KeyboardInterrupt:
         done = sum((parts / f"{number:09}").exists() for number in range(count))

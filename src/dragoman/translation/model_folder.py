@@ -73,7 +73,7 @@ class Tokenizers:
 class StoredModel:
     """The content of a model folder."""
 
-    weights: Arrays
+    weights: Arrays = field(repr=False)
     """Float32, by their names in the model; tied weights once."""
     settings: ModelSettings
     tokenizers: Tokenizers
@@ -197,9 +197,10 @@ def torch_model(stored: StoredModel) -> "Model":
     from dragoman.model.transformer import build_model
     from dragoman.model.weights import load_weights
 
-    model = build_model(stored.settings, len(stored.tokenizers.source), len(stored.tokenizers.target))
+    with torch.random.fork_rng(devices=[]):  # the weights of the start are replaced
+        model = build_model(stored.settings, len(stored.tokenizers.source), len(stored.tokenizers.target))
     tensors = {name: torch.from_numpy(weight) for name, weight in stored.weights.items()}
-    load_weights(model, tensors, Path(WEIGHTS))
+    load_weights(model.float(), tensors, Path(WEIGHTS))
     return model
 
 

@@ -17,7 +17,9 @@ POLL_SECONDS = 0.005
 
 
 def stream(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
-    """`Translator.stream`."""
+    """`Translator.stream`. Raises before the first piece is asked for."""
+    refuse_more_than_a_beam(settings, "stream")
+    refuse_n_best(settings, "stream")
     standard = settings.is_standard_beam_search and translator.engine_settings.shortlist is None
     if standard and translator.native_backend is not None:
         return stream_native(translator, sentence, settings)
@@ -28,8 +30,6 @@ def stream(translator: "Translator", sentence: str, settings: SearchSettings) ->
 
 def stream_native(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
     """`Translator.stream` in C++. Raises as that; the search ends if the iterator is closed."""
-    refuse_more_than_a_beam(settings, "stream")
-    refuse_n_best(settings, "stream")
     progress = Progress()
     future = translator.submit(translator.prepare([sentence], replace(settings, split=0)), progress)
     written = ""

@@ -26,6 +26,9 @@ from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.token_ids import batch_by_length, explain_out_of_memory
 
+THREADS: list[int] = []
+"""PyTorch's number of threads before the searches that run now: each sets it to 1 for threads of its own."""
+
 
 class TorchBackend:
     """A model of PyTorch, in evaluation mode, with the searches for it."""
@@ -127,12 +130,14 @@ def in_threads(
     if workers == 1 or len(batches) == 1:
         yield from map(search, batches)
         return
-    threads = torch.get_num_threads()
+    threads = next(iter(THREADS), None) or torch.get_num_threads()
+    THREADS.append(threads)
     try:
         with ThreadPoolExecutor(workers, initializer=set_up_thread, initargs=(interruption.get(),)) as pool:
             yield from pool.map(search, batches)
     finally:
         torch.set_num_threads(threads)  # threads that are started later inherit the number
+        THREADS.pop()
 
 
 def set_up_thread(interrupted: Event) -> None:

@@ -5,7 +5,7 @@ This module does not import torch, which takes seconds. Greedy and beam search i
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError
+from dragoman.system.futures import OneThread
 from dragoman.system.machine import has_gpu, shared_property
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import Languages
@@ -42,12 +43,15 @@ FEW_SENTENCES = 16  # PyTorch translates these before the C++ decoder is compile
 
 @dataclass(frozen=True)
 class Translation:
-    """A translation with its log-probability in nats, the score that ranks it, and its tokens."""
+    """A translation."""
 
     text: str
     log_probability: float
+    """In nats, of the tokens and END."""
     score: float
+    """What ranks it: the log-probability with the length penalty."""
     tokens: tuple[str, ...] = ()
+    """Without END."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class Translator:
         shortlist: str | Path | None = None,
         cuda_graphs: bool = True,
     ) -> "Translator":
-        """Read a run's folder, or the folder `model` in it.
+        """Read a run's folder, or the folder `model` in it. Load it in each process: it cannot be pickled.
 
         Several runs are an ensemble, which averages their probabilities.
 
@@ -148,7 +152,7 @@ class Translator:
         tokenizers = stored[0].tokenizers
         if any(other.tokenizers != tokenizers for other in stored):
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
-        device_name = device or ("cuda" if not engine.needs_cpu and has_gpu() else "cpu")
+        device_name = str(device or "") or ("cuda" if not engine.needs_cpu and has_gpu() else "cpu")
         check_device(device_name)
         in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
 
@@ -184,7 +188,8 @@ class Translator:
     ) -> "Translator":
         """A translator for a model in memory. It searches with PyTorch, or with `native` in C++ in float32.
 
-        The weights must not change while the translator is in use.
+        The weights must not change while the translator is in use. The model is put into evaluation mode
+        (`model.eval()`): call `model.train()` before you train it further.
         """
         from dragoman.model.transformer import Transformer
         from dragoman.translation.model_folder import numpy_weights
@@ -219,16 +224,12 @@ class Translator:
         While the C++ decoder is being compiled, PyTorch translates a few sentences in float32. Raises
         `DragomanError` if there is a shortlist and C++ does not support the settings.
         """
-        still_compiling = (
-            self.engine_settings.native
-            and self.engine_settings.shortlist is None
-            and sentences <= FEW_SENTENCES
-            and self.engine_settings.precision == "float32"
-            and not is_compiled(DECODER)
-        )
+        engine = self.engine_settings
+        is_plain = engine.native and engine.shortlist is None and engine.precision == "float32"
+        still_compiling = is_plain and sentences <= FEW_SENTENCES and not is_compiled(DECODER)
         if settings.is_standard_beam_search and not still_compiling and self.native_backend is not None:
             return self.native_backend
-        if self.engine_settings.shortlist is not None:
+        if engine.shortlist is not None:
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
         return None
 
@@ -301,9 +302,9 @@ class Translator:
         return submission.submit(self, prepared, progress)
 
     @shared_property
-    def torch_executor(self) -> ThreadPoolExecutor:
+    def torch_executor(self) -> OneThread:
         """One thread, which computes with PyTorch for the callers of `submit`."""
-        return ThreadPoolExecutor(1, "dragoman-torch")
+        return OneThread("dragoman-torch")
 
     def assemble(self, prepared: PreparedSentences, hypotheses: NBest) -> list[list[Translation]]:
         """The translations of prepared sentences, from the hypotheses of all their parts."""

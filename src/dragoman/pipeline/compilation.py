@@ -1,0 +1,20 @@
+"""Compilation of the C++ that a run uses."""
+
+import torch
+
+from dragoman.native import build, fused, training_kernels
+from dragoman.system.messages import Say
+
+
+def start_compiling(device: torch.device, say: Say) -> None:
+    """Compile the C++ that a CPU uses, and say if training has no kernels."""
+    if device.type != "cpu":
+        if fused.gpu_replacements(device) is None:
+            say(
+                "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and "
+                "an NVIDIA GPU of compute capability 8.0 or higher."
+            )
+        return
+    if not training_kernels.start_compiling_kernels():
+        say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler.")
+    build.start_compiling(build.DECODER)

@@ -1,0 +1,48 @@
+"""Training from Python: `dragoman.train` and `dragoman.resume`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.pipeline.recipe import complete_recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.machine import has_gpu
+from dragoman.system.messages import Say
+from dragoman.system.toml import read_toml
+
+
+def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
+    """Train a model, or resume its run if it has begun; return the run's folder, for `Translator.load`.
+
+    `recipe` is a table with the keys of a recipe, or a recipe's file. What it does not say is chosen from the
+    text and the machine. `say` gets the choices, the validations and the scores, a sentence each. A script
+    that calls it needs `if __name__ == "__main__":`, because several processes read a large text.
+
+    The number of threads (`training.threads`) and the settings of glibc's memory stay afterwards, and
+    PyTorch's random numbers are others. Raises `DragomanError` for whatever you can correct, and
+    `TrainingInterruptedError` after SIGINT, SIGTERM or SIGHUP, when a checkpoint has been written.
+    """
+    from dragoman.pipeline.run import run
+
+    table = dict(recipe) if isinstance(recipe, Mapping) else read_toml(Path(recipe))
+    origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
+    return run(complete_recipe(table, origin, lambda asked: asked, has_gpu, say), say)
+
+
+def resume(folder: str | Path, say: Say = print) -> Path:
+    """Resume a run that was interrupted; return its folder.
+
+    Raises as `train`, and `DragomanError` for a folder without a run.
+    """
+    from dragoman.pipeline.reopen import recorded_recipe
+    from dragoman.pipeline.run import run
+
+    out = Path(folder) if Path(folder) != Path() else Path.cwd()
+    recipe = recorded_recipe(out)
+    if recipe is None:
+        raise DragomanError(
+            f"{folder} is not a run: there is no {out / 'recipe.toml'}. If it was interrupted while "
+            "its text was prepared, begin it again as it began."
+        )
+    return run(replace(recipe, out=out), say)
