@@ -54,7 +54,7 @@ def run(quick: bool) -> Result:
         f"{place} for {sum(a > b for a, b in zip(of(place, 'last'), of(place, 'average'), strict=True))}"
         for place in places
     )
-    condition = f"the checkpoints are from {places.get(''.join(better))} of {updates} updates"
+    condition = f"the checkpoints are those {' or '.join(better)} of the training"
     against = all(mean(of(place, "average")) >= mean(of(place, "last")) for place in places)
     decided = max(of("early", "last")) < chance(3, 6) and bool(better or against)
     return Result(

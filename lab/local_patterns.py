@@ -40,7 +40,7 @@ def pair(generator: np.random.Generator) -> Pair:
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 700)
+    seeds, updates = short(quick, 450)
     rows, curve, tail, held_out = [], {}, max(updates // 20, 1), training.examples(pair, 0)
     for name, settings in BY_ARCHITECTURE.items():
         trained: dict[int, list[tuple[list[float], float]]] = {factor: [] for factor in RATES}

@@ -35,7 +35,7 @@ TASKS = {"the same letters": reversing(3, 5, LETTERS), "other letters": other_le
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 600, seeds=5)
+    seeds, updates = short(quick, 480, seeds=5)
     ends, rows = (updates // 4, updates), []
     for (name, task), tied, seed in product(TASKS.items(), TIED, seeds):
         settings, kept = replace(TINY, tied=tied), dict[int, Checkpoint]()

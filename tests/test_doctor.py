@@ -5,7 +5,7 @@ import random
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.doctor import NgramModel, dominant_script, examine, log_likelihood_ratio
+from dragoman.text.doctor import NgramModel, check_file, dominant_script, examine, log_likelihood_ratio
 
 ENGLISH_WORDS = (
     "the a man woman dog child rides walks sees holds big small red bicycle through with under street park "
@@ -194,3 +194,16 @@ def test_a_side_is_reported_if_the_other_language_is_likelier_by_half_a_nat_a_ch
     )
     assert finding.count == len(suspected(0.5))
     assert finding.lines == [number + 1 for number in suspected(0.5)[:5]]
+
+
+@pytest.mark.parametrize(
+    ("raw", "advice"),
+    [
+        ("a b\nc d\n".encode("utf-16"), "which is UTF-16; convert it: iconv -f utf-16 -t utf-8."),
+        (b"a b\rc d\r", "whose only line ends are carriage returns: tr"),
+    ],
+)
+def test_other_encodings_and_line_ends_are_named(tmp_path, raw, advice):
+    (tmp_path / "train.en").write_bytes(raw)
+    form, _ = check_file(tmp_path / "train.en")
+    assert any(advice in finding.consequence for finding in form if finding.count)

@@ -9,9 +9,9 @@ from dragoman.model.settings import PRESETS
 from dragoman.pipeline.autoconfigure import (
     choose_batch_tokens,
     choose_schedule,
-    choose_updates,
     choose_warmup,
 )
+from dragoman.pipeline.minutes import choose_updates
 from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.recipe import Recipe, complete_recipe, resolve_paths
 from dragoman.pipeline.reopen import allowed_changes, apply_changes, describe_changes, forbidden_changes
@@ -99,9 +99,20 @@ def test_choices_follow_the_size_of_the_corpus():
     assert choose_batch_tokens(450_000, gpu=False) == 2_250
     assert choose_batch_tokens(120_000_000, gpu=True) == 25_000
     assert choose_batch_tokens(120_000_000, gpu=False) == 4_096
-    assert choose_updates(180.0, 10_000, updates_per_second=100.0) == 100_000
-    assert choose_updates(45.0, 100, updates_per_second=2.0) == 5_400
-    assert choose_updates(45.0, 2, updates_per_second=2.0) == 400
+
+
+def test_updates_and_validations_fit_into_the_minutes():
+    assert choose_updates(180.0, 10_000, updates_per_second=100.0, validation=1.0)[0] == 100_000
+    assert choose_updates(45.0, 2, updates_per_second=2.0, validation=1.0)[0] == 400
+    for minutes, speed, validation in ((45.0, 2.0, 5.0), (1.0, 0.7, 8.0), (5.0, 3.0, 20.0), (0.5, 1.0, 0.01)):
+        updates, validations, validating = choose_updates(minutes, 1e6, speed, validation)
+        assert 2 <= validations <= 20
+        assert validating == (validations + 2) * validation
+        assert updates / speed <= minutes * 60
+        if validations > 2:
+            assert updates / speed + validating <= minutes * 60
+            assert validating <= 0.2 * minutes * 60
+    assert choose_updates(1.0, 1e6, 1.0, 1000.0)[:2] == (30, 2)
 
 
 @pytest.mark.parametrize("updates", [4_000, 20_000, 100_000])
@@ -124,7 +135,7 @@ def test_the_warm_up_is_at_most_half_of_the_updates(updates, warmup):
 @pytest.mark.parametrize("updates", [100, 3_000, 100_000])
 def test_intervals_follow_from_the_number_of_updates(updates):
     training = choose_schedule(Recipe(), updates).training
-    assert training.validate_every == training.checkpoint_every == min(1000, updates // 20)
+    assert training.validate_every == training.checkpoint_every == min(1000, -(-updates // 20))
     assert training.warmup_steps == choose_warmup(updates, 512)
     own = replace(
         Recipe(), training=replace(Recipe().training, warmup_steps=7, validate_every=5, checkpoint_every=3)

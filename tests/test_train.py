@@ -694,7 +694,7 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch)
     said = "\n".join(messages)
     assert "Asked for a vocabulary" not in said
     assert "Chosen: a vocabulary of" in said
-    assert "as many updates as 0.01 minutes allow, at most 100,000 or 200 passes" in said
+    assert "as many updates as fit into less than a minute, at most 100,000 or 200 passes" in said
     assert "Expected: less than a minute, at " in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
@@ -825,6 +825,37 @@ def test_training_stops_when_validation_no_longer_improves():
     assert not stopped_early(TrainingState(step=30, best_step=20), settings, schedule)
     assert stopped_early(TrainingState(step=40, best_step=20), settings, schedule)
     assert not stopped_early(TrainingState(step=90, best_step=20), replace(settings, patience=0), schedule)
+    falling = TrainingState(step=40, best_step=20, lowest_step=30)
+    assert not stopped_early(falling, settings, schedule), "the loss still falls"
+    assert stopped_early(replace(falling, step=50), settings, schedule)
+
+
+def test_a_signal_in_the_last_validation_ends_training_and_it_resumes(tmp_path):
+    def say(message):
+        if message.startswith("Validation at update 24"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(TrainingInterruptedError, match="SIGTERM after update 24"):
+        run(small_recipe(tmp_path, tmp_path / "one"), say)
+    assert not (tmp_path / "one" / "result.json").exists()
+    for name in ("one", "other"):
+        run(small_recipe(tmp_path, tmp_path / name), silent)
+    results = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("one", "other")]
+    assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
+
+
+def test_copies_that_are_not_for_training_are_not_for_validation(tmp_path):
+    lines = [f"word {number}" for number in range(200)]
+    (tmp_path / "train.source").write_text("".join(f"{line}\n" for line in lines))
+    translated = [line if number % 2 else line.upper() for number, line in enumerate(lines)]
+    (tmp_path / "train.target").write_text("".join(f"{line}\n" for line in translated))
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=2)
+    run(replace(recipe, data=replace(recipe.data, drop_copies=True)), silent)
+    source, target = (
+        (tmp_path / "run" / "data" / f"valid.{side}.txt").read_text() for side in ("source", "target")
+    )
+    assert source
+    assert not {*source.splitlines()} & {*target.splitlines()}
     assert is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "bleu")
     assert not is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "loss")
     assert is_better({"bleu": 0, "loss": 4}, {"bleu": 0, "loss": 5}, "bleu")

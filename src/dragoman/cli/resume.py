@@ -20,8 +20,8 @@ class Resume:
 def resume(given: Given) -> None:
     """Resume a run."""
     folder = settings_from(Resume, given).run
+    from dragoman.pipeline.advice import run_with_advice
     from dragoman.pipeline.reopen import recorded_recipe
-    from dragoman.pipeline.run import run
 
     recipe = recorded_recipe(folder)
     if recipe is None:
@@ -30,7 +30,7 @@ def resume(given: Given) -> None:
             "its text was prepared, give its train command again."
         )
     out = folder if folder != Path() else Path.cwd()
-    run_training(lambda: run(replace(recipe, out=out), say))
+    run_training(lambda: run_with_advice(replace(recipe, out=out), say))
 
 
 COMMAND = Command(

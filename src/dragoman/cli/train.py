@@ -115,9 +115,9 @@ def run_recipe(recipe: Recipe) -> None:
     """
     refuse_swapped(recipe)
     tomli_w.dumps(to_table(recipe)).encode()  # raises before the text is prepared
-    from dragoman.pipeline.run import run
+    from dragoman.pipeline.advice import run_with_advice
 
-    run_training(lambda: run(recipe, say))
+    run_training(lambda: run_with_advice(recipe, say))
 
 
 def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str, Given]:

@@ -24,8 +24,6 @@ from dragoman.translation.token_ids import constraint_ids
 
 TIMED_UPDATES = 8
 LEAST_SECONDS = 3.0  # of the timed updates
-VALIDATION_OVERHEAD = 1.1  # of training time
-PAPER_UPDATES, MAX_PASSES = 100_000, 200  # bounds of a chosen number of updates
 
 
 def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
@@ -52,15 +50,20 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
     minutes = training.minutes * (4 if gpu else 1)
-    updates = training.updates or choose_updates(minutes, updates_per_epoch, speed)
+    updates, validations, validating = training.updates or 0, 20, 0.0
+    if training.updates is None:
+        from dragoman.pipeline.minutes import choose_updates, seconds_of_validation
+
+        validation = seconds_of_validation(model, recipe, data, world)
+        updates, validations, validating = choose_updates(minutes, updates_per_epoch, speed, validation)
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.initial_model import choose_for_adaptation
 
         recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
-        reasons.append(f"as many updates as {minutes:g} minutes allow, at most 100,000 or 200 passes")
-    recipe = choose_schedule(recipe, training.updates or updates)
+        reasons.append(f"as many updates as fit into {duration(minutes * 60)}, at most 100,000 or 200 passes")
+    recipe = choose_schedule(recipe, training.updates or updates, validations)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
@@ -72,7 +75,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     say(describe_training(recipe, updates / updates_per_epoch))
     if not sharded:
         tokens = speed * tokens_per_update(train_batches)
-        say(f"Expected: {duration(updates / speed)}, at {tokens:,.0f} target tokens per second.")
+        say(f"Expected: {duration(updates / speed + validating)}, at {tokens:,.0f} target tokens per second.")
     return recipe
 
 
@@ -109,15 +112,10 @@ def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
     return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 200))
 
 
-def choose_updates(minutes: float, updates_per_epoch: float, updates_per_second: float) -> int:
-    """As many as fit into the minutes, but at most the paper's 100,000 and 200 passes over the corpus."""
-    return max(1, int(min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch, minutes * 60 * updates_per_second)))
-
-
-def choose_schedule(recipe: Recipe, updates: int) -> Recipe:
+def choose_schedule(recipe: Recipe, updates: int, validations: int = 20) -> Recipe:
     """Warm-up and intervals for a number of updates."""
     training = recipe.training
-    every = training.validate_every or min(1000, max(1, updates // 20))
+    every = training.validate_every or min(1000, math.ceil(updates / validations))
     training = replace(
         training,
         updates=updates,
@@ -193,7 +191,7 @@ def has_bfloat16(gpu: bool) -> bool:
 
 
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
-    """The speed of training, validations included, measured on a model that is thrown away.
+    """The speed of training without validations, measured on a model that is thrown away.
 
     A first update is not counted. The others are repeated if they take less than `LEAST_SECONDS`: their first
     computation compiles kernels for each shape. On a GPU they are repeated twice, because the second one
@@ -219,7 +217,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     seconds = seconds_for(timed)
     for _ in range(2 if world.device.type == "cuda" else int(seconds < LEAST_SECONDS)):
         seconds = seconds_for(timed)
-    return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches) * VALIDATION_OVERHEAD)
+    return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches))
 
 
 def tokens_per_update(batches: Batches) -> float:

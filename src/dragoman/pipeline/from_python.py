@@ -23,11 +23,11 @@ def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
     PyTorch's random numbers are others. Raises `DragomanError` for whatever you can correct, and
     `TrainingInterruptedError` after SIGINT, SIGTERM or SIGHUP, when a checkpoint has been written.
     """
-    from dragoman.pipeline.run import run
+    from dragoman.pipeline.advice import run_with_advice
 
     table = dict(recipe) if isinstance(recipe, Mapping) else read_toml(Path(recipe))
     origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
-    return run(complete_recipe(table, origin, lambda asked: asked, has_gpu, say), say)
+    return run_with_advice(complete_recipe(table, origin, lambda asked: asked, has_gpu, say), say)
 
 
 def resume(folder: str | Path, say: Say = print) -> Path:
@@ -35,8 +35,8 @@ def resume(folder: str | Path, say: Say = print) -> Path:
 
     Raises as `train`, and `DragomanError` for a folder without a run.
     """
+    from dragoman.pipeline.advice import run_with_advice
     from dragoman.pipeline.reopen import recorded_recipe
-    from dragoman.pipeline.run import run
 
     out = Path(folder) if Path(folder) != Path() else Path.cwd()
     recipe = recorded_recipe(out)
@@ -45,4 +45,4 @@ def resume(folder: str | Path, say: Say = print) -> Path:
             f"{folder} is not a run: there is no {out / 'recipe.toml'}. If it was interrupted while "
             "its text was prepared, begin it again as it began."
         )
-    return run(replace(recipe, out=out), say)
+    return run_with_advice(replace(recipe, out=out), say)

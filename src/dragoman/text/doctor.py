@@ -1,5 +1,6 @@
 """Checks of a parallel corpus before training. They read every line and change nothing."""
 
+import codecs
 import math
 import unicodedata
 from array import array
@@ -169,8 +170,16 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
             inside.add(number)
         if count_words(text) > MAX_WORDS:
             long.add(number)
+        if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            not_text.consequence = (
+                "Training refuses the file, which is UTF-16; convert it: iconv -f utf-16 -t utf-8."
+            )
     if number == 0:
         empty.count = 1
+    if number == 1 and inside.count:
+        inside.consequence = (
+            "Training refuses the file, whose only line ends are carriage returns: tr '\\r' '\\n'."
+        )
     return [empty, not_text, crlf, inside], [controls, mojibake, long]
 
 

@@ -46,11 +46,11 @@ class TrainingSettings:
     average: int = 5
     """Number of last checkpoints to average (section 6.1: 5, for big models 20); at least 2 are kept."""
     best_by: Literal["bleu", "loss"] = "bleu"
-    """Score that decides which checkpoint is the best one and when to stop early: BLEU of greedy
-    translations, or the loss. At the end the perplexity decides among this checkpoint, the last one and
-    the average."""
+    """Score that decides which checkpoint is the best one: BLEU of greedy translations, or the loss. At the
+    end the perplexity decides among this checkpoint, the last one and the average."""
     patience: int = 8
-    """Stop after this many validations without improvement, not during the warm-up; 0 never stops early."""
+    """Stop after this many validations in a row that improve neither BLEU nor loss, not during the warm-up; 0
+    never stops early."""
     log_every: int = 20
     """Updates between lines of log.jsonl."""
     tensorboard: bool = False

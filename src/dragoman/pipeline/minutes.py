@@ -1,0 +1,49 @@
+"""How many updates and validations fit into the minutes of a recipe."""
+
+import time
+
+import torch
+
+from dragoman.model.interface import Model
+from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.recipe import Recipe
+from dragoman.search.settings import SearchSettings
+from dragoman.training.world import World
+from dragoman.translation.translator import Translator
+
+PAPER_UPDATES, MAX_PASSES = 100_000, 200  # bounds of a chosen number of updates
+VALIDATIONS, AT_THE_END = 20, 2  # at most, and those of the last checkpoint and the average
+SHARE = 0.2  # of the time, for validations
+SAMPLE = 32  # sentences that are translated to measure a validation
+
+
+def choose_updates(
+    minutes: float, updates_per_epoch: float, updates_per_second: float, validation: float
+) -> tuple[int, int, float]:
+    """The updates, the validations among them, and the seconds of all validations.
+
+    A validation takes `validation` seconds. There are fewer if they would take more than a fifth of the time,
+    but two at least; the updates have half of the time at least. At most the paper's 100,000 updates, and 200
+    passes over the corpus.
+    """
+    seconds = minutes * 60
+    validations = max(2, min(VALIDATIONS, int(seconds * SHARE / max(validation, 1e-9)) - AT_THE_END))
+    validating = (validations + AT_THE_END) * validation
+    fitting = updates_per_second * max(seconds - validating, seconds / 2)
+    return max(1, int(min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch, fitting))), validations, validating
+
+
+def seconds_of_validation(model: Model, recipe: Recipe, data: PreparedData, world: World) -> float:
+    """The duration of a validation, from the translation of a sample by an untrained model, which is slow.
+
+    Losses take little time beside the translation.
+    """
+    native, threads = world.device.type == "cpu" and recipe.training.native, torch.get_num_threads()
+    translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
+    sample = data.valid_source[:: max(1, len(data.valid_source) // SAMPLE)]
+    _ = translator.native_backend  # waits for the compiler
+    started = time.monotonic()
+    translator.translate(sample, SearchSettings(beam_size=1))
+    seconds = (time.monotonic() - started) * len(data.valid_source) / len(sample)
+    model.train()
+    return seconds / world.size

@@ -1,0 +1,250 @@
+"""Python as programs use it: training, what is refused, and what a call leaves as it was."""
+
+import inspect as python_inspect
+import os
+import pickle
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import dragoman
+from dragoman import DragomanError, Translator, resume, train
+from dragoman.evaluation.metrics import bleu
+from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import build_model
+from dragoman.pipeline.advice import advise, nll_of_frequencies
+from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.run import run
+from dragoman.search.attention_weights import cross_attention_modules, record_attention
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import NonFiniteError
+from dragoman.system.messages import silent
+from dragoman.text.settings import DataSettings, TokenizerSettings, WeightedCorpus
+from dragoman.training.interrupt import TrainingInterruptedError
+from dragoman.training.settings import TrainingSettings
+from dragoman.translation.files import translate_file
+from tests.conftest import MAX_SECONDS, small_recipe
+
+SIZES = {"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+LINES = ["a b", "c d e"]
+
+
+@pytest.fixture(scope="module")
+def folder(trained):
+    """The run of the session's model."""
+    return trained / "run"
+
+
+def table(folder, **others):
+    """A recipe of the texts in a folder, as a file has it."""
+    small_recipe(folder, folder / "run")  # writes the texts
+    data = {"source": str(folder / "train.source"), "target": str(folder / "train.target")}
+    training = {"updates": 4, "warmup_steps": 2, "validate_every": 2}
+    made = {"out": str(folder / "run"), "preset": "tiny", "data": data, "model": SIZES, "training": training}
+    return made | {"tokenizer": {"vocabulary": 300}} | others
+
+
+# ---- training
+
+
+def test_a_table_trains_what_a_recipe_of_the_same_settings_trains(tmp_path):
+    said = []
+    out = train(table(tmp_path), said.append)
+    assert out == tmp_path / "run"
+    assert Translator.load(out).translate(["a b"])
+    assert any(sentence.startswith("Trained for 4 updates") for sentence in said)
+    again = train(out / "recipe.toml", said.append)
+    assert again == resume(out, said.append) == out
+    assert said[-1].startswith(f"{out} is finished.")
+
+
+def test_a_preset_of_other_sizes_than_the_model_is_refused(tmp_path):
+    data = DataSettings(source=tmp_path / "a", target=tmp_path / "b")
+    recipe = Recipe(out=tmp_path / "run", preset="tiny", data=data)
+    with pytest.raises(DragomanError, match="The preset is tiny, but the model is base; use "):
+        run(recipe, silent)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"preset": "huge"}, "recipe: preset is 'huge'; it has to be one of"),
+        ({"data": {"sorce": "a"}}, r"recipe \[data\]: there is no key 'sorce'\. Did you mean 'source'\?"),
+        ({"out": ""}, "A run needs its own folder"),
+    ],
+)
+def test_wrong_tables_get_a_sentence(tmp_path, others, message):
+    with pytest.raises(DragomanError, match=message):
+        train(table(tmp_path) | others, silent)
+
+
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(DragomanError, match=r"is not a run: there is no .*recipe\.toml.*begin it again"):
+        resume(tmp_path)
+
+
+def test_a_run_is_resumed_in_its_own_folder(tmp_path, monkeypatch):
+    out, said = train(table(tmp_path), silent), []
+    monkeypatch.chdir(out)
+    resume(".", said.append)
+    assert said[0].startswith(f"{out} is finished.")
+
+
+def test_a_model_that_has_learned_nothing_is_named(tmp_path):
+    said = []
+    out = train(table(tmp_path), said.append)
+    data = PreparedData.load(out / "data")
+    found = nll_of_frequencies(data.train, data.valid, len(data.tokenizers.target))
+    assert 0 < found < torch.tensor(float(len(data.tokenizers.target))).log() + 1
+    assert said[-1].startswith("The model has not learned to translate. The frequencies of the tokens")
+    assert f"{found:.2f} nats per token" in said[-1]
+
+
+def test_a_model_that_has_learned_is_not(folder):
+    said = []
+    advise(folder, said.append)
+    assert said == []
+
+
+def test_a_folder_that_holds_runs_is_no_folder_for_one(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "runs" / "one", updates=4)
+    run(recipe, silent)
+    with pytest.raises(DragomanError, match=r"runs is not a run, and it has one, which a run would damage"):
+        run(replace(recipe, out=tmp_path / "runs"), silent)
+
+
+# ---- wrong types
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ModelSettings(norm="Pre"), "norm is 'Pre'; it has to be one of 'post', 'pre'"),
+        (lambda: ModelSettings(d_model="16"), "d_model is '16'; it has to be a whole number"),
+        (lambda: TrainingSettings(precision="fp16"), "precision is 'fp16'; it has to be one of"),
+        (lambda: TokenizerSettings(source_tokens="wordpiece"), "source_tokens is 'wordpiece'"),
+        (lambda: DataSettings(corpus=(3,)), "corpus is .*; it has to be"),
+        (lambda: SearchSettings(beam_size=1.5), r"beam_size is 1\.5; it has to be a whole number"),
+    ],
+)
+def test_settings_of_wrong_types_are_refused(make, message):
+    with pytest.raises(DragomanError, match=message):
+        make()
+
+
+def test_settings_take_tables_and_settings_alike():
+    one = WeightedCorpus(source=Path("a"), target=Path("b"))
+    assert DataSettings(corpus=[one]).corpus == DataSettings(corpus=[{"source": "a", "target": "b"}]).corpus
+
+
+def test_a_single_string_is_no_list_of_lines(folder):
+    translator = Translator.load(folder)
+    with pytest.raises(DragomanError, match="put a single one in a list"):
+        bleu("a b c d", "a b c d")
+    with pytest.raises(DragomanError, match="encode takes a list of lines and got one string"):
+        translator.tokenizers.source.encode("a b")
+
+
+def test_a_stream_refuses_settings_before_its_first_piece(folder):
+    for native in (True, False):
+        translator = Translator.load(folder, native=native)
+        with pytest.raises(DragomanError):
+            translator.stream("a b", n_best=2)
+        with pytest.raises(DragomanError):
+            translator.stream("a b", temperature=1.0)
+
+
+@pytest.mark.parametrize("lines", [["x"], ["x", "y\nz"]])
+def test_a_block_needs_a_translation_of_one_line_for_each_line(tmp_path, lines):
+    (tmp_path / "in").write_text("a\nb\n")
+    with pytest.raises(DragomanError, match="A block of 2 lines has .* one with a line feed"):
+        translate_file(tmp_path / "in", tmp_path / "out", {}, lambda block: lines, silent)
+    assert not (tmp_path / "out").exists()
+
+
+def test_tokens_one_by_one_need_a_state_with_room():
+    model = build_model(ModelSettings(**SIZES), 20, 20).eval()
+    ids = torch.tensor([[5, 6, 3]])
+    _, state = model.decode(torch.tensor([[2]]), model.encode(ids))
+    with pytest.raises(DragomanError, match=r"decode needs the state that State\.allocate returns"):
+        model.decode(torch.tensor([[7]]), state)
+    target = torch.tensor([[2, 7, 8]])
+    features, _ = model.decode(target, model.encode(ids))
+    torch.testing.assert_close(model(ids, target), model.logits(features))
+
+
+def test_attention_is_recorded_once_at_a_time(folder):
+    translator = Translator.load(folder, native=False)
+    modules = cross_attention_modules(translator.torch_backend.model)
+    with record_attention(modules), pytest.raises(DragomanError, match="This thread records the attention"):
+        translator.align([("a b", "A B")])
+    assert translator.align([("a b", "A B")])
+
+
+# ---- what a call leaves as it was
+
+
+@pytest.mark.parametrize("error", [NonFiniteError(), TrainingInterruptedError(signal.SIGTERM, 7)])
+def test_errors_come_back_from_other_processes(error):
+    back = pickle.loads(pickle.dumps(error))
+    assert type(back) is type(error)
+    assert str(back) == str(error)
+
+
+def test_random_numbers_are_those_of_the_program(folder):
+    before = torch.get_rng_state()
+    Translator.load(folder, native=False).translate(LINES, max_extra_tokens=2)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_default_type_of_the_program_changes_no_translation(folder):
+    translator, options = Translator.load(folder, native=False), {"max_extra_tokens": 4}
+    expected = [translator.n_best(LINES, groups=groups, **options) for groups in (1, 2)]
+    torch.set_default_dtype(torch.float64)
+    try:
+        for each in (translator, Translator.load(folder, native=False)):
+            assert [each.n_best(LINES, groups=groups, **options) for groups in (1, 2)] == expected
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_searches_at_the_same_time_leave_the_number_of_threads(folder):
+    threads = torch.get_num_threads()
+    translator, lines = Translator.load(folder, native=False, workers=2), LINES * 40
+    try:
+        torch.set_num_threads(3)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: translator.translate(lines, batch_tokens=200), range(2)))
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.get_num_threads).result() == 3
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_forked_process_is_told_that_it_has_no_search_thread(folder):
+    translator = Translator.load(folder)
+    prepared = translator.prepare(LINES, temperature=1.0, max_extra_tokens=2)
+    translator.submit(prepared).result(MAX_SECONDS)
+    if (child := os.fork()) == 0:
+        signal.alarm(MAX_SECONDS)  # ends the child if it hangs
+        try:
+            translator.submit(prepared)
+        except DragomanError as error:
+            os._exit(int("This process was forked from one" not in str(error)))
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_public_names_are_those_of_their_modules():
+    for name in dragoman.__all__:
+        value = getattr(dragoman, name)
+        assert python_inspect.getdoc(value)
+        assert name in dir(dragoman)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = dragoman.nothing
