@@ -169,7 +169,7 @@ def run_training(training: Callable[[], object]) -> None:
     if "TORCHELASTIC_RUN_ID" in os.environ:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(status)
     if status:
         sys.exit(status)
 

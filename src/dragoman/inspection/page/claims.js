@@ -17,7 +17,7 @@ export const CLAIMS = {
     claim: "If the components of q and k are independent with mean 0 and variance 1, q · k has " +
       "variance d_k; for large d_k the softmax then has extremely small gradients, and the factor" +
       " 1 / √d_k counteracts this.",
-    verdict: "holds only if it is about most queries, not about the mean of their gradients",
+    verdict: "holds only for most queries, not for the mean of their gradients",
   },
   "encoder-padding": {
     title: "A batch without a padding mask",
@@ -29,7 +29,7 @@ export const CLAIMS = {
     title: "Teacher forcing compared with the model's own prefix",
     claim: "A model makes more errors after its own prefix than after the reference's, and the " +
       "difference grows towards the end of the text.",
-    verdict: "holds only if it is about the number of errors, not its growth",
+    verdict: "holds only for the number of errors: that it grows is not decided",
   },
   "feed-forward-is-convolution": {
     title: "The feed-forward sub-layer is two convolutions",
