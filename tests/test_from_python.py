@@ -3,6 +3,7 @@
 import inspect as python_inspect
 import os
 import pickle
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,7 +29,7 @@ from dragoman.text.settings import DataSettings, TokenizerSettings, WeightedCorp
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.files import translate_file
-from tests.conftest import MAX_SECONDS, small_recipe
+from tests.conftest import MAX_SECONDS, small_recipe, write_copies
 
 SIZES = {"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 LINES = ["a b", "c d e"]
@@ -104,6 +105,22 @@ def test_a_model_that_has_learned_nothing_is_named(tmp_path):
     assert 0 < found < torch.tensor(float(len(data.tokenizers.target))).log() + 1
     assert said[-1].startswith("The model has not learned to translate. The frequencies of the tokens")
     assert f"{found:.2f} nats per token" in said[-1]
+
+
+def test_unknown_tokens_are_counted(tmp_path):
+    write_copies(tmp_path, "train", 200)
+    for side, text in (("source", "new word a"), ("target", "NEW WORD A")):
+        (tmp_path / f"valid.{side}").write_text(f"{text}\n" * 4)
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=2)
+    data = replace(
+        recipe.data, valid_source=tmp_path / "valid.source", valid_target=tmp_path / "valid.target"
+    )
+    said = []
+    run(replace(recipe, data=data), silent)
+    advise(tmp_path / "run", said.append)
+    assert re.search(
+        r"^Of the validation tokens, \d+\.\d% of the source and \d+\.\d% of the target", said[-1]
+    )
 
 
 def test_a_model_that_has_learned_is_not(folder):

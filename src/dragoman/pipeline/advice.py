@@ -1,4 +1,4 @@
-"""Training, and a sentence at its end if the model has learned nothing."""
+"""Training, and sentences at its end about what went wrong."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.model.symbols import END
+from dragoman.model.symbols import END, UNKNOWN
 from dragoman.pipeline.autoconfigure import peak_rate
 from dragoman.pipeline.prepare import PreparedData
 from dragoman.pipeline.recipe import Recipe, read_recipe
@@ -15,10 +15,11 @@ from dragoman.system.messages import Say
 from dragoman.text.corpus import Corpus
 
 COUNTED = 100_000  # training pairs, for the frequencies of tokens
+MOST_UNKNOWN = 0.01  # share of unknown tokens that needs no word
 
 
 def run_with_advice(recipe: Recipe, say: Say) -> Path:
-    """As `run`. Says so at the end of a training if the model has learned nothing."""
+    """As `run`, with advice at the end of a training."""
     was_finished = (recipe.folder / "result.json").exists()
     out = run(recipe, say)
     if not was_finished and int(os.environ.get("RANK", "0")) == 0:
@@ -27,19 +28,30 @@ def run_with_advice(recipe: Recipe, say: Say) -> Path:
 
 
 def advise(out: Path, say: Say) -> None:
-    """Say so if the model of a finished run is no better than the frequencies of the tokens."""
+    """Say so if the model of a finished run is no better than the frequencies of tokens, or lacks tokens."""
     nll = json.loads((out / "result.json").read_text())["validation"]["nll"]
-    data = PreparedData.load(out / "data")
+    data, recipe = PreparedData.load(out / "data"), read_recipe(out)
     by_frequency = nll_of_frequencies(data.train, data.valid, len(data.tokenizers.target))
-    if nll < by_frequency:
-        return
-    peak = peak_rate(read_recipe(out))
-    say(
-        "The model has not learned to translate. The frequencies of the tokens alone predict the validation "
-        f"data as well: {by_frequency:.2f} nats per token, and the model has {nll:.2f}. Train for longer "
-        f"(--updates or --minutes), or lower the learning rate's peak, which was {peak:.2g} "
-        "(--learning-rate-scale, --warmup-steps). docs/how-to/diverging.md has other causes."
-    )
+    if nll >= by_frequency:
+        say(
+            "The model has not learned to translate. The frequencies of the tokens alone predict the "
+            f"validation data as well: {by_frequency:.2f} nats per token, and the model has {nll:.2f}. Train "
+            "for longer (--updates or --minutes), or lower the learning rate's peak, which was "
+            f"{peak_rate(recipe):.2g} (--learning-rate-scale, --warmup-steps). docs/how-to/diverging.md has "
+            "other causes."
+        )
+    shares = [unknown_share(data.valid, side) for side in (0, 1)]
+    if max(shares) > MOST_UNKNOWN:
+        say(
+            f"Of the validation tokens, {shares[0]:.1%} of the source and {shares[1]:.1%} of the target are "
+            "unknown to the vocabulary. A larger --vocabulary has more of them; --source-tokens bpe has all."
+        )
+
+
+def unknown_share(corpus: Corpus, side: int) -> float:
+    """The share of a side's tokens that the vocabulary does not have."""
+    sentences = [corpus[number][side] for number in range(len(corpus))]
+    return float(np.mean(np.concatenate(sentences) == UNKNOWN))
 
 
 def nll_of_frequencies(train: Corpus, valid: Corpus, vocabulary: int) -> float:
