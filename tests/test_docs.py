@@ -229,7 +229,7 @@ def required_flags(command: Command) -> list[str]:
 def test_defaults_beside_those_of_other_toolkits_are_ours():
     from torch import nn
 
-    from dragoman.pipeline.autoconfigure import MAX_PASSES, PAPER_UPDATES
+    from dragoman.pipeline.minutes import MAX_PASSES, PAPER_UPDATES
     from dragoman.training.objective import make_optimizer
 
     text = (DOCS / "how-to" / "move.md").read_text(encoding="utf-8")

@@ -36,7 +36,7 @@ DRAWN = {
 """Pictures that a command writes. They follow the reader's theme."""
 
 RECORDED = {
-    "quickstart": ["dragoman quickstart --minutes 1.5"],
+    "quickstart": ["dragoman quickstart --minutes 3"],
     "spelling": [
         "echo dragoman | dragoman translate runs/quickstart",
         "echo dragoman | dragoman translate runs/quickstart --n-best 3 --json",

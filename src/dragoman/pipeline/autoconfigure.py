@@ -62,7 +62,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
-        reasons.append(f"as many updates as fit into {duration(minutes * 60)}, at most 100,000 or 200 passes")
+        reasons.append(f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes")
     recipe = choose_schedule(recipe, training.updates or updates, validations)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
