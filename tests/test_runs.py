@@ -130,6 +130,10 @@ def test_what_cannot_be_drawn_is_refused(folder, monkeypatch):
         plot(folder / "begun", folder / "curves.png")
     with pytest.raises(DragomanError, match="There is no run in"):
         runs_under(folder / "done" / "model", pytest.fail)
+    shutil.copytree(folder / "done", folder / "damaged" / "run")
+    (folder / "damaged" / "run" / "result.json").write_text("{")
+    with pytest.raises(DragomanError, match=r"No run in .*damaged can be read; damaged: 1\."):
+        runs_under(folder / "damaged", silent)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DragomanError, match=r"pip install 'dragoman\[plot\]'"):
         plot(folder / "done", folder / "curves.png")

@@ -845,7 +845,7 @@ def test_a_signal_in_the_last_validation_ends_training_and_it_resumes(tmp_path):
 
 
 def test_copies_that_are_not_for_training_are_not_for_validation(tmp_path):
-    lines = [f"word {number}" for number in range(200)]
+    lines = [f"word {number}" for number in range(101)] * 2  # each source once with a copy
     (tmp_path / "train.source").write_text("".join(f"{line}\n" for line in lines))
     translated = [line if number % 2 else line.upper() for number, line in enumerate(lines)]
     (tmp_path / "train.target").write_text("".join(f"{line}\n" for line in translated))

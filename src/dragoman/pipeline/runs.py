@@ -141,13 +141,16 @@ def runs_under(folder: Path, say: Say) -> list[RunState]:
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
             say(f"{path} cannot be read: permission denied.")
-    states = []
+    states, damaged = [], 0
     recipes = (recipe for pattern in ("recipe.toml", "**/*/recipe.toml") for recipe in folder.glob(pattern))
     for path in sorted({recipe.parent for recipe in recipes if (recipe.parent / "data").is_dir()}):
         try:
             states.append(state_of(path))
         except DragomanError as error:
             say(str(error))
+            damaged += 1
+    if damaged and not states:
+        raise DragomanError(f"No run in {folder} can be read; damaged: {damaged}.")
     if not states:
         raise DragomanError(f"There is no run in {folder}: no folder there has a recipe.toml and data.")
     return states
