@@ -8,6 +8,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ from dragoman.text.settings import DataSettings, TokenizerSettings, WeightedCorp
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.files import translate_file
+from dragoman.translation.torch_backend import in_threads
 from tests.conftest import MAX_SECONDS, small_recipe, write_copies
 
 SIZES = {"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
@@ -231,13 +233,28 @@ def test_a_default_type_of_the_program_changes_no_translation(folder):
         torch.set_default_dtype(torch.float32)
 
 
-def test_searches_at_the_same_time_leave_the_number_of_threads(folder):
+def test_searches_at_the_same_time_leave_the_number_of_threads():
     threads = torch.get_num_threads()
-    translator, lines = Translator.load(folder, native=False, workers=2), LINES * 40
+
+    def search_until(begun, end):
+        def search(batch):
+            begun.set()
+            assert end.wait(MAX_SECONDS)
+            return []
+
+        return list(in_threads(search, [[0], [1]], workers=2))
+
     try:
         torch.set_num_threads(3)
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda _: translator.translate(lines, batch_tokens=200), range(2)))
+            searches = []
+            for _ in range(2):  # the second one begins while the first has set 1, and ends after it
+                begun, end = Event(), Event()
+                searches.append((pool.submit(search_until, begun, end), end))
+                assert begun.wait(MAX_SECONDS)
+            for search, end in searches:
+                end.set()
+                search.result(MAX_SECONDS)
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(torch.get_num_threads).result() == 3
     finally:
