@@ -415,8 +415,8 @@ def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ran
         subprocess.run(torchrun([*asked, str(out)]), check=True, timeout=MAX_SECONDS)
     else:
         assert dragoman(2, [*asked, str(out)], told) == 0, told.read_text()
-    assert dragoman(1, [*asked, str(text / "alone")], told) == 0, told.read_text()
-    assert out.read_bytes() == (text / "alone").read_bytes()
+    assert dragoman(1, [*asked, str(text / f"alone-{ranks}")], told) == 0, told.read_text()
+    assert out.read_bytes() == (text / f"alone-{ranks}").read_bytes()
     assert out.read_bytes().count(b"\n") == count
 
 
