@@ -12,6 +12,7 @@ from threading import Event
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import dragoman
 from dragoman import DragomanError, Translator, resume, train
@@ -25,8 +26,11 @@ from dragoman.pipeline.run import run
 from dragoman.search.attention_weights import cross_attention_modules, record_attention
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import NonFiniteError
+from dragoman.system.machine import shared_property
 from dragoman.system.messages import silent
+from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings, TokenizerSettings, WeightedCorpus
+from dragoman.training.context import DivergenceError
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.files import translate_file
@@ -59,11 +63,26 @@ def test_a_table_trains_what_a_recipe_of_the_same_settings_trains(tmp_path):
     said = []
     out = train(table(tmp_path), said.append)
     assert out == tmp_path / "run"
-    assert Translator.load(out).translate(["a b"])
     assert any(sentence.startswith("Trained for 4 updates") for sentence in said)
-    again = train(out / "recipe.toml", said.append)
-    assert again == resume(out, said.append) == out
+    recorded = overlay(Recipe(), read_toml(out / "recipe.toml"), "recipe")
+    run(replace(recorded, out=tmp_path / "other"), silent)
+    one, other = (load_file(each / "model" / "model.safetensors") for each in (out, tmp_path / "other"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert resume(out, said.append) == out
     assert said[-1].startswith(f"{out} is finished.")
+
+
+def test_a_run_that_was_moved_is_trained_further_where_it_is(tmp_path):
+    train(table(tmp_path), silent).rename(tmp_path / "moved")
+    path, said = tmp_path / "moved" / "recipe.toml", []
+    assert train(path, said.append) == tmp_path / "moved"
+    assert said[-1].startswith(f"{tmp_path / 'moved'} is finished.")
+    longer = read_toml(path)
+    longer["training"]["updates"] = 6
+    train(longer | {"out": str(tmp_path / "moved")}, said.append)
+    assert any(sentence.startswith("Trained for 6 updates") for sentence in said)
+    assert said[-1].startswith("The model has not learned to translate")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_preset_of_other_sizes_than_the_model_is_refused(tmp_path):
@@ -209,7 +228,9 @@ def test_attention_is_recorded_once_at_a_time(folder):
 # ---- what a call leaves as it was
 
 
-@pytest.mark.parametrize("error", [NonFiniteError(), TrainingInterruptedError(signal.SIGTERM, 7)])
+@pytest.mark.parametrize(
+    "error", [NonFiniteError(), TrainingInterruptedError(signal.SIGTERM, 7), DivergenceError("NaN.", "Stop.")]
+)
 def test_errors_come_back_from_other_processes(error):
     back = pickle.loads(pickle.dumps(error))
     assert type(back) is type(error)
@@ -259,6 +280,31 @@ def test_searches_at_the_same_time_leave_the_number_of_threads():
             assert pool.submit(torch.get_num_threads).result() == 3
     finally:
         torch.set_num_threads(threads)
+
+
+def test_properties_are_computed_once_and_do_not_wait_for_each_other():
+    class Slow:
+        def __init__(self):
+            self.begun, self.end, self.times = Event(), Event(), 0
+
+        @shared_property
+        def slow(self):
+            self.times += 1
+            self.begun.set()
+            assert self.end.wait(MAX_SECONDS)
+            return self.times
+
+        @shared_property
+        def fast(self):
+            return "fast"
+
+    one = Slow()
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(lambda: one.slow) for _ in range(2)]
+        assert one.begun.wait(MAX_SECONDS)
+        assert one.fast == "fast"
+        one.end.set()
+        assert [each.result(MAX_SECONDS) for each in found] == [1, 1]
 
 
 def test_a_forked_process_is_told_that_it_has_no_search_thread(folder):

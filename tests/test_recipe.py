@@ -101,18 +101,27 @@ def test_choices_follow_the_size_of_the_corpus():
     assert choose_batch_tokens(120_000_000, gpu=False) == 4_096
 
 
-def test_updates_and_validations_fit_into_the_minutes():
-    assert choose_updates(180.0, 10_000, updates_per_second=100.0, validation=1.0)[0] == 100_000
-    assert choose_updates(45.0, 2, updates_per_second=2.0, validation=1.0)[0] == 400
-    for minutes, speed, validation in ((45.0, 2.0, 5.0), (1.0, 0.7, 8.0), (5.0, 3.0, 20.0), (0.5, 1.0, 0.01)):
-        updates, validations, validating = choose_updates(minutes, 1e6, speed, validation)
-        assert 2 <= validations <= 20
-        assert validating == (validations + 2) * validation
-        assert updates / speed <= minutes * 60
-        if validations > 2:
-            assert updates / speed + validating <= minutes * 60
-            assert validating <= 0.2 * minutes * 60
-    assert choose_updates(1.0, 1e6, 1.0, 1000.0)[:2] == (30, 2)
+@pytest.mark.parametrize(
+    ("minutes", "speed", "validation"),
+    [(45, 2, 5), (1, 0.7, 8), (5, 3, 20), (0.5, 1, 0.01), (45, 20, 60), (180, 8, 100), (45, 20, 10)],
+)
+@pytest.mark.parametrize("every", [None, 20, 5000])
+def test_updates_and_validations_fit_into_the_minutes(minutes, speed, validation, every):
+    updates, validations, validating = choose_updates(minutes, 1e6, speed, validation, every)
+    chosen = Recipe(training=replace(Recipe().training, validate_every=every))
+    made = updates // choose_schedule(chosen, updates, validations).training.validate_every
+    seconds = minutes * 60
+    assert made <= validations <= (20 if every is None else updates // every)
+    assert validating == (validations + 2) * validation
+    assert updates / speed + made * validation <= max(seconds, seconds / 2 + 2 * validation) * 1.001
+    if every is None and validations > 2:
+        assert validating <= 0.2 * seconds
+
+
+def test_updates_have_bounds_and_half_of_the_time():
+    assert choose_updates(180, 10_000, 100, 1)[0] == 100_000
+    assert choose_updates(45, 2, 2, 1)[0] == 400
+    assert choose_updates(1, 1e6, 1, 1000)[:2] == (30, 2)
 
 
 @pytest.mark.parametrize("updates", [4_000, 20_000, 100_000])

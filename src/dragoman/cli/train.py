@@ -13,10 +13,11 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.pipeline.directions import refuse_swapped
+from dragoman.pipeline.from_python import recipe_table
 from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
-from dragoman.system.toml import read_toml, to_table
+from dragoman.system.toml import to_table
 from dragoman.text.compression import plain_name
 from dragoman.text.mixture import check_symbols, is_parallel
 
@@ -141,7 +142,7 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
             raise DragomanError(f"{files[0]} has both sides of a corpus; leave --source and --target out.")
         return {}, COMMAND_LINE, {"source": files[0]}
     try:
-        table = read_toml(files[0])
+        table = recipe_table(files[0])
     except DragomanError as error:
         if not files[0].is_file() or files[0].suffix == ".toml":
             raise
@@ -149,8 +150,6 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
             f"{files[0]} is not a recipe in TOML. If it is a text, give its translation too: SOURCE TARGET. "
             "A file with both sides ends in .tmx, .tsv or .jsonl."
         ) from error
-    if (files[0].parent / "data" / "train" / "corpus.json").exists():  # of a run, which may have been moved
-        table["out"] = str(files[0].parent if files[0].parent != Path() else Path.cwd())
     return table, str(files[0]), {}
 
 

@@ -99,7 +99,7 @@ class ModelSettings:
     scale_embeddings: bool = True
     """Multiply embeddings by the square root of d_model (section 3.4)."""
     alignment_head: int | None = None
-    """The head of the last decoder layer that `guided_alignment` guides, and that alignments and tags are
+    """The head of the last decoder layer that a guided alignment guides, and that alignments and tags are
     read from; counted from 1. None is 1 with `guided_alignment`, and otherwise the mean of all heads."""
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ class EngineSettings:
     sentence."""
     cuda_graphs: bool = field(default=True, metadata=former_name("graphs"))
     """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. Sampling, groups, a
-    coverage penalty and constraints other than min_length always run without graphs."""
+    coverage penalty and constraints other than a minimum length always run without graphs."""
 
     @property
     def needs_cpu(self) -> bool:

@@ -20,9 +20,10 @@ MOST_UNKNOWN = 0.01  # share of unknown tokens that needs no word
 
 def run_with_advice(recipe: Recipe, say: Say) -> Path:
     """As `run`, with advice at the end of a training."""
-    was_finished = (recipe.folder / "result.json").exists()
+    path = recipe.folder / "result.json"
+    before = path.read_bytes() if path.exists() else None
     out = run(recipe, say)
-    if not was_finished and int(os.environ.get("RANK", "0")) == 0:
+    if path.read_bytes() != before and int(os.environ.get("RANK", "0")) == 0:
         advise(out, say)
     return out
 
@@ -42,9 +43,12 @@ def advise(out: Path, say: Say) -> None:
         )
     shares = [unknown_share(data.valid, side) for side in (0, 1)]
     if max(shares) > MOST_UNKNOWN:
+        remedy = "A larger --vocabulary has more of them; --source-tokens and --target-tokens bpe have all."
+        if recipe.adaptation.initial_model is not None:
+            remedy = "The vocabulary is that of the initial model."
         say(
             f"Of the validation tokens, {shares[0]:.1%} of the source and {shares[1]:.1%} of the target are "
-            "unknown to the vocabulary. A larger --vocabulary has more of them; --source-tokens bpe has all."
+            f"unknown to the vocabulary. {remedy}"
         )
 
 

@@ -49,20 +49,19 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     updates_per_epoch = len(train_batches.plan(0)) / batches.accumulate
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
-    minutes = training.minutes * (4 if gpu else 1)
-    updates, validations, validating = training.updates or 0, 20, 0.0
+    updates, validations = training.updates or 0, 0
+    validating = 0.1 * updates / speed
     if training.updates is None:
-        from dragoman.pipeline.minutes import choose_updates, seconds_of_validation
+        from dragoman.pipeline.minutes import plan_minutes
 
-        validation = seconds_of_validation(model, recipe, data, world)
-        updates, validations, validating = choose_updates(minutes, updates_per_epoch, speed, validation)
+        updates, validations, validating = plan_minutes(model, recipe, data, world, updates_per_epoch, speed)
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.initial_model import choose_for_adaptation
 
         recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
-        reasons.append(f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes")
+        reasons.append(f"updates for --minutes {training.minutes:g}, at most 100,000 or 200 passes")
     recipe = choose_schedule(recipe, training.updates or updates, validations)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
@@ -112,16 +111,16 @@ def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
     return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 200))
 
 
-def choose_schedule(recipe: Recipe, updates: int, validations: int = 20) -> Recipe:
-    """Warm-up and intervals for a number of updates."""
-    training = recipe.training
-    every = training.validate_every or min(1000, math.ceil(updates / validations))
+def choose_schedule(recipe: Recipe, updates: int, validations: int = 0) -> Recipe:
+    """Warm-up and intervals for a number of updates; 0 validations are 20, or one in 1,000 updates."""
+    training, saved = recipe.training, min(1000, math.ceil(updates / 20))
+    every = training.validate_every or (math.ceil(updates / validations) if validations else saved)
     training = replace(
         training,
         updates=updates,
         warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
         validate_every=every,
-        checkpoint_every=training.checkpoint_every or every,
+        checkpoint_every=training.checkpoint_every or training.validate_every or saved,
     )
     return replace(recipe, training=training)
 

@@ -99,7 +99,8 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     check_readable(given.valid_source, given.valid_target)
     check_readable(given.test_source, given.test_target)
     found = replace(distillation, text=given.source, references=given.target)
-    from dragoman.pipeline.run import lock, run
+    from dragoman.pipeline.advice import run_with_advice
+    from dragoman.pipeline.run import lock
 
     with lock(out):  # raises before hours of translation for a folder that a run would damage
         pass
@@ -108,7 +109,7 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
         language = recipe.data.languages.source
         known = None if language == UNKNOWN_LANGUAGE else language
         recipe = replace(recipe, data=replace(recipe.data, source=sources, source_language=known))
-    run(recipe, say)
+    run_with_advice(recipe, say)
     say_teacher_scores(distillation.teachers[0], recipe, say)
     return out
 

@@ -25,9 +25,17 @@ def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
     """
     from dragoman.pipeline.advice import run_with_advice
 
-    table = dict(recipe) if isinstance(recipe, Mapping) else read_toml(Path(recipe))
+    table = dict(recipe) if isinstance(recipe, Mapping) else recipe_table(Path(recipe))
     origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
     return run_with_advice(complete_recipe(table, origin, lambda asked: asked, has_gpu, say), say)
+
+
+def recipe_table(path: Path) -> dict[str, Any]:
+    """The table of a recipe's file. That of a run, which may have been moved, names its present folder."""
+    table = read_toml(path)
+    if (path.parent / "data" / "train" / "corpus.json").exists():
+        table["out"] = str(path.parent if path.parent != Path() else Path.cwd())
+    return table
 
 
 def resume(folder: str | Path, say: Say = print) -> Path:

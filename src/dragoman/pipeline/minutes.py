@@ -17,20 +17,35 @@ SHARE = 0.2  # of the time, for validations
 SAMPLE = 32  # sentences that are translated to measure a validation
 
 
+def plan_minutes(
+    model: Model, recipe: Recipe, data: PreparedData, world: World, updates_per_epoch: float, speed: float
+) -> tuple[int, int, float]:
+    """As `choose_updates`, for the minutes of a recipe, four times as many on a GPU."""
+    minutes = recipe.training.minutes * (4 if world.device.type == "cuda" else 1)
+    validation = seconds_of_validation(model, recipe, data, world)
+    return choose_updates(minutes, updates_per_epoch, speed, validation, recipe.training.validate_every)
+
+
 def choose_updates(
-    minutes: float, updates_per_epoch: float, updates_per_second: float, validation: float
+    minutes: float, updates_per_epoch: float, speed: float, validation: float, every: int | None = None
 ) -> tuple[int, int, float]:
     """The updates, the validations among them, and the seconds of all validations.
 
-    A validation takes `validation` seconds. There are fewer if they would take more than a fifth of the time,
-    but two at least; the updates have half of the time at least. At most the paper's 100,000 updates, and 200
+    A validation takes `validation` seconds, and `speed` updates a second. There are 20 validations, or fewer
+    if they would take more than a fifth of the time, but two at least, unless `every` says how many updates
+    are between them; the updates have half of the time at least. At most the paper's 100,000 updates, and 200
     passes over the corpus.
     """
-    seconds = minutes * 60
-    validations = max(2, min(VALIDATIONS, int(seconds * SHARE / max(validation, 1e-9)) - AT_THE_END))
-    validating = (validations + AT_THE_END) * validation
-    fitting = updates_per_second * max(seconds - validating, seconds / 2)
-    return max(1, int(min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch, fitting))), validations, validating
+    seconds, most = minutes * 60, min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch)
+    if every is None:
+        validations = max(2, min(VALIDATIONS, int(seconds * SHARE / max(validation, 1e-9)) - AT_THE_END))
+        training = max(seconds - (validations + AT_THE_END) * validation, seconds / 2)
+        updates = max(1, int(min(most, speed * training)))
+    else:
+        training = max(seconds - AT_THE_END * validation, seconds / 2)
+        updates = max(1, int(min(most, training / (1 / speed + validation / every))))
+        validations = updates // every
+    return updates, validations, (validations + AT_THE_END) * validation
 
 
 def seconds_of_validation(model: Model, recipe: Recipe, data: PreparedData, world: World) -> float:

@@ -119,7 +119,7 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
     Without `updates`, as many as fit into `minutes`; `own` overrides the recipe. Raises `DragomanError` for
     packages that are not installed, before the training.
     """
-    from dragoman.pipeline.run import run
+    from dragoman.pipeline.advice import run_with_advice
 
     if importlib.util.find_spec("jiwer") is None:  # it is needed at the end
         raise DragomanError("Error rates need jiwer: pip install 'dragoman[quickstart]'")
@@ -137,7 +137,7 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
         names = ("source", "target", "valid_source", "valid_target")
         recorded = {name: getattr(read_recipe(out).data, name) for name in names}
         recipe = replace(recipe, data=replace(recipe.data, **recorded))
-    run(recipe, say)
+    run_with_advice(recipe, say)
     report(out, say)
 
 

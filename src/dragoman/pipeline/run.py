@@ -76,8 +76,8 @@ def lock(out: Path) -> Iterator[None]:
     """
     names = ("data", "model", "model.toml", "best", "checkpoints", "log.jsonl", "result.json")
     taken = [name for name in (*names, "test.hypotheses.txt") if (out / name).exists()]
-    taken += [path.parent.name for path in sorted(out.glob("*/recipe.toml"))[:3]]
     is_prepared = taken == ["data"] and (out / "data" / "train" / "corpus.json").exists()
+    taken += [path.parts[-4] for path in sorted(out.glob("*/data/train/corpus.json"))[:3]]
     if taken and not is_prepared and not (out / "recipe.toml").exists():
         raise DragomanError(
             f"{out} is not a run, and it has {', '.join(taken)}, which a run would damage; choose another "

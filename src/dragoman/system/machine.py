@@ -21,7 +21,8 @@ else:
         """A `cached_property` that is computed once when several threads ask, as before Python 3.12."""
 
         def __get__(self, instance: object, owner: type | None = None) -> object:
-            with nullcontext() if instance is None else vars(instance).setdefault("_lock", RLock()):
+            key = f"_lock_{self.attrname}"
+            with nullcontext() if instance is None else vars(instance).setdefault(key, RLock()):
                 return super().__get__(instance, owner)
 
 

@@ -49,5 +49,8 @@ class DivergenceError(DragomanError):
 
     def __init__(self, finding: str, remedy: str) -> None:
         """`finding` is what was seen, and `remedy` what the user can do. The message has both."""
-        super().__init__(f"{finding} {remedy}")
+        super().__init__(finding, remedy)  # in `args`, for pickles
         self.finding = finding
+
+    def __str__(self) -> str:
+        return " ".join(self.args)

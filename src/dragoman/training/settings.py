@@ -27,7 +27,7 @@ class TrainingSettings:
     label_smoothing: float = 0.1
     """ε_ls (section 5.4)."""
     guided_alignment_weight: float = 0.1
-    """Factor of the loss that `guided_alignment` adds (Chen et al. 2016; Marian also has 0.1)."""
+    """Factor of the loss that a guided alignment adds (Chen et al. 2016; Marian also has 0.1)."""
     clip_norm: float = 0.0
     """Largest gradient norm; 0 does not clip, as in the paper."""
     on_divergence: Literal["stop", "skip", "rollback"] = "stop"
