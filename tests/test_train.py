@@ -694,7 +694,7 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch)
     said = "\n".join(messages)
     assert "Asked for a vocabulary" not in said
     assert "Chosen: a vocabulary of" in said
-    assert "updates for --minutes 0.01, at most 100,000 or 200 passes" in said
+    assert "as many updates as fit into 0.01 min, at most 100,000 or 200 passes" in said
     assert "Expected: less than a minute, at " in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1

@@ -49,8 +49,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     updates_per_epoch = len(train_batches.plan(0)) / batches.accumulate
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
-    updates, validations = training.updates or 0, 0
-    validating = 0.1 * updates / speed
+    updates, validations, validating = training.updates or 0, 0, 0.1 * (training.updates or 0) / speed
     if training.updates is None:
         from dragoman.pipeline.minutes import plan_minutes
 
@@ -61,7 +60,8 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
-        reasons.append(f"updates for --minutes {training.minutes:g}, at most 100,000 or 200 passes")
+        minutes = training.minutes * (4 if gpu else 1)
+        reasons.append(f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes")
     recipe = choose_schedule(recipe, training.updates or updates, validations)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
