@@ -107,7 +107,7 @@ def test_wrong_tables_get_a_sentence(tmp_path, others, message):
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
-    with pytest.raises(DragomanError, match=r"is not a run: there is no .*recipe\.toml.*begin it again"):
+    with pytest.raises(DragomanError, match=r"is not a run: there is no .*recipe\.toml.*train again with"):
         resume(tmp_path)
 
 

@@ -1,12 +1,11 @@
 """`dragoman resume`: a run that was interrupted."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import run_training
-from dragoman.system.errors import DragomanError
 
 
 @dataclass(frozen=True)
@@ -20,17 +19,9 @@ class Resume:
 def resume(given: Given) -> None:
     """Resume a run."""
     folder = settings_from(Resume, given).run
-    from dragoman.pipeline.advice import run_with_advice
-    from dragoman.pipeline.reopen import recorded_recipe
+    from dragoman.pipeline import from_python
 
-    recipe = recorded_recipe(folder)
-    if recipe is None:
-        raise DragomanError(
-            f"{folder} is not a run: there is no {folder / 'recipe.toml'}. If it was interrupted while "
-            "its text was prepared, give its train command again."
-        )
-    out = folder if folder != Path() else Path.cwd()
-    run_training(lambda: run_with_advice(replace(recipe, out=out), say))
+    run_training(lambda: from_python.resume(folder, say))
 
 
 COMMAND = Command(

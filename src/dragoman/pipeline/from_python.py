@@ -51,6 +51,6 @@ def resume(folder: str | Path, say: Say = print) -> Path:
     if recipe is None:
         raise DragomanError(
             f"{folder} is not a run: there is no {out / 'recipe.toml'}. If it was interrupted while "
-            "its text was prepared, begin it again as it began."
+            "its text was prepared, train again with the same command or recipe."
         )
     return run_with_advice(replace(recipe, out=out), say)
