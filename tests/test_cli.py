@@ -650,7 +650,7 @@ REFUSED = [
     ),
     (
         ["resume", "{0}"],
-        "recipe.toml. If it was interrupted while its text was prepared, train again with the same command or recipe.",
+        "If it was interrupted while its text was prepared, train again with the same command or recipe.",
     ),
     (["translate", "{0}"], "holds runs, not a model; give one of them: {0}/run."),
     (["translate", "{0}/none"], "There is no folder {0}/none. dragoman runs lists the runs."),
