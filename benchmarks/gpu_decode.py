@@ -21,6 +21,7 @@ from decode import LENGTH, Ids, random_run, search_ids, sentences
 from passport import asked, passport
 
 from dragoman.model.settings import PRESETS
+from dragoman.native.packed_linear import can_pack
 from dragoman.search.settings import SearchSettings
 from dragoman.translation.translator import Translator
 
@@ -57,7 +58,8 @@ def main() -> None:
             arguments.run = Path(folder)
         sources, rows = sentences(arguments), []
         for precision, graphs in product(
-            ("bfloat16", "float32"), (False, True) if device == "cuda" else (False,)
+            ("bfloat16", "float32") if device == "cuda" or can_pack("bfloat16") else ("float32",),
+            (False, True) if device == "cuda" else (False,),
         ):
             translator = Translator.load(
                 arguments.run, device=device, precision=precision, cuda_graphs=graphs

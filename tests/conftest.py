@@ -17,6 +17,7 @@ from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import build_model
+from dragoman.native.packed_linear import can_pack
 from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.recipe import Recipe
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
@@ -99,6 +100,10 @@ def pytest_collection_finish() -> None:
 
 
 MAX_SECONDS = 600  # then a process hangs: no machine is so slow
+NEEDS_BFLOAT16 = pytest.mark.skipif(
+    not can_pack("bfloat16"), reason="PyTorch has no matrix products in bfloat16 for this processor"
+)
+ALL_PRECISIONS = ["float32", pytest.param("bfloat16", marks=NEEDS_BFLOAT16), "int8"]
 
 TINY = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2)
 MODELS = {

@@ -280,7 +280,7 @@ def test_the_benchmark_of_decoding_on_a_gpu_runs_anywhere(random_model, tmp_path
     status, out, err = benchmark(tmp_path, "gpu_decode.py", run, *command)
     assert status == 0, err
     rows = json.loads(out)["rows"]
-    assert len(rows) == 8
+    assert len(rows) == 4 * len({row["precision"] for row in rows})  # bfloat16 where the processor has it
     assert all(row["tokens_per_second"] > 0 for row in rows)
 
 

@@ -234,12 +234,12 @@ def test_structures_of_another_size_are_refused(monkeypatch):
     monkeypatch.setattr(kernels, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
     heads = [torch.randn(1, 1, 2, 4, requires_grad=True) for _ in range(3)]
     x, norm = torch.ones(2, 8, dtype=torch.bfloat16), nn.LayerNorm(8)
-    feed_forward = nn.Linear(8, 16).bfloat16(), nn.Linear(16, 8).bfloat16()
+    numbers, feed_forward = x.float(), (nn.Linear(8, 16), nn.Linear(16, 8))
     for call in (
         lambda: kernels.dropout(x, DropoutMask(1, 0, 2.0)),
         lambda: kernels.residual(x, x, None, norm),
         lambda: kernels.transpose(x),
-        lambda: kernels.feed_forward(x[None], *feed_forward).sum().backward(),
+        lambda: kernels.feed_forward(numbers[None], *feed_forward).sum().backward(),
         lambda: kernels.attention(*heads, None, causal=False),
         lambda: kernels.cross_entropy(x, torch.tensor([1, 2]), 0.1),
     ):

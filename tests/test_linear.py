@@ -9,7 +9,7 @@ from dragoman.model.attention import Projections
 from dragoman.model.symbols import PAD, START
 from dragoman.model.transformer import build_model
 from dragoman.native.packed_linear import PACKED, PackedInt8, pack, quantise_rows
-from tests.conftest import MODELS, VOCABULARY
+from tests.conftest import ALL_PRECISIONS, MODELS, VOCABULARY
 
 EXACT = {"float32": 1e-5, "bfloat16": 0.02, "int8": 0.02}
 
@@ -19,7 +19,7 @@ def linear(seed: int = 0, rows: int = 9, width: int = 24) -> tuple[Projections, 
     return Projections(width, rows), torch.randn(2, 3, width)
 
 
-@pytest.mark.parametrize("precision", PACKED)
+@pytest.mark.parametrize("precision", ALL_PRECISIONS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_packed_map_gives_what_the_map_gives(precision, bias):
     plain, x = linear()
@@ -30,7 +30,7 @@ def test_a_packed_map_gives_what_the_map_gives(precision, bias):
     )
 
 
-@pytest.mark.parametrize("precision", PACKED)
+@pytest.mark.parametrize("precision", ALL_PRECISIONS)
 @pytest.mark.parametrize("ends", [(0, 4), (4, None), (2, 7)])
 def test_a_part_of_a_map_is_the_rows_of_the_whole(precision, ends):
     plain, x = linear()
@@ -67,7 +67,7 @@ def test_a_row_in_int8_is_the_same_to_the_last_bit_whatever_the_batch():
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("precision", PACKED)
+@pytest.mark.parametrize("precision", ALL_PRECISIONS)
 @torch.no_grad()
 def test_a_packed_model_predicts_as_before(kind, precision):
     torch.manual_seed(1)

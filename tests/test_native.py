@@ -30,7 +30,7 @@ from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemor
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import numpy_weights
 from dragoman.translation.token_ids import explain_out_of_memory
-from tests.conftest import VOCABULARY
+from tests.conftest import NEEDS_BFLOAT16, VOCABULARY
 from tests.test_search import PENALTIES, reference_steps, same_hypotheses, tiny
 
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
@@ -207,7 +207,10 @@ def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size
     assert together == [alone.search([row], asked)[0] for row in sources]
 
 
-@pytest.mark.parametrize(("precision", "most"), [("float32", 1e-4), ("bfloat16", 0.3), ("int8", 0.1)])
+@pytest.mark.parametrize(
+    ("precision", "most"),
+    [("float32", 1e-4), pytest.param("bfloat16", 0.3, marks=NEEDS_BFLOAT16), ("int8", 0.1)],
+)
 def test_forced_decoding_gives_the_log_probabilities_back(lib, precision, most):
     """PyTorch also rounds what comes out of a product in bfloat16, which C++ does not."""
     model, sources = model_of("as in the paper"), [row for row in texts(30) if len(row) > 1]

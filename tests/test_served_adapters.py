@@ -25,6 +25,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages
 from dragoman.translation.adapter import Adapter
 from dragoman.translation.model_folder import StoredModel, model_hash
+from tests.conftest import ALL_PRECISIONS
 
 TEXTS = ["amber birch cedar", "delta ember fjord grove heath"]
 
@@ -84,7 +85,7 @@ def answers(app, *requests):
     return asyncio.run(send())
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("precision", ALL_PRECISIONS)
 def test_each_adapter_translates_as_its_merged_run(base, adapters, merged, precision):
     app = app_of(adapters, base, precision=precision)
     body = {"text": TEXTS, "n_best": 3, "split_sentences": False}

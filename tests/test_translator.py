@@ -19,6 +19,7 @@ from dragoman import SearchSettings, Translator
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.model.transformer import build_model
+from dragoman.native.packed_linear import can_pack
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search
 from dragoman.search.ensemble import Ensemble
@@ -33,7 +34,7 @@ from dragoman.translation.model_folder import Tokenizers, save_model
 from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
 from dragoman.translation.token_ids import encode_sentences
-from tests.conftest import MAX_SECONDS, MODELS
+from tests.conftest import ALL_PRECISIONS, MAX_SECONDS, MODELS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 SETTINGS = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
@@ -91,7 +92,7 @@ def test_threads_of_pytorch_change_no_translation(translator, kind, more):
     ]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("precision", ALL_PRECISIONS)
 def test_workers_and_batches_change_no_translation(folder, precision):
     search, lines = replace(SEARCH, n_best=3), MANY
     alone = Translator.load(folder, precision=precision, workers=1).n_best(lines, search)
@@ -311,7 +312,7 @@ def test_tied_embeddings_are_still_one_matrix_after_loading(translator, tmp_path
     tokenizers, asked = translator.tokenizers, replace(SETTINGS, tied=tied)
     model = build_model(asked, len(tokenizers.source), len(tokenizers.target))
     save_model(tmp_path / "model", model, asked, tokenizers)
-    for precision in ("float32", "bfloat16"):
+    for precision in filter(can_pack, ("float32", "bfloat16")):
         loaded = Translator.load(tmp_path, native=False, precision=precision).torch_backend.model
         tied_weights = (loaded.source_embedding, loaded.target_embedding, loaded.output)
         assert len({each.weight.data_ptr() for each in tied_weights}) == matrices

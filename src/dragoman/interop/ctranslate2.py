@@ -99,8 +99,12 @@ def engine(
     precision: Precision,
     spm_files: tuple[str, str] = ("source.spm", "target.spm"),
 ) -> ReferenceEngine:
-    """CTranslate2 with the folder that `write` wrote for this model. `spm_files` are relative to it."""
-    translator = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=1)
+    """CTranslate2 with the folder that `write` wrote for this model. `spm_files` are relative to it.
+
+    It multiplies in float32 also where the weights are quantised: its sums of int8 products overflow on some
+    processors (docs/interop.md).
+    """
+    translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     source_spm, target_spm = (
         sentencepiece.SentencePieceProcessor(model_file=str(folder / file)) for file in spm_files
     )
