@@ -1,9 +1,34 @@
-/* The scores of search results: those of Sphinx, but a title that contains the query comes before pages that
-   contain its words. */
+/* The scores of search results. Explanations come before the reference, unless the query is a name of the code
+   or an option. */
 "use strict";
 
+const asked = (new URLSearchParams(location.search).get("q") ?? "").trim();
+const asksForName = /^--|[.(]|^[A-Z][a-z]+[A-Za-z]*$|[a-z][A-Z]/.test(asked);
+
+/* How much pages count whose names begin like this; the first that fits. */
+const PAGE_WEIGHTS = [
+  ["explanation/questions", 2],
+  ["explanation/paper", 2],
+  ["glossary", 2],
+  ["explanation/experiments", 1.2],
+  ["reference/python", 0.3],
+  ["reference/changes", 0.3],
+];
+
+function score(result) {
+  const [page, title, , , points, , kind] = result;
+  if (kind === "object") {
+    const name = title.split(/[.]/).pop();
+    result[1] = title.replace(/^dragoman-?(.*)\.(--.*)$/, "dragoman $1 $2");
+    return points * (asksForName && name === asked ? 20 : 0.25);
+  }
+  const weight = PAGE_WEIGHTS.find(([beginning]) => page.startsWith(beginning))?.[1] ?? 1;
+  const isTableHeading = page.startsWith("explanation/experiments") && title.includes(" > ");
+  return points * weight * (kind === "title" && !isTableHeading ? 2 : 1);
+}
+
 var Scorer = {
-  score: ([, , , , score, , kind]) => (kind === "title" ? 2 * score : score),
+  score,
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

@@ -8,7 +8,7 @@ function setLabels() {
 
 /* Whatever scrolls to the side is a tab stop, so that arrow keys can scroll it. */
 function setTabStops() {
-  for (const box of document.querySelectorAll("article pre, article .table-wrapper, article math")) {
+  for (const box of document.querySelectorAll("article pre, article .table-wrapper, article math, article p:has(> img)")) {
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;
     } else {
@@ -17,7 +17,16 @@ function setTabStops() {
   }
 }
 
+/* A name in a table may break after a dot, a slash or an underscore. */
+function allowBreaks() {
+  for (const code of document.querySelectorAll("article td code span.pre")) {
+    const parts = code.textContent.split(/(?<=[._/])/);
+    code.replaceChildren(...parts.flatMap((part, number) => (number ? [document.createElement("wbr"), part] : [part])));
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  allowBreaks();
   setLabels();
   setTabStops();
 });

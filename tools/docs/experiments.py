@@ -1,6 +1,8 @@
 """The pages of the lab: an experiment's claim, its result if the repository has one, and its code."""
 
 import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from lab.frame.catalogue import experiments
@@ -18,24 +20,37 @@ ORPHAN = "---\norphan: true\n---\n\n"  # the index lists them, the sidebar of ev
 def pages(root: Path) -> dict[str, str]:
     """The pages by their names; `root` is the folder of the repository."""
     found = experiments()
-    rows = [
-        [
-            each.claim.section,
-            f"[{escaped(each.claim.title)}]({each.name}.md)",
-            escaped(each.claim.claim),
-            verdict(root, each) or "not run here",
-        ]
-        for each in found
-    ]
-    index = page(
-        "Experiments",
-        INTRODUCTION,
-        table(("section", "experiment", "claim", "verdict"), rows),
-    )
+    index = page("Experiments", INTRODUCTION, counts(root, found), *sections(root, found))
     about = lines_of_code()
     return {"index": index} | {
         each.name: ORPHAN + experiment_page(root, each, about.get(each.name, [])) for each in found
     }
+
+
+def counts(root: Path, found: Sequence[Experiment]) -> str:
+    """How many experiments have each verdict."""
+    verdicts = [verdict(root, each) or "" for each in found]
+    conditional = sum(each.startswith("holds only") for each in verdicts)
+    return (
+        f"Of the {len(found)} claims {verdicts.count('holds')} hold, {conditional} hold only under a "
+        f"condition, {verdicts.count('does not hold')} do not hold, and "
+        f"{verdicts.count('is not decided')} are not decided."
+    )
+
+
+def sections(root: Path, found: Sequence[Experiment]) -> Iterator[str]:
+    """A heading and a table for each section of the paper."""
+    for section, group in groupby(found, lambda each: each.claim.section):
+        rows = [
+            [
+                f"[{escaped(each.claim.title)}]({each.name}.md)",
+                verdict(root, each) or "not run here",
+                escaped(each.claim.claim),
+            ]
+            for each in group
+        ]
+        yield f"(experiments-{section})=\n## {section} {SECTIONS[section]}"
+        yield table(("experiment", "verdict", "claim"), rows)
 
 
 def lines_of_code() -> dict[str, list[str]]:
@@ -65,20 +80,25 @@ def experiment_page(root: Path, experiment: Experiment, about: list[str]) -> str
     """
     path = result_file(root, experiment, "md")
     file = f"lab/{experiment.name.replace('-', '_')}.py"
-    package = f"What it is about, beside the lines of the package: {'; '.join(about)}.\n\n" if about else ""
+    section = experiment.claim.section
+    place = f"[Experiments](index.md) › [Section {section}](#experiments-{section})"
+    place += f" · the lines of code that it is about: {'; '.join(about)}" * bool(about)
     code = (
-        f"## The code\n\n{package}```sh\ndragoman lab {experiment.name}\n```\n\n"
+        f"## The code\n\n```sh\ndragoman lab {experiment.name}\n```\n\n"
         f"```{{literalinclude}} /../{file}\n:language: python\n:caption: {file}\n```\n"
     )
     if path.exists():
-        picture = f"{experiment.name}.svg"
-        text = path.read_text(encoding="utf-8").replace(
-            f"({picture})", f"(../../../experiments/lab/{picture})"
+        picture, title = f"{experiment.name}.svg", experiment.claim.title
+        found = escaped(f"{experiment.claim.claim} Verdict: {verdict(root, experiment)}.")
+        heading, _, text = path.read_text(encoding="utf-8").partition("\n")
+        text = text.replace(
+            f"![{title}]({picture})", f"![{title}. {found}](../../../experiments/lab/{picture})"
         )
-        return f"{text.strip()}\n\n{code}"
+        return f"{heading}\n\n{place}\n{text.rstrip()}\n\n{code}"
     claim = experiment.claim
     return page(
         claim.title,
+        place,
         f"Section {claim.section} of the paper, {SECTIONS[claim.section].lower()}. Claimed by "
         f"{escaped(claim.claimed_by)}:",
         f"> {escaped(claim.claim)}",
