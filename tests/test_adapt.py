@@ -415,7 +415,7 @@ def test_a_model_that_is_not_imported_yet_is_refused_with_the_command_that_reads
 def test_running_averages_cannot_be_frozen():
     recipe = Recipe(model=ModelSettings(norm="batch"), adaptation=AdaptationSettings(freeze=("encoder",)))
     with pytest.raises(
-        DragomanError, match="freeze and lora_rank do not hold the running averages of batch normalisation"
+        DragomanError, match="freeze and lora_rank do not freeze the running averages of batch normalisation"
     ):
         refuse_unknown_parts(recipe, {"encoder.0.weight": (4, 4), "decoder.0.weight": (4, 4)})
 

@@ -572,7 +572,7 @@ REFUSED = [
         "test.source/table1-quick cannot be used: a part of this path is a file, not a folder.",
     ),
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
-    (["train", "{0}/run"], "run is a folder, and two texts or a recipe are wanted. A run is resumed with:"),
+    (["train", "{0}/run"], "run is a folder; give two texts or a recipe. To resume a run:"),
     (["train", "--hedas", "3"], "dragoman train has no option --hedas. Did you mean --heads?"),
     (["clean", "a", "b", "--otu", "c"], "dragoman clean has no option --otu. Did you mean --out?"),
     (["train", "--no-share-vocabulery"], "has no option --no-share-vocabulery. Did you mean --no-share-voc"),

@@ -270,8 +270,8 @@ GOOD = unit(("en", "one"), ("de", "eins"))
         ("a.jsonl", "[" * 100_000, "line 1: not JSON"),
         ("a.jsonl", "1" * 9999, "line 1: not JSON"),
         ("a.jsonl", '["a", "b"]', "line 1: not an object with texts, such as"),
-        ("a.jsonl", '{"en": "\\ud800", "de": "a"}', "line 1: the text of 'en' has a NUL or half a surrogate"),
-        ("a.jsonl", '{"en": "\\u0000", "de": "a"}', "has a NUL or half a surrogate pair"),
+        ("a.jsonl", '{"en": "\\ud800", "de": "a"}', "line 1: the text of 'en' has a NUL or a lone surrogate"),
+        ("a.jsonl", '{"en": "\\u0000", "de": "a"}', "has a NUL or a lone surrogate"),
         (
             "a.jsonl",
             '{"en": 5, "de": "a"}',

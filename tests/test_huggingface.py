@@ -243,11 +243,11 @@ DAMAGE = [
     ),
     (
         lambda at: changed(at, dragoman_longest_source="9"),
-        "dragoman_longest_source is '9', and has to be a number from 1 on",
+        "dragoman_longest_source is '9', and must be a number of at least 1",
     ),
     (
         lambda at: changed(at, dragoman_longest_source=10**12),
-        "dragoman_longest_source is 1000000000000, and has to be a number from 1 on",
+        "dragoman_longest_source is 1000000000000, and must be a number of at least 1",
     ),
     (
         lambda at: changed(at, eos_token_id=[0, 4]),

@@ -634,7 +634,7 @@ def test_damaged_tokenizer_files_are_refused(tmp_path):
     refused(theirs.save(), "tokenizer_cfg.model_file is None, and a file's name was expected")
     theirs = Folder(tmp_path / "codes", pieces="codes")
     theirs.write("trg.codes", "#version: 0.2\na b\na b c\n")
-    refused(theirs, r"trg.codes, line 3: 'a b c' is not two pieces that are to be one")
+    refused(theirs, r"trg.codes, line 3: 'a b c' is not a pair of pieces to merge")
     (theirs.path / "trg.codes").unlink()
     refused(theirs, r"trg.codes cannot be read")
     theirs.config["data"]["src"]["tokenizer_cfg"]["separator"] = "￭"
@@ -647,7 +647,7 @@ def test_damaged_files_are_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-500])
     refused(theirs, r"best.ckpt is damaged, or is not a checkpoint of PyTorch")
     torch.save({"state": 1}, path)
-    refused(theirs, r"best.ckpt has no tensors as its model_state; it is no checkpoint of JoeyNMT")
+    refused(theirs, r"best.ckpt has no tensors as its model_state; it is not a JoeyNMT checkpoint")
     torch.save({"model_state": {"a": 1}}, path)
     refused(theirs, r"best.ckpt has no tensors as its model_state")
     path.unlink()

@@ -173,7 +173,7 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
         ({}, "'longest_source'"),
         ({"longest_source": 9}, "'base'"),
         ({"base": "", "longest_source": "9"}, "longest_source is '9', and has to be a number"),
-        ({"base": "", "longest_source": 0}, "longest_source is 0, and has to be a number from 1 on"),
+        ({"base": "", "longest_source": 0}, "longest_source is 0, and must be a number of at least 1"),
         ({"base": "", "longest_source": True}, "longest_source is True, and has to be a number"),
         (
             {"base": "", "longest_source": 9, "alignment_head": "0"},

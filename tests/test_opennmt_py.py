@@ -615,7 +615,7 @@ def test_checkpoints_and_folders_whose_names_have_code_in_them_are_not_codes(tmp
 def test_damaged_or_restricted_codes_are_refused(tmp_path):
     path, found, (file, _) = checkpoint(tmp_path, "bpe")
     file.write_text("#version: 0.2\na b\na b c\n")
-    assert refused(path) == f"{file}, line 3: 'a b c' is not two pieces that are to be one."
+    assert refused(path) == f"{file}, line 3: 'a b c' is not a pair of pieces to merge."
     file.write_bytes(b"\xff\xfe")
     assert refused(path).startswith(f"{file} cannot be read:")
     found["opt"].src_vocab_threshold, found["opt"].src_subword_vocab = 50, "vocab.txt"
@@ -632,7 +632,7 @@ def test_a_truncated_file_and_a_folder_without_a_checkpoint_are_refused(whole):
     advice = f"should hold one checkpoint, and has {names}; name the file that is to be read."
     assert refused(path.parent) == f"{path.parent} {advice}"
     torch.save({"model": {}}, path)
-    assert refused(path) == f"{path} has no options under 'opt'; it is no checkpoint of OpenNMT-py."
+    assert refused(path) == f"{path} has no options under 'opt'; it is not an OpenNMT-py checkpoint."
 
 
 class Runs:

@@ -269,7 +269,7 @@ def test_a_run_that_was_begun_with_another_text_is_not_resumed(straight, tmp_pat
     (tmp_path / "texts" / "train.source").write_text("x\n" * 200)
     (tmp_path / "texts" / "train.target").write_text("x\n" * 200)
     request = replace(request, rows=ROWS[:1], seeds=1)
-    with pytest.raises(DragomanError, match="base, seed 1: the run in .* was begun with another text than"):
+    with pytest.raises(DragomanError, match="base, seed 1: the run in .* began with a different text"):
         run_table(request, lambda _: None)
 
 

@@ -102,6 +102,6 @@ def test_samples_are_reproducible_and_within_the_maximum_length(engine_of_itself
     assert all(len(ids) < 8 for ids in tokenizers.source.encode(samples(tokenizers, 8)))
     with pytest.raises(
         DragomanError,
-        match="No sentence to compare with could be made of the model's vocabulary; give some with --samples",
+        match="No sentence to compare with could be made from the model's vocabulary; give some",
     ):
         samples(tokenizers, 1)

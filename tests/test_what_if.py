@@ -292,7 +292,7 @@ def test_what_is_no_change_gets_the_grammar(text):
         (["decoder.1.9=uniform"], r"decoder.1.9=uniform: there is no head 9; this model has \d in a layer"),
         (["source.1=dgo"], "source.1=dgo: 'dgo' is not a token of the source vocabulary. Give a token as"),
         (["target.1=dgo"], "target.1=dgo: 'dgo' is not a token of the target vocabulary. Give a token as"),
-        (["source.1=<pad>"], "source.1=<pad>: <pad> is a control symbol, which stands in no sentence"),
+        (["source.1=<pad>"], "source.1=<pad>: <pad> is a control symbol, which no sentence contains"),
         (["source.99=▁two"], r"there is no position 99; the sentence has \d+ tokens before its end"),
         (["target.99=▁two"], r"target.99: the translation has \d+ tokens before its end; force target"),
         (["beam_size=two"], "beam_size is 'two'; it has to be a whole number"),

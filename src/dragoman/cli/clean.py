@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clean:
-    """Write a corpus without most of the pairs that doctor reports. These go to a file with their reasons."""
+    """Write a corpus without most pairs that doctor reports. Removed pairs go to a file with reasons."""
 
     source: Path
     """Sentences to translate from: UTF-8, one per line, plain or compressed (.gz, .zst); or one file that has

@@ -30,9 +30,9 @@ class Doctor(CorpusFiles):
     """Report what may be wrong with a corpus. The exit status is 1 if anything was found."""
 
     valid_source: Path | None = None
-    """Validation sentences: checked for overlap with the training data, and for what training refuses."""
+    """Validation sentences: checked for overlap with training data, and for lines that training refuses."""
     test_source: Path | None = None
-    """Test sentences: checked for overlap with the training data, and for what training refuses."""
+    """Test sentences: checked for overlap with training data, and for lines that training refuses."""
     source_language: str | None = None
     """Code of the source language, for a file with texts in several languages."""
     target_language: str | None = None

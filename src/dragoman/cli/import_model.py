@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Import:
-    """Convert a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
+    """Convert another toolkit's model. Those of Hugging Face are compared with transformers, if installed."""
 
     model: Path
     """The folder or checkpoint of the model."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dragoman.pipeline.reproduce.rows import Scale, Table
     from dragoman.pipeline.reproduce.runner import Request
 
-TABLE1 = "table1: layer types: what they cost and how far apart their positions are, measured in minutes"
+TABLE1 = "table1: layer types: costs and path lengths; takes minutes"
 
 MAX_SEEDS = 1_000
 TABLE2 = "table2: WMT 2014, English to German and French, base and big; scales: paper (the default), multi30k"

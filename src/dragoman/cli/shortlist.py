@@ -1,4 +1,4 @@
-"""`dragoman shortlist`: which tokens may translate which, for faster translation."""
+"""`dragoman shortlist`: likely translations of tokens, for faster translation."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ MAX_TOKENS = 250  # of a side: the memory grows with the product of both
 
 @dataclass(frozen=True)
 class MakeShortlist:
-    """Learn from parallel text which tokens may translate which, to translate faster."""
+    """Learn likely translations of tokens from parallel text, for faster translation."""
 
     run: Path
     """The run's folder, or the folder `model` in it. The shortlist works with its vocabularies only."""
@@ -70,7 +70,7 @@ def shortlist(given: Given) -> None:
 
 COMMAND = Command(
     "shortlist",
-    "Learn from parallel text which tokens may translate which, to translate faster.",
+    "Learn likely translations of tokens from parallel text, for faster translation.",
     shortlist,
     MakeShortlist,
     example="dragoman shortlist runs/ende -s train.en -t train.de -o ende.shortlist",

@@ -134,8 +134,7 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
         return {}, COMMAND_LINE, {}
     if files[0].is_dir():
         raise DragomanError(
-            f"{files[0]} is a folder, and two texts or a recipe are wanted. A run is resumed with: dragoman "
-            f"resume {files[0]}"
+            f"{files[0]} is a folder; give two texts or a recipe. To resume a run: dragoman resume {files[0]}"
         )
     if is_parallel(files[0]):
         if "source" in given or "target" in given:

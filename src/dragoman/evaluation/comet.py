@@ -84,7 +84,7 @@ def load_checkpoint(checkpoint: Path) -> "CometModel":
             return load_from_checkpoint(str(checkpoint), local_files_only=True)
         except UnpicklingError as error:
             raise DragomanError(
-                f"{checkpoint} is damaged, or holds more than tensors and plain values. None of it was run."
+                f"{checkpoint} is damaged, or holds more than tensors and plain values. No code was run."
             ) from error
         except Exception as error:  # a damaged file makes torch and COMET raise nearly anything
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -134,7 +134,7 @@ def one_model(translator: Translator) -> InspectedModel:
     """The model. Raises `DragomanError` if it is an ensemble."""
     model = translator.torch_backend.model
     if len(model.members) > 1:
-        raise DragomanError("An inspection is of one model, and this is an ensemble; give one run.")
+        raise DragomanError("An inspection needs one model, not an ensemble; give one run.")
     if not isinstance(model, InspectedModel):
         raise DragomanError(
             "An inspection shows a Transformer, LSTM, GRU, ConvS2S or enriched model, and this model is none "

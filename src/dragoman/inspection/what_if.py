@@ -161,7 +161,7 @@ def token_id(translator: Translator, change: SourceToken | TargetToken) -> int:
         ) from error
     if number in (PAD, START, END):
         raise DragomanError(
-            f"{change}: {change.token} is a control symbol, which stands in no sentence; give another token."
+            f"{change}: {change.token} is a control symbol, which no sentence contains; give another token."
         )
     return number
 

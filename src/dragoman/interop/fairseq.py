@@ -139,7 +139,7 @@ def read(path: Path) -> Imported:
         isinstance(tensor, Tensor) for tensor in checkpoint["model"].values()
     ):
         raise DragomanError(
-            f"{path} holds no weights under the name 'model'; it is no checkpoint of fairseq."
+            f"{path} holds no weights under the name 'model'; it is not a fairseq checkpoint."
         )
     tensors = Tensors(rename_old_tensors(checkpoint["model"]), path)
     settings = settings_of(model, path)
@@ -211,7 +211,7 @@ def as_dict(value: object, name: str, origin: Path) -> dict[str, Any]:
         return dict(vars(value))
     if not isinstance(value, Mapping):
         raise DragomanError(
-            f"{origin} has no settings under the name {name!r}; it is no checkpoint of fairseq."
+            f"{origin} has no settings under the name {name!r}; it is not a fairseq checkpoint."
         )
     return dict(value)
 
@@ -328,7 +328,7 @@ def take_positions(tensors: Tensors, settings: ModelSettings) -> tuple[ModelSett
     if lengths[0] != lengths[1]:
         raise DragomanError(
             f"{tensors.origin} has learned {lengths[0]} positions of sources and {lengths[1]} of targets; "
-            "in Dragoman they are as many."
+            "Dragoman needs equal numbers."
         )
     table = (lengths[0] + FIRST_POSITION, d_model)
     source, target = (

@@ -130,7 +130,7 @@ def read(folder: Path) -> Imported:
     longest = config.get(LONGEST)
     if longest is not None and (type(longest) is not int or not 1 <= longest < 2**31):
         raise DragomanError(
-            f"{folder / 'config.json'}: {LONGEST} is {shown(longest)}, and has to be a number from 1 on."
+            f"{folder / 'config.json'}: {LONGEST} is {shown(longest)}, and must be a number of at least 1."
         )
     languages = languages_named(*map(config.get, LANGUAGES))
     return Imported(model, tokenizers, (source_vocabulary, target_vocabulary), longest, languages)

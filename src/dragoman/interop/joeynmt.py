@@ -192,7 +192,7 @@ def tensors_of(path: Path) -> Tensors:
     """The weights in a checkpoint. Raises `DragomanError` if there are none."""
     state = load_pickle(path).get("model_state")
     if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-        raise DragomanError(f"{path} has no tensors as its model_state; it is no checkpoint of JoeyNMT.")
+        raise DragomanError(f"{path} has no tensors as its model_state; it is not a JoeyNMT checkpoint.")
     return Tensors(state, path)
 
 

@@ -189,7 +189,7 @@ def load(path: Path) -> dict[str, Any]:
 def options_of(checkpoint: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """The options that the model was trained with. Raises `DragomanError` if the file has none."""
     if not isinstance(options := checkpoint.get("opt"), argparse.Namespace):
-        raise DragomanError(f"{path} has no options under 'opt'; it is no checkpoint of OpenNMT-py.")
+        raise DragomanError(f"{path} has no options under 'opt'; it is not an OpenNMT-py checkpoint.")
     return DEFAULTS | vars(options)
 
 

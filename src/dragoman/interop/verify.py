@@ -78,7 +78,7 @@ def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) 
     ]
     if not any(sentences):
         raise DragomanError(
-            "No sentence to compare with could be made of the model's vocabulary; give some with --samples."
+            "No sentence to compare with could be made from the model's vocabulary; give some with --samples."
         )
     return sentences
 

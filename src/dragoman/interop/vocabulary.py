@@ -162,7 +162,7 @@ def read_codes(path: Path) -> str:
     for number, merge in enumerate(merges, len(head) + 1):
         if len(merge) != (3 if counted else 2) or (counted and not merge[2].isdecimal()):
             raise DragomanError(
-                f"{path}, line {number}: {' '.join(merge)!r} is not two pieces that are to be one"
+                f"{path}, line {number}: {' '.join(merge)!r} is not a pair of pieces to merge"
                 f"{', with their count' * counted}."
             )
     head = ["#version: 0.2"] if counted else head

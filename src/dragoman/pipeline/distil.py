@@ -91,7 +91,7 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     check_recipe(recipe)
     if distillation.new_sentences and recipe.data.valid_source is None:
         raise DragomanError(
-            "The teacher has no validation text, and new sentences are not suited to hold some out; give "
+            "The teacher has no validation text, and new sentences cannot serve as it; give "
             "--valid-source and --valid-target."
         )
     given = resolve_paths(replace(recipe.data, target=distillation.references))

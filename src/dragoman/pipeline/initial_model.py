@@ -109,8 +109,8 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
             )
     if len(trained) < len(shapes) and recipe.model.norm == "batch":
         raise DragomanError(
-            "freeze and lora_rank do not hold the running averages of batch normalisation, which the initial "
-            "model has; leave them out."
+            "freeze and lora_rank do not freeze the running averages of batch normalisation, which the "
+            "initial model has; leave them out."
         )
 
 

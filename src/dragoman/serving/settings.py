@@ -43,7 +43,7 @@ class ServerSettings:
     max_tokens: int = 20_000
     """Maximum number of source tokens in a request."""
     max_beam_size: int = 16
-    """Maximum beam size that a request may ask for, and of the default search."""
+    """Maximum beam size of a request and of the default search."""
     max_n_best: int = 32
     """Maximum number of translations of a sentence that a request may ask for."""
     allow_origins: tuple[str, ...] = ()

@@ -109,9 +109,9 @@ def read_json_lines(path: Path) -> Iterator[Record]:
 
 
 def check_text(text: str, place: str) -> None:
-    """Raise `DragomanError` for a NUL or half a surrogate pair, which no text has and JSON can write."""
+    """Raise `DragomanError` for a NUL or a lone surrogate, which no text has and JSON can write."""
     if UNWRITABLE.search(text):
-        raise DragomanError(f"{place} has a NUL or half a surrogate pair; remove it from the file.")
+        raise DragomanError(f"{place} has a NUL or a lone surrogate; remove it from the file.")
 
 
 def one_line(text: str) -> str:

@@ -37,9 +37,7 @@ def decode_line(raw: bytes, path: Path, number: int) -> str:
     line = raw.removesuffix(b"\n").removesuffix(b"\r")
     place = f"{path}, line {number}"
     if (at := line.find(b"\0")) >= 0:
-        raise DragomanError(
-            f"{place}, byte {at + 1}: a NUL, which no text has. Is this a binary file, or UTF-16?"
-        )
+        raise DragomanError(f"{place}, byte {at + 1}: a NUL byte. Is this a binary file, or UTF-16?")
     if (at := line.find(b"\r")) >= 0:
         raise DragomanError(
             f"{place}, byte {at + 1}: a carriage return inside the line; remove it from the file."

@@ -116,7 +116,7 @@ class Adapter:
             longest, head = about["longest_source"], about.get("alignment_head")
             for name, value in (("longest_source", longest), ("alignment_head", head)):
                 if value is not None and (type(value) is not int or value < 1):
-                    raise TypeError(f"{name} is {shown(value)}, and has to be a number from 1 on")
+                    raise TypeError(f"{name} is {shown(value)}, and must be a number of at least 1")
             return cls(about["base"], factors, longest, head)
         except (KeyError, TypeError) as error:
             raise DragomanError(

@@ -47,7 +47,7 @@ def formula_figure(name: str, run: Path | None, text: str | None) -> str:
     from dragoman.inspection.figures.smoothing import label_smoothing
 
     if text is not None and run is None:
-        raise DragomanError(f"A sentence needs a run, whose vocabulary splits it: {name} RUN SENTENCE.")
+        raise DragomanError(f"A sentence needs a run, which tokenizes it: {name} RUN SENTENCE.")
     model = ModelSettings() if run is None else transformer_settings(run)
     if name == "figure-2" and model.attention_score is not None:
         raise DragomanError(

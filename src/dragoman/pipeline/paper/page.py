@@ -81,7 +81,7 @@ def cost_sentences(cost: Cost) -> Iterator[str]:
         return
     printed = "" if cost.printed_flops is None else f" (Table 2: {cost.printed_flops:.2g})"
     yield (
-        f"The paper's way: {cost.hours:g} hours · {cost.gpus} GPUs · 9.5 TFLOP/s = "
+        f"The paper's method: {cost.hours:g} hours · {cost.gpus} GPUs · 9.5 TFLOP/s = "
         f"{cost.estimated_flops:.2g} FLOPs{printed}. The counted FLOPs are "
         f"{cost.counted_flops / cost.estimated_flops:.0%} of that."
     )

@@ -132,7 +132,7 @@ def result_of(table: Any, kind: type[R]) -> R:
 def train_cell(cell: Cell, hashes: Hashes) -> None:
     """Train the cell's run, or resume it. Its messages go to a file.
 
-    Raises as `run`, and if it was begun with another text; a `DragomanError` names the cell.
+    Raises as `run`, and if it began with a different text; a `DragomanError` names the cell.
     """
     from dragoman.pipeline.run import run
 
@@ -151,11 +151,11 @@ def train_cell(cell: Cell, hashes: Hashes) -> None:
 
 
 def refuse_another_text(cell: Cell, hashes: Hashes) -> None:
-    """Raise `DragomanError` if the cell's run was begun with another text; remember this one."""
+    """Raise `DragomanError` if the cell's run began with a different text; remember this one."""
     path = cell.folder / "texts.json"
     if path.exists() and (cell.folder / "run").exists() and read_json(path) != dict(hashes):
         raise DragomanError(
-            f"{cell.name}: the run in {cell.folder} was begun with another text than that of now; choose "
+            f"{cell.name}: the run in {cell.folder} began with a different text; choose "
             "another --out, or delete this folder to run the cell again."
         )
     if process_rank() == 0:
