@@ -1207,6 +1207,14 @@ def test_one_can_look_inside_a_translation(open_page, trained):
         assert "scores differ by rounding" in page.inner_text("footer")
         page.goto(f"{server.address}/inspect#text=+")  # another sentence in the same tab
         page.wait_for_selector("text=The sentence is blank")
+        page.goto(f"{server.address}/inspect#")
+        page.wait_for_selector("text=Write a sentence")
+        page.get_by_label("Sentence").fill("cedar")
+        page.keyboard.press("Enter")
+        page.get_by_role("tab", name="Masks").click()
+        page.reload()
+        page.wait_for_selector("[role=tab][aria-selected=true] >> text=Masks")
+        assert "CEDAR" in page.inner_text("header")
 
 
 @long

@@ -59,7 +59,7 @@ function viewsOf({ model, training, neurons }, { attribution, zeroing, cases }) 
 }
 
 function Report({ inspection, ask, children }) {
-  const [view, setView] = useState("beam");
+  const [chosen, choose] = useKeptInAddress("view");
   const [window, setWindow] = useState(null);
   const tabs = useRef();
   const bench = useBench(inspection, ask);
@@ -69,11 +69,12 @@ function Report({ inspection, ask, children }) {
   const zeroing = useAsked(inspection, "value_zeroing", askTransformer, { value_zeroing: true });
   const cases = ask || bench.cases.length || effects.found;
   const views = viewsOf(inspection, { attribution, zeroing, cases });
+  const view = views.some(([name]) => name === chosen) ? chosen : "beam";
   const longest = Math.max(inspection.source.tokens.length, inspection.target.tokens.length);
   const place = views.findIndex(([name]) => name === view);
   const [, title, View] = views[place];
   const tryOut = ask && ((changes) => {
-    setView("what-if");
+    choose("what-if");
     bench.run(changes);
   });
   const onKeyDown = (event) => {
@@ -86,7 +87,7 @@ function Report({ inspection, ask, children }) {
     }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    setView(views[next][0]);
+    choose(views[next][0]);
     tabs.current.children[next].focus();
   };
   return html`
@@ -95,7 +96,7 @@ function Report({ inspection, ask, children }) {
       <div class="tabs" role="tablist" aria-label="Views" ref=${tabs} onKeyDown=${onKeyDown}>
         ${views.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
           aria-selected=${name === view} aria-controls=${name === view ? "view" : null}
-          tabindex=${name === view ? 0 : -1} onClick=${() => setView(name)}>${text}</button>`)}
+          tabindex=${name === view ? 0 : -1} onClick=${() => choose(name)}>${text}</button>`)}
       </div>
       <div id="view" role="tabpanel" aria-labelledby=${`tab-${view}`} key=${view}>
         <h2 class="hidden">${title}</h2>
@@ -106,7 +107,23 @@ function Report({ inspection, ask, children }) {
         <${Experiments} view=${view} architecture=${inspection.model.architecture} results=${ask && "lab/"} />
       </div>
     </main>
-    <footer>${children}</footer>`;
+    <footer>
+      ${inspection.source.tokens.some((token) => token.includes("▁"))
+        ? html`<p>In tokens, ▁ is the beginning of a word.</p>` : null}
+      <p>${children}</p>
+    </footer>`;
+}
+
+/** A choice that a reloaded page and a copied address keep. name: of the parameter after the #. */
+function useKeptInAddress(name) {
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  const [value, setValue] = useState(parameters.get(name));
+  const change = (next) => {
+    setValue(next);
+    parameters.set(name, next);
+    if (location.protocol !== "about:") history.replaceState(null, "", `#${parameters}`); // not in a notebook
+  };
+  return [value, change];
 }
 
 /** A text that may be too long for its place, which scrolls, is a stop of the tab key. */
@@ -132,10 +149,10 @@ function Head({ inspection }) {
   </header>`;
 }
 
-/** Show an inspection, with its arrays as `decoded` gives them, and a note below it.
+/** Show an inspection, with its arrays as `decoded` gives them, links above it, and a note below it.
  * ask: of options, a promise of the inspection with them; absent where no model can be asked. */
-export function show(inspection, note, ask) {
+export function show(inspection, note, ask, links = null) {
   const page = document.getElementById("page");
   page.textContent = "";
-  render(html`<${Report} inspection=${inspection} ask=${ask}>${note}</${Report}>`, page);
+  render(html`${links}<${Report} inspection=${inspection} ask=${ask}>${note}</${Report}>`, page);
 }

@@ -48,8 +48,9 @@ function App() {
       ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
     </main>
     <footer>
-      <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. Click a word of the translation to see
-        alternatives. Texts are sent only to this server.</p>
+      <p><span class="keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. </span>Click a word of the
+        translation to see alternatives. Texts are sent only to this server.${" "}
+        <a class="link" href="lab/">Experiments</a> show how such models work.</p>
     </footer>
     <p class="hidden" role="status" aria-live="polite"
       lang=${session.failure || session.seconds ? "en" : session.target || null}>

@@ -47,8 +47,8 @@ export function Others({ session }) {
         </li>`)}
       </ol>`)}
     <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.
-      Experiments about this: <a href="lab/length-penalties">length penalties</a>,${" "}
-      <a href="lab/wider-beam">wider beams</a></p>
+      Experiments about this: <a class="link" href="lab/length-penalties">length penalties</a>,${" "}
+      <a class="link" href="lab/wider-beam">wider beams</a></p>
   <//>`;
 }
 

@@ -205,7 +205,7 @@ function Sureness({ sentences }) {
       onClick=${() => setClosed(false)}>
       <span class="dial" aria-hidden="true" data-level=${Math.max(Math.round(5 * probability), 1)}>
         <i/><i/><i/><i/><i/></span>
-      <span>${sureness(probability)} · ${probability.toFixed(2)}</span>
+      <span>${sureness(probability)}<span class="wide"> · ${probability.toFixed(2)}</span></span>
     </button>
     <span class="tip" role="tooltip" id="sure-tip">Mean probability per token:
       the geometric mean, ends of sentences included. It says how sure the model is, not whether the translation
