@@ -422,7 +422,9 @@ SHOWN = [
     "index",
     "tutorials/first-model",
     "reference/command-line/train",
+    "reference/python/evaluation",
     "explanation/paper/attention",
+    "explanation/experiments/index",
     "reference/results/decode",
 ]
 

@@ -42,6 +42,16 @@ def visit_math_block(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def signature_lines(_: Sphinx, __: str, ___: str, context: dict[str, Any], ____: Any) -> None:
+    """Let the parameters of a long signature be lines; Sphinx makes them a definition list without terms."""
+    lists = r'<dl>\n((?:<dd><em class="sig-param.*?</em>,?</dd>\n)+)</dl>'
+    context["body"] = re.sub(
+        lists,
+        lambda found: re.sub("<dd>(.*)</dd>", r'<span class="sig-line">\1</span>', found[1]),
+        context.get("body", ""),
+    )
+
+
 def site_links(_: Sphinx, __: str, text: list[str]) -> None:
     """Let links to README files of the repository lead to their copies on the site; the log has none."""
     for path, here in (
@@ -92,4 +102,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("source-read", site_links)
+    app.connect("html-page-context", signature_lines)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
