@@ -49,8 +49,8 @@ def test_every_equation_table_and_figure_of_the_paper_is_in_the_map(kind):
 
 def test_every_constant_of_the_paper_is_in_the_map():
     """N, d_model, d_ff, h, d_k, d_v, ε and so on, in the paper's order."""
-    model = {"encoder-layers", "decoder-layers", "d-model", "d-ff", "heads", "head-width", "big", "wavelengths"}
-    text = {"training-text", "vocabulary", "batch-tokens", "test-sets"}
+    model = {"encoder-layers", "decoder-layers", "d-model", "d-ff", "heads", "head-width", "big"}
+    text = {"wavelengths", "training-text", "vocabulary", "batch-tokens", "test-sets"}
     training = {"schedule-of-training", "adam", "warmup", "dropout", "big-french-dropout", "smoothing-value"}
     results = {"averaging", "checkpoint-interval", "beam-size", "alpha", "max-length", "training-cost"}
     parsing = {"table-4", "table-4-semi-supervised"}
