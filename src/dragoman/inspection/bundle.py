@@ -30,7 +30,10 @@ def bundle(entry: Path) -> str:
 
 
 def add_module(folder: Path, name: str, functions: dict[str, str], importers: tuple[str, ...]) -> None:
-    """Add a module as a function, after those that it imports. Names of modules are paths in the folder."""
+    """Add a module as a function, after those that it imports. Names of modules are paths in the folder.
+
+    Raises `ValueError` if modules import each other.
+    """
     if name in importers:
         raise ValueError(f"{name} and {importers[-1]} import each other.")
     if name in functions:
@@ -59,7 +62,10 @@ def module_function(name: str, text: str) -> str:
 
 
 def converted(name: str, line: str, exports: list[str]) -> str:
-    """A line of a module as a line of a function. What it exports is appended to `exports`."""
+    """A line of a module as a line of a function. What it exports is appended to `exports`.
+
+    Raises `ValueError` for an import or export of another form.
+    """
     if match := IMPORT.fullmatch(line):
         return f'const {{ {match[1].replace(" as ", ": ")} }} = modules["{match[2]}"];'
     if match := EXPORT.match(line):

@@ -61,7 +61,7 @@ def draw(
     query: int,
     neuron: int | None,
 ) -> str:
-    """A picture as SVG: see `Inspection.svg`."""
+    """A picture as SVG: see `Inspection.svg`. Raises as it does."""
     from dragoman.inspection import (
         alignment_picture,
         architecture,

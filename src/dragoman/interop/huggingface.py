@@ -237,7 +237,10 @@ def take_embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[s
 
 
 def vocabularies(folder: Path, config: Mapping[str, Any]) -> list[tuple[Path, list[str], Vocabulary]]:
-    """The file, its tokens in the order of their ids, and the vocabulary, for the source and the target."""
+    """The file, its tokens in the order of their ids, and the vocabulary, for the source and the target.
+
+    Raises `DragomanError` if a special token is missing.
+    """
     source_file, target_file = folder / "vocab.json", folder / "target_vocab.json"
     special = {
         "pad": config["pad_token_id"],

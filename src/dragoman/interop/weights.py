@@ -105,7 +105,10 @@ class Tensors:
 
 @contextmanager
 def settings_in(origin: Path) -> Iterator[None]:
-    """Name the file in the message about a setting that is out of bounds, if it has no name yet."""
+    """Name the file in the message about a setting that is out of bounds, if it has no name yet.
+
+    Raises the `DragomanError` with that message.
+    """
     try:
         yield
     except DragomanError as error:

@@ -56,7 +56,10 @@ class TransformerState(State):
         return table(self.length, tokens)
 
     def append(self, layer: int, new: KeysValues) -> KeysValues:
-        """Append keys and values to a layer's cache; return all keys and values so far."""
+        """Append keys and values to a layer's cache; return all keys and values so far.
+
+        Raises `DragomanError` for tokens one by one without the state that `allocate` returns.
+        """
         if not self.cache:
             if self.length:
                 raise DragomanError("Token by token, decode needs the state that State.allocate returns.")

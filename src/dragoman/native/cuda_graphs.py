@@ -174,7 +174,7 @@ class GraphSearch:
     def search(
         self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
-        """As `beam_search`; of the constraints it supports `min_length` alone."""
+        """As `beam_search`; of the constraints it supports `min_length` alone. Raises as `beam_search`."""
         max_lengths = max_target_lengths(self.model, source, settings, constraints.min_capacity)
         max_length = int(max_lengths.max())
         capacity = rounded(max_length, self.model.longest_target and self.model.longest_target - 1)

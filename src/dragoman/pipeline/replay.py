@@ -119,6 +119,8 @@ def add_old_pairs(
 
     The lines of the new text keep their numbers. Old pairs that are held out, of either text, are not used.
     The others are used in shuffled passes, as those of a corpus that is mixed with others.
+
+    Raises `DragomanError` if no old pair is left.
     """
     share, named = share_of(recipe.adaptation), " and ".join(recipe.adaptation.replay or ())
     kept = (all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old))

@@ -125,6 +125,8 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     """Reopen a run that has begun; otherwise prepare the text and choose what the recipe leaves open.
 
     `out/recipe.toml` then has all settings.
+
+    Raises `DragomanError` for text or settings that cannot be used, and with `shard` without `updates`.
     """
     if (out / "recipe.toml").exists():
         from dragoman.pipeline.reopen import reopen

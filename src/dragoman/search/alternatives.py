@@ -20,7 +20,10 @@ from dragoman.system.errors import NonFiniteError
 def alternatives(
     model: Model, source: Int[Tensor, "1 S"], constraints: Constraints, count: int, settings: SearchSettings
 ) -> list[tuple[int, float, Hypothesis]]:
-    """The likeliest allowed tokens after the prefix, each with its probability and the best completion."""
+    """The likeliest allowed tokens after the prefix, each with its probability and the best completion.
+
+    Raises `NonFiniteError` if the model's numbers are not finite.
+    """
     prefix = list(constraints.prefix)
     read = torch.tensor([[START, *prefix]], device=source.device)
     features, _ = model.decode(read, model.encode(source))

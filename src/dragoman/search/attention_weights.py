@@ -44,7 +44,10 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
 
 @contextmanager
 def record_attention(modules: Sequence[AttentionModule]) -> Iterator[list[list[Tensor]]]:
-    """For each module, the weights of its calls in this thread while the context is open, in order."""
+    """For each module, the weights of its calls in this thread while the context is open, in order.
+
+    Raises `DragomanError` if this thread records already.
+    """
     recorded: list[list[Tensor]] = [[] for _ in modules]
     with RECORDING:
         if any(module.attention_weights_hook is not None for module in modules):

@@ -172,6 +172,8 @@ def beam_steps(
     Each step extends every live hypothesis by every token. Of these candidates, those among the W likeliest
     that end are finished, and the W likeliest that do not end stay live. A sentence is done when `is_done`
     says so. At the maximum length all live hypotheses end. Each group of a beam does so for its share of W.
+
+    Raises `NonFiniteError` if the model's numbers are not finite.
     """
     width, device = settings.beam_size, source.device
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)  # [B]

@@ -72,6 +72,8 @@ def grid_steps(
     each number c of forced tokens met, the W likeliest hypotheses are kept. END is allowed only if all are
     met; the stop rule is that of beam search. If the other constraints leave no such translation, the result
     is the one that has met most of them.
+
+    Raises `NonFiniteError` if the model's numbers are not finite.
     """
     width, forced_tokens = settings.beam_size, sum(map(len, constraints.forced))
     max_length = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])

@@ -58,7 +58,10 @@ def samples_of(last: SamplingStep) -> NBest:
 def sampling_steps(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
 ) -> Iterator[SamplingStep]:
-    """Sampling, step by step, until all samples have ended."""
+    """Sampling, step by step, until all samples have ended.
+
+    Raises `NonFiniteError` if the model's numbers are not finite.
+    """
     samples = settings.n_best
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)
     steps = int(max_lengths.max()) + 1

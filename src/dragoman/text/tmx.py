@@ -61,7 +61,10 @@ class _Parser:
         xml.CharacterDataHandler = self._add_text
 
     def feed(self, data: bytes, is_last: bool = False) -> list[Record]:
-        """The units that are complete after more bytes of the file."""
+        """The units that are complete after more bytes of the file.
+
+        Raises `DragomanError` for XML that is damaged or refused.
+        """
         try:
             self._xml.Parse(data, is_last)
         except expat.ExpatError as error:

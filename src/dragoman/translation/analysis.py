@@ -132,7 +132,7 @@ def trace(translator: "Translator", sentence: str, settings: SearchSettings) -> 
 def alternatives(
     translator: "Translator", sentence: str, count: int, settings: SearchSettings
 ) -> list[Alternative]:
-    """`Translator.alternatives`."""
+    """`Translator.alternatives`. Raises as it does."""
     if count < 0:
         raise DragomanError(f"count is {count}; it must be at least 0.")
     refuse_n_best(settings, "best translation with each alternative")
@@ -173,7 +173,7 @@ def align(
     head: int | None,
     batch_tokens: int,
 ) -> list[list[tuple[int, int]]]:
-    """`Translator.align`."""
+    """`Translator.align`. Raises as it does."""
     refuse_non_pairs(pairs)
     for number, pair in enumerate(pairs):
         if not isinstance(pair[1], str):

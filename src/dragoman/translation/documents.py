@@ -179,7 +179,7 @@ class Document:
         return self.join_with_spans(translations)[0]
 
     def join_with_spans(self, translations: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-        """`join`, and the span of each translation in it, as in `spans`."""
+        """`join`, and the span of each translation in it, as in `spans`. Raises as `join`."""
         if len(translations) != len(self.segments):
             raise DragomanError(
                 f"The document has {len(self.segments)} sentences, and there are {len(translations)} "

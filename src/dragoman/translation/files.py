@@ -138,7 +138,10 @@ def translate_blocks(
     say: Say,
     visible: bool,
 ) -> None:
-    """Translate the missing blocks into the folder of parts. Says so if it is interrupted."""
+    """Translate the missing blocks into the folder of parts. Says so if it is interrupted.
+
+    Raises `DragomanError` if a block does not get one translation, of one line, for each line.
+    """
     try:
         for number, block in with_bar(blocks(source, missing), len(missing), visible):
             lines = translate(block)

@@ -356,6 +356,8 @@ def pair_spans(
 ) -> dict[int, PairSpan]:
     """The span of each pair, under the numbers of both its tags. Spans are nested, or disjoint, or parts of
     the same word.
+
+    Raises `CancelledError` if it is cancelled.
     """
     spans: dict[int, PairSpan] = {}
     around = [Enclosing(len(tags), set(range(len(words))), set())]

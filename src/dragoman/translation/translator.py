@@ -148,7 +148,10 @@ class Translator:
 
     @classmethod
     def of(cls, stored: Sequence[StoredModel], engine: EngineSettings, device: str | None) -> "Translator":
-        """As `load`, for models that have been read already. Their weights must not change."""
+        """As `load`, for models that have been read already. Their weights must not change.
+
+        Raises `DragomanError` as `load`.
+        """
         tokenizers = stored[0].tokenizers
         if any(other.tokenizers != tokenizers for other in stored):
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")

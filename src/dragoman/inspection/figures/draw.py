@@ -39,7 +39,10 @@ def draw_figure(
 
 
 def formula_figure(name: str, run: Path | None, text: str | None) -> str:
-    """A figure of sizes alone: those of the run's model, or of the paper's base model without a run."""
+    """A figure of sizes alone: those of the run's model, or of the paper's base model without a run.
+
+    Raises `DragomanError` for a sentence without a run, and a run without the attention of the figure.
+    """
     from dragoman.inspection.figures.attention_diagram import attention_diagram
     from dragoman.inspection.figures.complexity import complexity
     from dragoman.inspection.figures.position_layouts import position_layouts
