@@ -61,7 +61,7 @@ def run(quick: bool) -> Result:
     picture = curves(
         "Learning curves",
         "updates",
-        "negative log-likelihood per token, nats",
+        "nll a token in nats",
         {f"β2 = {beta2}, {name}": mean_curve(runs, tail) for (name, beta2), runs in losses.items()},
         f"Mean of {len(seeds)} seeds and of {tail} updates.",
         log_y=True,

@@ -44,7 +44,7 @@ def run(quick: bool) -> Result:
 
     picture = bars(
         "Loss by the size of the batches in training",
-        "negative log-likelihood per token, nats, mean of the seeds",
+        "nll a token in nats, mean of the seeds",
         {
             f"{pairs} pairs a batch": {
                 f"{name}, {column}": mean(found(pairs, name, column))

@@ -61,7 +61,7 @@ def run(quick: bool) -> Result:
     picture = curves(
         "Learning curves",
         "updates",
-        "negative log-likelihood per token, nats",
+        "nll a token in nats",
         {name: mean_curve(runs, tail) for name, runs in losses.items()},
         f"Mean of {len(seeds)} seeds and of {tail} updates.",
     )

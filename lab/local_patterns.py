@@ -60,7 +60,7 @@ def run(quick: bool) -> Result:
     picture = curves(
         "Training on patterns of two neighbours",
         "update",
-        "negative log-likelihood per token, nats, of the training batches",
+        "nll a token in nats, of the training batches",
         curve,
         f"Mean of {len(seeds)} seeds. The least possible is {LEAST:.2f}.",
     )

@@ -55,7 +55,7 @@ def run(quick: bool) -> Result:
 
     picture = bars(
         f"Loss after {' and '.join(map(str, ends))} updates",
-        "negative log-likelihood per token, nats, mean of the seeds",
+        "nll a token in nats, mean of the seeds",
         {f"{n}, {end}": {f"tied: {t}": mean(found(n, end, t)) for t in TIED} for n in TASKS for end in ends},
         "All is the paper's: one matrix for both embeddings and the projection.",
     )

@@ -49,7 +49,7 @@ def run(quick: bool) -> Result:
     picture = curves(
         f"Learning curves of {DEPTHS[-1]} layers a side, warm-up of {WARMUP} updates",
         "updates",
-        "negative log-likelihood per token, nats",
+        "nll a token in nats",
         {name: mean_curve(runs, tail) for (depth, name), runs in losses.items() if depth == DEPTHS[-1]},
         f"Mean of {len(seeds)} seeds and of {tail} updates.",
     )
