@@ -6,8 +6,8 @@ to the output and gives the padding position no weight; then a loss of the other
 import torch
 
 from dragoman.model.attention import attention
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 
 CLAIM = Claim(
     title="A query whose keys are all masked",
@@ -56,14 +56,17 @@ def run(quick: bool) -> Result:
                 "NaN rows of the gradient": int(gradient.isnan().any(-1).sum()),
             }
         )
-        shown[name] = weights.detach().nan_to_num(nan=-1.0).numpy()  # weights are not negative
+        shown[name] = weights.detach().numpy()
     bad, large, zeros = rows
     harmless = large["NaN rows of the gradient"] == zeros["NaN rows of the gradient"] == 0
     spread = bad["NaN rows after layer 2"]
     picture = matrices(
-        "Weights of layer 1, a row for each query",
+        "Weights of layer 1, by what masked scores are set to",
+        "attention weight",
         shown,
-        "The last position is padding. NaN is drawn as −1.",
+        Side("query"),
+        Side("key"),
+        f"The last position, {TOKENS}, is padding.",
         across=3,
     )
     verdict = verdict_of(harmless, "the softmax of such a row is not NaN" if spread else "")

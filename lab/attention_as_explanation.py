@@ -8,8 +8,8 @@ import numpy as np
 from dragoman.model.interface import Model
 from dragoman.search.attention_weights import cross_attention
 from dragoman.text.batches import Batch
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.training import TINY, chance, examples, nll, reversing, short, spread, token_log_probs, train
 
 CLAIM = Claim(
@@ -60,11 +60,9 @@ def run(quick: bool) -> Result:
         return [row[column] for row in rows if row["attention"] == name]
 
     names = dict.fromkeys(row["attention"] for row in rows)
-    picture = matrices(
-        "Attention, and loss of log P without a source letter",
-        shown,
-        f"Rows: target letters 1 to {LENGTH}. Columns: source letters. Mean of 100 texts, seed {seeds[0]}.",
-    )
+    title = "Attention, and loss of log P without a source letter"
+    unit, note = "attention weight; share of the loss of log P", f"Mean of 100 texts, seed {seeds[0]}."
+    picture = matrices(title, unit, shown, Side("target letter"), Side("source letter"), note)
     figures = "; ".join(f"{name}: {spread(of(name, 'same token'))}" for name in names)
     good = [name for name in names if min(of(name, "same token")) > LEAST]
     condition = f"the weights are those of {' or '.join(good)}" * (len(good) < len(names))

@@ -11,8 +11,8 @@ import torch
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import EncoderLayer
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, Row, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import largest_difference
 
 CLAIM = Claim(
@@ -22,7 +22,7 @@ CLAIM = Claim(
     claimed_by="walkthroughs in study notes and animations",
 )
 WORDS, WIDTH, HEADS = ("we", "like", "tea"), 4, 2
-MATRICES, FEATURES = ("W^Q", "W^K", "W^V", "W^O"), "1234"
+MATRICES, PLACES = ("W^Q", "W^K", "W^V", "W^O"), "1234"
 EMBEDDINGS = [[0.5, 0.0, -0.5, 0.0], [0.0, 0.5, 0.0, 0.5], [0.5, 0.5, 0.0, -0.5]]
 
 
@@ -64,13 +64,13 @@ def run(quick: bool) -> Result:
         steps["11 normalised"] = y = norm(x + output)
         y = module.feed_forward_residual.after(y[None], module.feed_forward(y[None]))
         error = largest_difference(y, module(x[None], None))
-    given = zip(MATRICES, (*maps, w_o), strict=True)
-    tables = {name: numbered(weight, "input", FEATURES, FEATURES) for name, weight in given}
-    for name, numbers in steps.items():
-        tables[name] = numbered(numbers, "word", WORDS, WORDS if name[0] in "67" else FEATURES)
-    title = f"“{' '.join(WORDS)}”, a row for each word"
+    tables = {n: numbered(w, "input", PLACES, PLACES) for n, w in zip(MATRICES, (*maps, w_o), strict=True)}
+    words = {name: Side("query" if name[0] in "67" else "word", WORDS) for name in steps}
+    columns = {name: Side("key", WORDS) if name[0] in "67" else Side("feature", PLACES) for name in steps}
+    tables |= {name: numbered(step, "word", WORDS, columns[name].labels) for name, step in steps.items()}
     shown = {name: numbers.numpy() for name, numbers in steps.items()}
-    picture = matrices(title, shown, rows=WORDS, across=4, numbers=True)
+    title, unit = f"“{' '.join(WORDS)}”, step by step", "feature, score or weight"
+    picture = matrices(title, unit, shown, words, columns, across=4, numbers=True)
     first = steps["7 weights of head 1"][2].tolist()
     because = (
         "Steps 1 to 11, followed by the feed-forward sub-layer, give the layer's output to within "

@@ -42,7 +42,7 @@ def run(quick: bool) -> Result:
 
     picture = bars(
         f"Loss of five checkpoints, {EVERY} updates apart",
-        "nll a token in nats",
+        "negative log-likelihood per token, nats",
         {f"{row['when']}, seed {row['seed']}": {kind: row[kind] for kind in KINDS} for row in rows},
     )
     better = [place for place in places if higher_for_each_seed(of(place, "last"), of(place, "average"))]

@@ -7,8 +7,8 @@ import torch
 
 from dragoman.model.attention import KeysValues, attention
 from dragoman.model.transformer import DecoderLayer
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import SMALL, largest_difference, random_sentences, random_transformer
 
 CLAIM = Claim(
@@ -57,10 +57,14 @@ def run(quick: bool) -> Result:
             shown[name] = weights.numpy()
     figure, concatenated = rows
     share = concatenated["weight of the decoder's own positions"]
+    own_tokens, tokens = ([f"{side}{n}" for n in range(1, count + 1)] for side, count in (("t", 5), ("s", 6)))
     picture = matrices(
-        "Weights, a row for each target token",
+        "Encoder-decoder attention, two readings",
+        f"attention weight, mean of {SMALL.heads} heads",
         shown,
-        f"The first {source.size(1)} columns are source tokens. The mean of {SMALL.heads} heads.",
+        Side("query", own_tokens),
+        {"Figure 1": Side("key", tokens), "concatenated": Side("key", tokens + own_tokens)},
+        "s1, s2, … are source tokens, t1, t2, … target tokens.",
     )
     return Result(
         {"5 target and 6 source tokens": rows},

@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional as F
 
 from dragoman.model.transformer import FeedForward
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import SMALL, largest_difference
 
 CLAIM = Claim(
@@ -48,7 +48,11 @@ def run(quick: bool) -> Result:
         )
     worst = max(max(list(row.values())[1:4]) for row in rows)
     picture = matrices(
-        "Hidden units of one sentence, a row for each position", {"max(0, x W_1 + b_1)": hidden[0].mT.numpy()}
+        "Hidden units of one sentence",
+        "value of the hidden unit",
+        {"max(0, x W_1 + b_1)": hidden[0].mT.numpy()},
+        Side("position", range(TOKENS)),
+        Side("hidden unit"),
     )
     return Result(
         {f"d_model = {SMALL.d_model}, d_ff = {SMALL.d_ff}, float64": rows},

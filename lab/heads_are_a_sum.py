@@ -5,8 +5,8 @@ Concat(head_1 … head_h) W^O, and the heads, attended one by one, with all of t
 import torch
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention, attention
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import largest_difference
 
 CLAIM = Claim(
@@ -45,8 +45,10 @@ def run(quick: bool) -> Result:
     shown = {f"head {head + 1}": part[0].numpy() for head, part in enumerate(parts)}
     picture = matrices(
         "The term of each head in the output",
+        "term of a feature of the output; their sum",
         shown | {"their sum, the output": together[0].numpy()},
-        across=3,
+        Side("position", range(TOKENS)),
+        Side("feature of the output"),
     )
     return Result(
         {f"{HEADS} heads with d_k = 5 and d_v = 7": rows},

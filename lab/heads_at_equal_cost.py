@@ -58,7 +58,7 @@ def run(quick: bool) -> Result:
     picture = curves(
         "Learning curves",
         "updates",
-        "nll a token in nats",
+        "negative log-likelihood per token, nats",
         {f"h = {heads}": mean_curve(losses[heads], max(updates // 10, 1)) for heads in HEADS},
         f"Mean of {len(seeds)} seeds.",
     )

@@ -7,8 +7,8 @@ import torch
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import build_model
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import VOCABULARY, random_sentences, random_transformer
 
 CLAIM = Claim(
@@ -63,7 +63,11 @@ def run(quick: bool) -> Result:
     change = float((before - after).abs().max())
     shares = {name: matrix / abs(matrix).max() for name, matrix in shown.items()}
     picture = matrices(
-        "Keys beside values, a row for each source token", shares, "Shares of each panel's largest magnitude."
+        "Keys beside values",
+        "feature, as a share of the largest magnitude of its matrix",
+        shares,
+        Side("source token"),
+        Side("feature"),
     )
     return Result(
         {"Where keys and values come from": rows},

@@ -50,18 +50,13 @@ def run(quick: bool) -> Result:
     def found(smoothing: float, score: str) -> list[float]:
         return [row[score] for row in rows if row["ε_ls"] == smoothing]
 
-    def means(score: str, factor: float) -> dict[str, float]:
-        return {f"ε_ls = {e}": factor * mean(found(e, score)) for e in SMOOTHINGS}
-
+    titles = {"perplexity": "perplexity", "exact": "share of texts without an error", "BLEU": "BLEU"}
     picture = bars(
         "With and without label smoothing",
-        "perplexity; texts without an error, of 10; BLEU / 10",
-        {
-            "perplexity": means("perplexity", 1),
-            "texts without an error, of 10": means("exact", 10),
-            "BLEU, divided by 10": means("BLEU", 0.1),
-        },
+        "each quantity has its own scale, from 0",
+        {t: {f"ε_ls = {e}": mean(found(e, score)) for e in SMOOTHINGS} for score, t in titles.items()},
         f"Other texts; mean of {len(seeds)} seeds after {updates} updates.",
+        own_scales=True,
     )
     true: dict[float, list[str]] = {e: [] for e in SMOOTHINGS[1:]}
     for e, score in itertools.product(true, SCORES):

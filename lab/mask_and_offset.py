@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.model.symbols import START
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import SeesAll, random_sentences, random_transformer
 
 CLAIM = Claim(
@@ -63,9 +63,11 @@ def run(quick: bool) -> Result:
     )
     needed = mask[names[0]] > 0 and offset[names[1]] > 0
     picture = matrices(
-        "How much the prediction of token i (row) depends on token j (column)",
+        "How much the prediction of a token depends on each token",
+        "norm of the gradient, as a share of the matrix's largest, square root",
         shown,
-        "Square roots of the gradient's norms, as shares of the largest.",
+        Side("prediction of"),
+        Side("target token"),
     )
     return Result(
         {"By exact zeros of the gradient": rows},

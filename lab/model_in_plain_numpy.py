@@ -8,9 +8,9 @@ import torch
 
 from dragoman.model.settings import ModelSettings
 from dragoman.model.weights import weights
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
-from lab.parts.models import SMALL, random_sentences, random_transformer
+from lab.parts.models import SMALL, VOCABULARY, random_sentences, random_transformer
 from lab.parts.numpy_transformer import probabilities
 
 CLAIM = Claim(
@@ -49,9 +49,12 @@ def run(quick: bool) -> Result:
             shown = {"loops in NumPy": ours**0.25, "this package": theirs**0.25}
     worst = max(row["largest difference of a probability"] for row in rows)
     picture = matrices(
-        "Probabilities of the next token, a row for each target token",
+        "Probabilities of the next token",
+        "fourth root of the probability",
         shown,
-        "Fourth roots of the probabilities, so that small ones are visible.",
+        Side("after target token"),
+        Side("id of the next token", range(VOCABULARY)),
+        "Fourth roots make small probabilities visible.",
         across=1,
     )
     return Result(

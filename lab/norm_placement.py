@@ -17,7 +17,7 @@ CLAIM = Claim(
     claim="Whether the normalisation is before or after the sub-layer is a matter of notation; the weights "
     "of one model can be used in the other.",
     claimed_by="folklore (questions to the authors of toolkits)",
-    topics=("T3", "T10"),
+    topics=("T3", "T10", "T11"),
 )
 DEPTH, SEEDS = 12, (1, 2, 3)
 

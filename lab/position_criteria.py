@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from dragoman.model.sinusoids import sinusoid_table
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 
 CLAIM = Claim(
     title="Criteria for a positional encoding",
@@ -19,7 +19,7 @@ CLAIM = Claim(
     claimed_by="tutorials (Kazemnejad's four criteria)",
 )
 D_MODEL = 64
-LACKING = ("pos", "pos / L", "one sine, sin(2π · pos / 100)", "random for each sentence")
+LACKING = ("pos", "pos / L", "sin(2π · pos / 100)", "random for each sentence")
 CRITERIA = ("unique", "independent of length", "bounded", "deterministic")
 
 
@@ -28,7 +28,7 @@ def codes_of_positions(seed: int) -> dict[str, Callable[[int], np.ndarray]]:
     random = np.random.default_rng(seed)  # each sentence draws from where the one before it has stopped
     return {
         "sinusoids": lambda length: sinusoid_table(length, D_MODEL),
-        "one sine, sin(2π · pos / 100)": lambda length: np.sin(np.arange(length) * 2 * np.pi / 100)[:, None],
+        "sin(2π · pos / 100)": lambda length: np.sin(np.arange(length) * 2 * np.pi / 100)[:, None],
         "pos": lambda length: np.arange(length, dtype=float)[:, None],
         "pos / L": lambda length: np.arange(length)[:, None] / length,
         "random for each sentence": lambda length: random.standard_normal((length, D_MODEL)).clip(-1, 1),
@@ -64,7 +64,11 @@ def run(quick: bool) -> Result:
     names = [str(row["code"]) for row in rows]
     meet = [name for name, each in zip(names, kept, strict=True) if min(each) == 1]
     picture = matrices(
-        "Criteria that each code meets", {"1: met": np.array(kept)}, rows=names, columns=CRITERIA
+        "Criteria that each code meets",
+        "1: met, 0: not met",
+        {f"up to {max(lengths):,} positions": np.array(kept)},
+        Side("code", names),
+        Side("criterion", CRITERIA),
     )
     because = (
         f"Of {len(rows)} codes, these meet all four: {', '.join(meet)}. So the criteria do not single out "

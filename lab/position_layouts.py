@@ -10,8 +10,8 @@ import torch
 
 from dragoman.model.sinusoids import sinusoid_table
 from dragoman.model.transformer import Transformer
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import SMALL, largest_difference, random_sentences, random_transformer
 
 CLAIM = Claim(
@@ -50,8 +50,7 @@ def run(quick: bool) -> Result:
     width, length = SMALL.d_model, 512
     order = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
     paper = sinusoid_table(length, width).astype(float)
-    model = random_transformer()
-    rows = []
+    model, rows = random_transformer(), []
     for kind in KINDS[1:]:
         table = sinusoid_table(length, width, kind).astype(float)
         rows.append(
@@ -68,7 +67,8 @@ def run(quick: bool) -> Result:
     small, large = (float(np.abs(one - other).max()) for one, other in tables)
     halves, theirs = (row["largest difference of a log-probability"] for row in rows)
     shown = {kind: sinusoid_table(40, width, kind).astype(float) for kind in KINDS}
-    picture = matrices(f"Positions 0 to 39, d_model = {width}", shown, across=3)
+    sides = Side("position", range(40)), Side("feature", range(width))
+    picture = matrices(f"Sinusoids, d_model = {width}", "value of the feature", shown, *sides, across=3)
     verdict = verdict_of(halves < 1e-9, "the frequencies are the paper's too" if theirs > 1e-6 else "")
     because = (
         "With the paper's frequencies (Sockeye, Hugging Face Marian) only the columns are permuted, and with "

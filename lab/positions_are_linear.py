@@ -5,8 +5,8 @@ one block-diagonal matrix, which is compared with PE(pos + k), too.
 
 import numpy as np
 
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 
 CLAIM = Claim(
     title="A shift of positions is a linear map",
@@ -58,7 +58,11 @@ def run(quick: bool) -> Result:
         rows.append({"k": k, "positions": length - k, "largest error": error, "T Tᵀ − 1": orthogonal})
     worst = max([error_of(k, positions) for k in range(1, length)] + [row["largest error"] for row in rows])
     picture = matrices(
-        "The matrices T_k of d_model = 16", {f"k = {k}": shift(k, 16) for k in (1, 2, 10, 100)}
+        "The matrices T_k with PE(pos + k) = T_k PE(pos), d_model = 16",
+        "entry of T_k",
+        {f"k = {k}": shift(k, 16) for k in (1, 2, 10, 100)},
+        Side("feature of PE(pos + k)", range(16)),
+        Side("feature of PE(pos)", range(16)),
     )
     return Result(
         {f"d_model = {d_model}": rows},

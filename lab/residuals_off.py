@@ -34,7 +34,7 @@ def run(quick: bool) -> Result:
 
     picture = bars(
         f"Loss after {updates} updates",
-        "nll a token in nats, mean of the seeds",
+        "negative log-likelihood per token, nats, mean of the seeds",
         {
             f"{depth} layers a side" if depth > 1 else "1 layer a side": {
                 "with residuals": mean(found(depth, True)),

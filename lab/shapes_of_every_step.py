@@ -21,6 +21,7 @@ CLAIM = Claim(
     section="3.1",
     claim="All sub-layers and the embedding layers produce outputs of dimension d_model.",
     claimed_by="the paper, section 3.1",
+    topics=("W5",),
 )
 SUB_LAYERS = ("_embedding", "attention.output", "feed_forward", "_residual.norm")
 SOURCE, TARGET = 7, 5  # tokens
@@ -30,14 +31,12 @@ Record = Callable[[str, str, Tensor], None]
 def watch(name: str, attention: MultiHeadAttention, record: Record) -> None:
     attend = attention.attend
 
-    def watched(
-        query: Tensor, memory: KeysValues, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor:
+    def seen(query: Tensor, memory: KeysValues, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         for part, tensor in (("queries", query), ("keys", memory.keys), ("values", memory.values)):
             record(f"{name}, {part}", "heads", tensor)
         return attend(query, memory, mask, causal)
 
-    attention.attend = watched
+    attention.attend = seen
     attention.attention_weights_hook = lambda weights: record(f"{name}, weights", "heads", weights)
 
 
@@ -61,7 +60,7 @@ def run(quick: bool) -> Result:
         features, _ = model.decode(target, model.encode(source))
         record("logits", "", model.logits(features))
     own = [str(row["shape"]) for row in rows if str(row["module"]).endswith(SUB_LAYERS)]
-    wide = [shape for shape in own if shape.endswith(f" · {settings.d_model}")]
+    attentions = sum(str(row["module"]).endswith(", weights") for row in rows)
     widths: dict[str, dict[str, float]] = {}
     for row in (row for row in rows if row["kind"] != "heads"):
         name = str(row["module"]).replace("_residual", "").replace("self_attention.query", "query")
@@ -73,8 +72,9 @@ def run(quick: bool) -> Result:
     return Result(
         {f"2 pairs, sources of at most {SOURCE} and targets of at most {TARGET} tokens": rows},
         picture,
-        verdict_of(len(wide) == len(own) > 0),
+        verdict_of(len(own) > 0 and all(shape.endswith(f" · {settings.d_model}") for shape in own)),
         f"All {len(own)} outputs of embeddings, sub-layers and their normalisations have {settings.d_model} "
         f"features. Inside, queries, keys and values together have {3 * settings.d_model}, and the "
-        f"feed-forward sub-layer {settings.d_ff}.",
+        f"feed-forward sub-layer {settings.d_ff}. There are {attentions} attention sub-layers, each with "
+        f"{settings.heads} heads.",
     )

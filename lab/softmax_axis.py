@@ -8,8 +8,8 @@ import math
 import torch
 
 from dragoman.model.attention import attention, causal_mask
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 
 CLAIM = Claim(
     title="The axis of the softmax",
@@ -58,7 +58,12 @@ def run(quick: bool) -> Result:
     assert right["difference from equation 1"] < 1e-12
     leak = wrong["largest gradient of a later token"]
     picture = matrices(
-        "How much output i (row) depends on input j (column)", shown, "The mask is causal in both."
+        "How much each output depends on each input",
+        "norm of the gradient",
+        shown,
+        Side("output"),
+        Side("input"),
+        "The mask is causal in both.",
     )
     return Result(
         {f"{TOKENS} tokens, d_k = {D_K}": rows},

@@ -10,8 +10,8 @@ import torch
 from dragoman.model.costs import count_parameters
 from dragoman.model.transformer import build_model
 from dragoman.model.variants import VariedTransformer
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import SMALL, VOCABULARY, largest_difference, random_sentences, random_transformer
 
 CLAIM = Claim(
@@ -58,8 +58,10 @@ def run(quick: bool) -> Result:
     counts = [count_parameters(each, VOCABULARY, VOCABULARY) for each in (settings, SMALL)]
     picture = matrices(
         "The matrix after the concatenation",
+        "entry of the matrix",
         {"the sum": identities.numpy(), "at random": random_matrix.numpy()},
-        "Columns: features of the embedding, then of the position.",
+        Side("output feature"),
+        Side(f"features of the embedding, from {width + 1} of the position"),
     )
     equal = "exactly equal" if same == 0 else f"equal to within {same:.0g}"
     return Result(

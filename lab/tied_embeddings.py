@@ -18,6 +18,7 @@ CLAIM = Claim(
     claim="Sharing one matrix among both embeddings and the output projection saves two matrices of V · "
     "d_model.",
     claimed_by="Press and Wolf (2017), to whom the paper refers in section 3.4",
+    topics=("T11",),
 )
 
 

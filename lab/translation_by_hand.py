@@ -8,8 +8,8 @@ import torch
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, START
 from dragoman.model.weights import weights
-from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
+from lab.frame.cells import Side, matrices
+from lab.frame.experiment import Claim, Result, Row, verdict_of
 from lab.parts.numpy_transformer import Vector, add_and_norm, embed, feed_forward, multi_head, softmax
 from lab.parts.training import Pair, paper_rate, train
 
@@ -26,7 +26,7 @@ SENTENCES = [(f"{a} {b}", f"{VERBS[a]} {OBJECTS[b]}") for a in VERBS for b in OB
 NEXT = "wir ihr mögen mögt kaufen kauft Tee Milch END"
 WORDS = f"{NEXT} START we you like buy tea milk".split()
 IDS = dict(zip(WORDS, (*range(4, 12), END, START, *range(12, 18)), strict=True))
-SOURCE, TARGET = "we like tea END", "START wir mögen"
+SOURCE, TARGET, LAST = "we like tea END", "START wir mögen", "probabilities of the next word"
 
 
 def ids(text: str) -> list[int]:
@@ -62,18 +62,18 @@ def run(quick: bool) -> Result:
     features, _ = model.decode(torch.tensor([ids(TARGET)]), model.encode(torch.tensor([ids(SOURCE)])))
     theirs = model.logits(features).softmax(-1)[0].detach().numpy()
     error, chances = float(np.abs(ours - theirs).max()), ours[:, ids(NEXT)]
-    shown = {name: np.stack(rows) for name, rows in steps.items()} | {f"next word: {NEXT}": chances}
-    tables = {
-        name: [
-            {"word": word} | {str(place): float(number) for place, number in enumerate(row, 1)}
-            for word, row in zip(words.split(), rows, strict=True)
-        ]
-        for name, rows in shown.items()
-        for words in [SOURCE if name.startswith("encoder") else TARGET]
-    }
+    shown = {name: np.stack(rows) for name, rows in steps.items()} | {LAST: chances}
+    words = {name: Side("word", (SOURCE if name[0] == "e" else TARGET).split()) for name in shown}
+    features = [str(place) for place in range(1, MODEL.d_model + 1)]
+    columns = dict.fromkeys(steps, Side("feature", features)) | {LAST: Side("next word", NEXT.split())}
+    tables: dict[str, list[Row]] = {name: [] for name in shown}
+    for name, rows in shown.items():
+        for word, row in zip(words[name].labels, rows, strict=True):
+            tables[name].append({"word": word} | dict(zip(columns[name].labels, row.tolist(), strict=True)))
+    title, unit = f"“{SOURCE}”, “{TARGET} …”", "number, divided by the largest magnitude of its matrix"
     return Result(
         tables,
-        matrices(f"“{SOURCE}”, “{TARGET} …”: a row for each word", shown, numbers=True, own_scales=True),
+        matrices(title, unit, shown, words, columns, numbers=True, own_scales=True),
         verdict_of(error < 1e-5),
         f"The {len(shown)} steps give the package's probabilities to within {error:.0e}. The likeliest "
         f"word after “wir mögen” is “{WORDS[chances[-1].argmax()]}” ({chances[-1].max():.2f}).",

@@ -4,8 +4,8 @@ encoder-decoder attention of several layers. Where it is exactly 0, no informati
 
 import torch
 
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import Claim, Result, verdict_of
-from lab.frame.pictures import matrices
 from lab.parts.models import SMALL, random_sentences, random_transformer
 
 CLAIM = Claim(
@@ -59,9 +59,11 @@ def run(quick: bool) -> Result:
     unseen = encoder["of them above the diagonal"]
     above = SOURCE * (SOURCE - 1) // 2
     picture = matrices(
-        "Jacobian of output i (row) by token j (column)",
+        "The Jacobian of each output by each token",
+        "norm of the Jacobian, as a share of the matrix's largest, square root",
         {name: (each / each.max()).sqrt().numpy() for name, each in shown.items()},
-        "Square roots of shares of each panel's largest norm.",
+        Side("output"),
+        {name: Side(name.partition(", by ")[2]) for name in shown},
         across=3,
     )
     return Result(

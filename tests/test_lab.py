@@ -20,8 +20,9 @@ from dragoman.search.beam import beam_search
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from lab.frame import catalogue, report
+from lab.frame.cells import Side, matrices
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
-from lab.frame.pictures import axis, bars, curves, matrices
+from lab.frame.pictures import axis, bars, curves, same_decimals
 from lab.parts import comparisons, training
 from lab.parts.memory import peak_bytes
 from lab.parts.models import random_sentences, random_transformer
@@ -59,7 +60,7 @@ def test_the_table_of_statements_names_the_experiments_that_try_them():
     rows = dict(re.findall(r"^\| ([WT]\d+) \| .* \| (.*) \|$", text, re.M))
     assert list(rows) == [f"W{number}" for number in range(1, 15)] + [f"T{number}" for number in range(1, 12)]
     claims = {name: catalogue.experiment(name).claim for name in NAMES}
-    assert {topic for claim in claims.values() for topic in claim.topics} == {*rows} - {"W11", "T5", "T11"}
+    assert {topic for claim in claims.values() for topic in claim.topics} == {*rows} - {"W11"}
     for row, cell in rows.items():
         named = [name for name in cell.split(", ") if name in NAMES]
         assert named == sorted(name for name, claim in claims.items() if row in claim.topics), row
@@ -337,18 +338,59 @@ def test_pictures_show_what_has_a_place_on_their_axes():
         curves("title", "x", "y", {str(number): points for number in range(7)})
     svg = bars("title", "unit", {"": {"zero": 0.0, "ten": 10.0, "infinite": float("inf")}}, log=True).svg()
     assert ElementTree.fromstring(svg).tag.endswith("svg")
+    own_scales = bars("title", "unit", {"a": {"x": 0.5}, "b": {"x": 50.0}}, own_scales=True).svg()
+    assert own_scales.count('width="360"') == 2
+
+
+def test_matrices_show_what_their_rows_columns_and_numbers_are():
+    sides = Side("row", ["r", "s"]), Side("column", ["c", "d"])
+    cells = matrices("title", "unit", {"one": np.eye(2), "two": -np.eye(2)}, *sides).svg()
+    shown = ("one", "two", "unit", "row ↓", "column →", "r", "d", "−1", "1")
+    assert all(f">{label}<" in cells for label in shown)
+    assert ">NaN<" not in cells
+    gaps = np.array([[0.25, np.nan]])
     cells = matrices(
-        "title", {"one": np.eye(2), "two": -np.eye(2)}, rows=["r", "s"], columns=["c", "d"]
+        "title", "unit", {"one": gaps}, Side("row"), Side("column", range(2)), numbers=True
     ).svg()
-    assert all(f">{label}<" in cells for label in ("one", "two", "r", "d", "-1", "1"))
+    assert all(f">{label}<" in cells for label in ("NaN", "0.25", "0.125", "0"))
+    assert "-0" not in cells
+
+
+def test_of_numbers_of_rows_those_are_shown_that_have_room():
+    assert Side("row").drawn(3, 20) == {0: "1", 1: "2", 2: "3"}
+    assert Side("row").drawn(7, 4) == {4: "5"}
+    assert Side("row", range(11)).drawn(11, 4) == {0: "0", 5: "5", 10: "10"}
 
 
 @pytest.mark.parametrize(
     ("values", "log", "expected"),
-    [([1, 9], False, (0, 9)), ([8, 9], False, (8, 9)), ([0, 0], False, (-1, 1)), ([0, 2.5], True, (0, 3))],
+    [
+        ([1, 9], False, (0, 10)),
+        ([8, 9], False, (8, 9)),
+        ([0, 0], False, (-1, 1)),
+        ([0, 2.5], True, (0, 3)),
+        ([0, 7.5], True, (0, 8)),
+        ([0, 8.5], True, (0, 10)),
+    ],
 )
 def test_an_axis_begins_at_zero_unless_half_of_it_would_be_empty(values, log, expected):
     assert axis(values, log)[0] == expected
+
+
+@pytest.mark.parametrize("most", [0.004, 0.97, 1.03, 9.5, 31, 99.99, 6400])
+def test_no_number_is_beyond_the_last_tick(most):
+    (low, high), shown = axis([0.0, most], False)
+    assert (low, high) == (shown[0][0], shown[-1][0])
+    assert most <= high <= 1.3 * most
+    assert len({len(label.partition(".")[2]) for _, label in shown}) == 1  # decimals
+    assert 4 <= len(shown) <= 9
+
+
+def test_numbers_beside_each_other_have_the_same_decimals():
+    assert same_decimals([0.5, 0.25, 0.0]) == ["0.50", "0.25", "0.00"]
+    assert same_decimals([61.527, 5.0]) == ["61.53", "5.00"]
+    assert same_decimals([20000.0, 163.84]) == ["20,000", "164"]
+    assert same_decimals([3.283e18, 0.0]) == ["3.283e+18", "0"]
 
 
 def test_the_seed_determines_a_tiny_training():

@@ -1,17 +1,12 @@
-"""The three pictures that experiments draw: curves, bars, and matrices as cells."""
+"""Pictures that experiments draw: curves and bars."""
 
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from dragoman.inspection.drawing import Axes, Drawing, diverging, sequential, text_width, ticks, widest
+from dragoman.inspection.drawing import Axes, Drawing, widest
 from dragoman.inspection.figures.layer_costs import LOOKS, draw_marker
-from dragoman.inspection.layout import draw_levels
 
 Point = tuple[float, float]
-Matrix = npt.NDArray[np.floating]
 
 WIDTH, HEIGHT, TOP = 440.0, 260.0, 76.0
 MAX_MARKERS = 24
@@ -74,7 +69,7 @@ def axis(values: Sequence[float], log: bool, given: bool = False) -> tuple[Point
     """The range of an axis, and its ticks with labels. `values` are logarithms on a logarithmic axis.
 
     The ticks are the values themselves if that is asked for and they are few; else a linear axis begins at 0,
-    unless that leaves half of it empty.
+    unless that leaves half of it empty, and both axes begin and end on a tick.
     """
     low, high, few = min(values), max(values), sorted(set(values))
     if given and 1 < len(few) <= 8 and (log or max(few) < 10 * len(few)):
@@ -84,14 +79,35 @@ def axis(values: Sequence[float], log: bool, given: bool = False) -> tuple[Point
     if not log:
         low, high = min(low, 0.0) if low < high / 2 else low, max(high, 0.0)
         low, high = (low, high) if low < high else (low - 1, high + 1)
-        shown = ticks(low, high)
-        step = shown[1] - shown[0] if len(shown) > 1 else 0.0
-        high = max(high, shown[-1] + step) if shown[-1] + step - high < step / 3 else high
-        return (low, high), [(value, f"{value:,g}") for value in ticks(low, high)]
+        shown = round_numbers(low, high)
+        return (shown[0], shown[-1]), list(zip(shown, same_decimals(shown, digits=6), strict=True))
     low, high = math.floor(low + 1e-9), math.ceil(high - 1e-9)
     high = max(high, low + 1)
     step = math.ceil((high - low) / 6)
+    high += (low - high) % step
     return (low, high), [(power, power_label(power)) for power in range(low, high + 1, step)]
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """At most nine round numbers, the first not above `low` and the last not below `high`."""
+    power = 10 ** math.floor(math.log10((high - low) / 5))
+    for step in (power, 2 * power, 5 * power, 10 * power):
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        if last - first <= 8:
+            break
+    return [round(place * step, 10) for place in range(first, last + 1)]
+
+
+def same_decimals(values: Sequence[float], digits: int = 4) -> list[str]:
+    """Numbers with the same number of decimals: what the largest needs for so many digits, without zeros that
+    all of them end with. Very large and very small numbers have a power of ten.
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
+    if not 1e-3 <= largest < 1e7:
+        return [f"{value:.{digits - 1}e}" if value else "0" for value in values]
+    decimals = max(digits - 1 - math.floor(math.log10(largest)), 0)
+    needed = max(len(f"{value:.{decimals}f}".partition(".")[2].rstrip("0")) for value in values)
+    return [f"{value:,.{needed}f}" for value in values]
 
 
 def power_label(power: int) -> str:
@@ -100,79 +116,46 @@ def power_label(power: int) -> str:
 
 
 def bars(
-    title: str, unit: str, groups: Mapping[str, Mapping[str, float]], note: str = "", log: bool = False
+    title: str,
+    unit: str,
+    groups: Mapping[str, Mapping[str, float]],
+    note: str = "",
+    log: bool = False,
+    own_scales: bool = False,
 ) -> Drawing:
-    """Groups of horizontal bars, with their numbers. Numbers are not negative; on a logarithmic scale, a bar
-    begins at the power of ten below the least.
+    """Groups of horizontal bars, with their numbers. Numbers are not negative. On a logarithmic scale, a bar
+    begins at the power of ten below the least. With `own_scales` each group has a scale up to its largest.
     """
     drawing = Drawing("lab", title, f"Bars of {unit}. {note}")
     values = [value for group in groups.values() for value in group.values() if math.isfinite(value)]
-    positive = [value for value in values if value > 0] or [1.0]
-    floor = math.floor(math.log10(min(positive)) - 1e-9) if log else 0.0
-    most = (math.log10(max(positive)) if log else max(positive)) - floor
+    logs = [math.log10(value) for value in values if value > 0] or [0.0]
+    (low, high), shown = axis([min(logs) - 1e-6, *logs], log) if log else ((0.0, max(values) or 1.0), [])
     left = 24 + widest([name for group in groups.values() for name in group])
-    drawing.text(16, 52, unit + ", logarithmic scale" * log, css="fill-faint")
+    shown = [(left + 360 * (power - low) / (high - low), label) for power, label in shown]
+    drawing.text(16, 52, unit + ", logarithmic axis" * log, css="fill-faint")
     y = 66.0
     for heading, group in groups.items():
         if heading:
             drawing.text(16, y + 14, heading, 13, bold=True)
             y += 24
-        first = y
-        for look, (name, value) in zip(LOOKS * 8, group.items(), strict=False):
+        first, most = y, (max(group.values()) or 1.0) if own_scales else high
+        numbers = same_decimals(list(group.values()))
+        if log and min(group.values()) < 1e-3:
+            numbers = [f"{value:.2e}" if value else "0" for value in group.values()]
+        for look, (name, value), words in zip(LOOKS * 8, group.items(), numbers, strict=False):
             drawing.label(left - 8, y + 14, name, anchor="end")
-            share = (scaled(value, log) - floor) / most if math.isfinite(value) else 1.0
+            share = (scaled(value, log) - low) / (most - low) if math.isfinite(value) else 1.0
             width = 360 * max(share, 0.0) if math.isfinite(share) else 0.0
             drawing.rectangle(left, y, max(width, 1.0), 18, f"fill-{look.colour}", f"{name}: {value:.6g}")
-            drawing.text(left + width + 8, y + 14, f"{value:,.4g}", 11, "fill-faint")
+            drawing.text(left + width + 8, y + 14, words, 11, "fill-faint")
             y += 24
         drawing.polyline([(left, first - 3), (left, y - 3)], "stroke-line")
         y += 8
+    if log:
+        drawing.polyline([(left, y - 8), (left + 360, y - 8)], "stroke-line")
+        for x, label in shown:
+            drawing.polyline([(x, y - 8), (x, y - 4)], "stroke-line")
+            drawing.text(x, y + 9, label, 11, "fill-faint", "middle")
+        y += 18
     drawing.paragraph(16, y + 12, note)
-    return drawing
-
-
-def matrices(
-    title: str,
-    by_name: Mapping[str, Matrix],
-    note: str = "",
-    rows: Sequence[str] = (),
-    columns: Sequence[str] = (),
-    across: int = 2,
-    numbers: bool = False,
-    own_scales: bool = False,
-) -> Drawing:
-    """Matrices as cells with one scale, up to the largest magnitude, from 0 or from its negative.
-
-    Labels are drawn where they are given. `numbers` writes each number into its cell. With `own_scales` each
-    matrix has a scale up to its own largest magnitude.
-    """
-    drawing = Drawing("lab", title, f"Numbers as shades: {', '.join(by_name)}. {note}")
-    peaks = [float(np.nanmax(np.abs(matrix))) or 1.0 for matrix in by_name.values()]
-    peaks = peaks if own_scales else [max(peaks)] * len(peaks)
-    signed = any(float(np.nanmin(matrix)) < 0 for matrix in by_name.values())
-    scale = diverging if signed else sequential
-    tall, wide = max(map(len, by_name.values())), max(matrix.shape[1] for matrix in by_name.values())
-    cell = 40.0 if numbers else max(2.0, min(26.0, 300 / max(tall, wide)))
-    left, head = 24 + widest(rows), 34 + 0.9 * widest(columns)
-    x_step = max(left + wide * cell + 12, max(text_width(name, 13) for name in by_name) + 40)
-    for place, (name, matrix) in enumerate(by_name.items()):
-        x, most = left + x_step * (place % across), peaks[place]
-        y = 44 + head + (head + tall * cell + 22) * (place // across)
-        drawing.text(x, y - head + 14, name, 13, bold=True)
-        height, width = len(matrix) * cell, matrix.shape[1] * cell
-        drawing.rectangle(x, y, width, height, "fill-zero stroke-grid")
-        draw_levels(drawing, np.asarray(matrix / most, np.float32), scale, x, y, cell, cell)
-        for (row, column), value in np.ndenumerate(matrix) if numbers else ():
-            place_x, place_y = x + (column + 0.5) * cell, y + (row + 0.5) * cell + 4
-            drawing.text(
-                place_x, place_y, f"{round(value, 2) + 0.0:.2f}", 12, scale(value / most).label, "middle"
-            )
-        for row, label in enumerate(rows):
-            drawing.label(x - 8, y + (row + 0.5) * cell + 4, label, anchor="end")
-        for column, label in enumerate(columns):
-            drawing.label(x + (column + 0.5) * cell + 3, y - 8, label, turn=-60)
-    shares = (-1.0, 0.0, 1.0) if signed else (0.0, 0.5, 1.0)
-    of, most = ("share of the largest of a matrix", 1.0) if own_scales else ("value", peaks[0])
-    drawing.legend(16, drawing.height + 20, of, scale, [(share, f"{share * most:.3g}") for share in shares])
-    drawing.paragraph(16, drawing.height + 24, note)
     return drawing

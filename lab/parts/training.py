@@ -176,8 +176,8 @@ def spread(values: Sequence[float], form: str = ".2f") -> str:
 
 
 def short(quick: bool, updates: int, seeds: int = len(SEEDS)) -> tuple[range, int]:
-    """The seeds and the number of updates: of the quick form one seed and a tenth of the updates."""
-    return (range(1, 2), max(updates // 10, 2)) if quick else (range(1, seeds + 1), updates)
+    """The seeds and the number of updates: of the quick form one seed, and a twentieth, at most 20."""
+    return (range(1, 2), min(max(updates // 20, 2), 20)) if quick else (range(1, seeds + 1), updates)
 
 
 def mean_curve(runs: Sequence[Sequence[float]], every: int) -> list[tuple[float, float]]:

@@ -10,7 +10,7 @@ export const CLAIMS = {
     title: "Attention weights as explanations",
     claim: "The source token with the largest weight of encoder-decoder attention is the one that a " +
       "prediction depends on most.",
-    verdict: "is not decided",
+    verdict: "holds only if the weights are those of layer 2",
   },
   "dot-product-variance": {
     title: "Why scores are divided by √d_k",
