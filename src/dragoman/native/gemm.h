@@ -13,7 +13,7 @@
 #pragma once
 #include <cmath>
 #include <type_traits>
-#if defined(__AVX512F__) || defined(__AVXVNNI__)
+#if defined(__AVX__)
 #include <immintrin.h>
 #endif
 
@@ -22,7 +22,7 @@
 
 namespace dragoman {
 
-constexpr int ROWS = LANES == 16 ? 12 : 4, COLUMNS = 2 * LANES;
+constexpr int ROWS = LANES == 16 ? 12 : LANES == 8 ? 6 : 4, COLUMNS = 2 * LANES;
 
 // The formats: `pack_row` converts a row to words and returns the scale of its sums; `multiply_add`
 // multiplies words.
@@ -66,10 +66,17 @@ struct BFloat16 {
 
 // Integers from -127 to 127 with a scale for each row of x and of W. The processor multiplies unsigned by
 // signed integers: 128 is added to those of x, and 128 times the sum of W's row is subtracted in the end.
-// Sums of integers are exact.
+// AVX2 without VNNI adds two products in 16 bits. There x has no offset, and |x| is multiplied by the signed w:
+// 2 · 127 · 127 fits. Sums of integers are exact.
 struct Int8 {
     using Sum = Int32Vector;
     static constexpr int PER_WORD = 4;
+#if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+    static constexpr bool ADDS_IN_16_BITS = LANES == 8;
+#else
+    static constexpr bool ADDS_IN_16_BITS = false;
+#endif
+    static constexpr int OFFSET = ADDS_IN_16_BITS ? 0 : 128;
 
     static float pack_row(const float* row, int inputs, int32_t* out, bool is_weight) {
         float largest = 1e-30f * 127, zero_or_nan = 0;  // NaN if an element is not finite
@@ -80,7 +87,7 @@ struct Int8 {
         }
         const float scale = largest / 127;
         auto* bytes = reinterpret_cast<uint8_t*>(out);
-        const int offset = is_weight ? 0 : 128;
+        const int offset = is_weight ? 0 : OFFSET;
 #pragma omp simd
         for (int i = 0; i < inputs; i++) bytes[i] = uint8_t(int(std::nearbyint(row[i] / scale)) + offset);
         for (int i = inputs; i % 4; i++) bytes[i] = 0;
@@ -92,6 +99,10 @@ struct Int8 {
         return sum;
 #elif defined(__AVXVNNI__) && !defined(__AVX512F__)
         return (Int32Vector)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+        const __m256i signed_w = _mm256_sign_epi8((__m256i)w, (__m256i)x);
+        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)x), signed_w);
+        return sum + (Int32Vector)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #else
         for (int shift = 0; shift < 32; shift += 8) sum += (x >> shift & 255) * (w << (24 - shift) >> 24);
         return sum;
@@ -105,7 +116,7 @@ class Linear {
     int precision = 0, words = 0;
     Buffer<int32_t> panels;      // [outputs / COLUMNS][words][COLUMNS]
     Buffer<float> scales, bias;  // of each output
-    Buffer<int32_t> shift;       // 128 times the sum of the integers of each output's weights
+    Buffer<int32_t> shift;       // OFFSET times the sum of the integers of each output's weights
 
     int panel_count() const { return (outputs + COLUMNS - 1) / COLUMNS; }
 
@@ -128,9 +139,9 @@ class Linear {
             if (given_bias) bias.reserve(columns)[output] = given_bias[output];
             for (int k = 0; k < words; k++)
                 to[(size_t(output / COLUMNS) * words + k) * COLUMNS + output % COLUMNS] = own[k];
-            if (std::is_same_v<Kind, Int8>)
+            if constexpr (std::is_same_v<Kind, Int8>)
                 for (int i = 0; i < inputs; i++)
-                    shift.reserve(columns)[output] += 128 * reinterpret_cast<int8_t*>(own)[i];
+                    shift.reserve(columns)[output] += Kind::OFFSET * reinterpret_cast<int8_t*>(own)[i];
         }
     }
 
@@ -144,10 +155,14 @@ class Linear {
         for (int k = 0; k < words; k++) {
             __builtin_prefetch(next + k, 0, 2);
             __builtin_prefetch(far + k, 0, 2);
+            Int32Vector left = w[2 * k], right = w[2 * k + 1];
+#if defined(__AVX__) && !defined(__AVX512F__)
+            asm("" : "+x"(left), "+x"(right));  // GCC would load them again for each row
+#endif
             for (int m = 0; m < M; m++) {
                 const Int32Vector word = Int32Vector{} + x[m * words + k];
-                sums[m][0] = Kind::multiply_add(sums[m][0], word, w[2 * k]);
-                sums[m][1] = Kind::multiply_add(sums[m][1], word, w[2 * k + 1]);
+                sums[m][0] = Kind::multiply_add(sums[m][0], word, left);
+                sums[m][1] = Kind::multiply_add(sums[m][1], word, right);
             }
         }
         finish<Kind>(sums, M, x_scales, panel, y);
