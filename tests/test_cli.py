@@ -489,6 +489,10 @@ REFUSED = [
         "test.source is what this command reads; give another file.",
     ),
     (
+        ["translate", "{0}/run", "--document", "{0}/test.source", "--output", "{0}/test.target"],
+        "test.target exists; delete it, or choose another name.",
+    ),
+    (
         ["translate", "{0}/run", "--input", "{0}/test.source", "--output", "/dev/null"],
         "--output /dev/null is not a regular file, and the translation of a file is written to one, to be "
         "resumed. Leave --output out, and redirect the output: > FILE.",

@@ -128,6 +128,15 @@ def test_an_interrupted_translation_resumes_with_the_lines_that_are_left(text, t
     assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
 
 
+@pytest.mark.parametrize("left", [b"", b"LINE 3\n", b"LINE 3\n\nLINE", b"\0" * 9])
+def test_a_damaged_block_is_translated_again(text, tmp_path, left):
+    assert not translate_file(text, tmp_path / "out", ABOUT, shout, rank=1, ranks=4)
+    (tmp_path / "out.parts" / "000000001").write_bytes(left)
+    for rank in range(4):
+        translate_file(text, tmp_path / "out", ABOUT, shout, rank, 4)
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
+
+
 def test_several_processes_take_turns_and_the_last_one_joins(text, tmp_path):
     ends = [translate_file(text, tmp_path / "out", ABOUT, shout, rank, 3) for rank in (2, 0, 1)]
     assert ends == [False, False, True]

@@ -348,6 +348,7 @@ def test_slow_heads_slow_bodies_and_clients_that_do_not_read_end(run):
             assert b"The request did not arrive in time." in answer
         answer = read_all(body)
         assert answer.startswith(b"HTTP/1.1 408")
+        assert answer.count(b"HTTP/1.1 ") == 1
         assert f"The body did not arrive within {BODY_SECONDS / 5:g} seconds.".encode() in answer
         assert client.post(V1, json={"text": "amber"}).status_code == 200
         assert len(read_all(deaf)) < len(client.get(BUNDLE).content)

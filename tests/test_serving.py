@@ -915,6 +915,23 @@ def test_several_processes_serve_one_address_and_one_that_dies_is_replaced(run):
     assert record["message"] == f"Server process {victim} ended with signal 9; another one starts."
 
 
+def test_processes_keep_serving_if_one_that_dies_cannot_be_replaced(run, tmp_path):
+    shutil.copytree(run / "model", tmp_path / "run" / "model")
+    with serving(tmp_path / "run", "--processes", 2) as server, server.client() as client:
+        until = time.monotonic() + MAX_SECONDS
+        while len(children(server.process.pid)) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+        (tmp_path / "run").rename(tmp_path / "away")
+        os.kill(children(server.process.pid)[0], signal.SIGKILL)
+        while not any("ended with status 2" in line for line in server.log):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        with server.client() as other:
+            assert other.post(V1, json={"text": "amber"}).status_code == 200
+        assert server.stop() == 0
+
+
 def test_the_processes_end_with_the_one_that_started_them_also_if_it_is_killed(run):
     with serving(run, "--processes", 2) as server:
         until = time.monotonic() + MAX_SECONDS

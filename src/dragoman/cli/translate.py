@@ -179,6 +179,8 @@ def refuse_shortlist(asked: Translate) -> None:
 def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:
     """Raise `DragomanError` for an output that is the input, or that the translation of a text cannot be."""
     refuse_replacing("--output", out, *filter(None, (text, document)))
+    if document is not None and out.is_file():
+        raise DragomanError(f"--output {out} exists; delete it, or choose another name.")
     if text is not None and out.exists() and not out.is_file():
         raise DragomanError(
             f"--output {out} is not a regular file, and the translation of a file is written to one, to be "

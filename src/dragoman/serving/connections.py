@@ -151,9 +151,10 @@ class Connection(HttpToolsProtocol):
 
     def end(self, status: str, message: str) -> None:
         """End a connection whose request does not arrive, or not as it should."""
-        if self.cycle is None or self.cycle.response_complete:
+        is_own = self.cycle is not None and self.cycle.scope is self.scope and not self._is_in_head
+        if self.cycle is None or (self.cycle.response_complete and not is_own):
             self.refuse(status, message)
-        else:  # it may be in the middle of an answer to the request before
+        else:  # it is answered already, or it may be in the middle of an answer to the request before
             self.transport.close()
 
     def refuse(self, status: str, message: str) -> None:

@@ -134,20 +134,25 @@ def serve_with_processes(
             "socket": listener.fileno(),
         }
     )
-    asyncio.run(supervise(about, settings.processes, listener.fileno(), started))
+    asyncio.run(supervise(about, settings.processes, listener, started))
 
 
-async def supervise(about: str, count: int, descriptor: int, started: Callable[[], None]) -> None:
-    """Keep `count` processes running until a signal comes, then let them end.
+async def supervise(about: str, count: int, listener: socket.socket, started: Callable[[], None]) -> None:
+    """Keep `count` processes running until a signal comes, then close the socket and let them end.
 
-    `started` is called when the first of them has loaded its models. A process that ends with status 2, as
-    for a model that cannot be loaded, ends all. Each process has a pipe from this one, whose end tells it
-    that this one has ended, and a pipe to it, for a line that says that it has loaded.
+    `started` is called when the first of them has loaded its models. A process that ends with status 2 before
+    that, as for a model that cannot be loaded, ends all. Each process has a pipe from this one, whose end
+    tells it that this one has ended, and a pipe to it, for a line that says that it has loaded.
     """
     stopping, loaded = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
+    loop, descriptor = asyncio.get_running_loop(), listener.fileno()
+
+    def stop() -> None:
+        stopping.set()
+        listener.close()  # the processes close theirs
+
     for number in stop_signals():
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop)
 
     async def say_when_loaded(process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -177,7 +182,7 @@ async def supervise(about: str, count: int, descriptor: int, started: Callable[[
                 process.terminate()
             status = await ended
             loading.cancel()
-            if status == 2:
+            if status == 2 and not loaded.is_set():
                 stopping.set()
             elif not stopping.is_set():
                 end = f"signal {-status}" if status < 0 else f"status {status}"
@@ -186,7 +191,7 @@ async def supervise(about: str, count: int, descriptor: int, started: Callable[[
                 await asyncio.sleep(1)  # a process that dies at once does not keep this one busy
         return status
 
-    if 2 in await asyncio.gather(*(keep_running() for _ in range(count))):
+    if 2 in await asyncio.gather(*(keep_running() for _ in range(count))) and not loaded.is_set():
         sys.exit(2)
 
 

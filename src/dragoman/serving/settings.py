@@ -21,7 +21,7 @@ class ServerSettings:
     port: int = 8000
     """Port to listen on; 0 chooses a free one."""
     processes: int = 1
-    """Server processes. Each has its own search threads; model files are mapped into memory once."""
+    """Server processes. Each has its own search threads and its own copy of the models."""
     api_keys: Path | None = None
     """TOML file with the hashes of the API keys, as `--new-key` writes it. Requests then need a key."""
     new_key: str = ""

@@ -62,7 +62,7 @@ def translate_file(
             if is_complete(out, about):  # by the process that had the lock until now
                 shutil.rmtree(parts, ignore_errors=True)
                 return True
-            missing = open_parts(parts, about, range(rank, count, ranks))
+            missing = open_parts(parts, about, range(rank, count, ranks), last=count - 1)
             translate_blocks(source, parts, missing, count, translate, say, visible=rank == 0)
             refuse_changed(source, parts, before=(count, digest))
             is_joined = join(parts, out, count)
@@ -192,13 +192,22 @@ def is_complete(out: Path, about: About) -> bool:
     return out.exists()
 
 
-def open_parts(parts: Path, about: About, numbers: range) -> set[int]:
-    """Begin the folder of parts, or resume it; return which of the blocks are missing."""
+def open_parts(parts: Path, about: About, numbers: range, last: int) -> set[int]:
+    """Begin the folder of parts, or resume it; return which of the blocks are missing or damaged."""
     record = parts / RECORD
     if not record.exists():
         write(record, (json.dumps(about, indent=2) + "\n").encode())
     refuse_another([parts], read_record(record), about)
-    return {number for number in numbers if not (parts / f"{number:09}").exists()}
+    return {number for number in numbers if not is_whole(parts / f"{number:09}", number == last)}
+
+
+def is_whole(part: Path, is_last: bool) -> bool:
+    """Whether a block has been written, and has as many lines as a block; the last one may have fewer."""
+    if not part.exists():
+        return False
+    content = part.read_bytes()
+    lines = content.count(b"\n")
+    return content.endswith(b"\n") and (lines == BLOCK or (is_last and lines < BLOCK))
 
 
 def read_record(record: Path) -> About:
