@@ -808,12 +808,12 @@ TEXTS = {
         "▁ein 3\n": "dict.de.txt has",
     },
     "bpecodes": {
-        "#version: 0.2\ne i\nein\n": "bpecodes, line 3: 'ein' is not two pieces",
+        "#version: 0.2\ne i\nein\n": "bpecodes, line 3: 'ein' is not a pair of pieces",
         "e i 4\nei n\n": "bpecodes, line 2: 'ei n' is not a pair of pieces to merge, with their count",
         "e i 4\nei n x\n": "bpecodes, line 2: 'ei n x' is not a pair of pieces to merge, with their",
         "e i 4\n\nei n 2\n": "bpecodes, line 2: '' is not a pair of pieces to merge, with their count",
         "#version: 0.3\ne i\n": "bpecodes begins with '#version: 0.3'",
-        "": "bpecodes, line 1: '' is not two pieces",
+        "": "bpecodes, line 1: '' is not a pair of pieces",
     },
     "spm.model": {"no model": "spm.model is not a SentencePiece model"},
 }

@@ -440,9 +440,7 @@ def test_an_initial_model_gets_a_head(trained, tmp_path, lora):
         about.write_text(json.dumps(json.loads(about.read_text()) | {"alignment_head": "1"}))
         (tmp_path / "adapter" / "manifest.json").unlink()
         write_manifest(tmp_path / "adapter")
-        with pytest.raises(
-            DragomanError, match="not an adapter .* alignment_head is '1', and has to be a num"
-        ):
+        with pytest.raises(DragomanError, match="not an adapter .* alignment_head is '1', and must be a num"):
             Adapter.load(tmp_path / "adapter")
 
 

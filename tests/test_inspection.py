@@ -263,7 +263,7 @@ def test_an_ensemble_is_refused(tmp_path):
     for name in "ab":
         save_model(tmp_path / name, one_transformer(one), MODELS["transformer"], one.tokenizers)
     both = Translator.load(tmp_path / "a", tmp_path / "b")
-    with pytest.raises(DragomanError, match="this is an ensemble; give one run"):
+    with pytest.raises(DragomanError, match="An inspection needs one model, not an ensemble; give one run"):
         inspect(both, LINES[0])
 
 

@@ -172,12 +172,12 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
     [
         ({}, "'longest_source'"),
         ({"longest_source": 9}, "'base'"),
-        ({"base": "", "longest_source": "9"}, "longest_source is '9', and has to be a number"),
+        ({"base": "", "longest_source": "9"}, "longest_source is '9', and must be a number"),
         ({"base": "", "longest_source": 0}, "longest_source is 0, and must be a number of at least 1"),
-        ({"base": "", "longest_source": True}, "longest_source is True, and has to be a number"),
+        ({"base": "", "longest_source": True}, "longest_source is True, and must be a number"),
         (
             {"base": "", "longest_source": 9, "alignment_head": "0"},
-            "alignment_head is '0', and has to be a number",
+            "alignment_head is '0', and must be a number",
         ),
         ([], r"adapter.json holds \[\], and has to hold an object"),
         (None, "adapter.json holds None, and has to hold an object"),

@@ -25,12 +25,6 @@ export const CLAIMS = {
       "mask.",
     verdict: "holds only if batches have no more padding than those of training",
   },
-  "exposure": {
-    title: "Teacher forcing compared with the model's own prefix",
-    claim: "A model makes more errors after its own prefix than after the reference's, and the " +
-      "difference grows towards the end of the text.",
-    verdict: "holds only for the number of errors: that it grows is not decided",
-  },
   "feed-forward-is-convolution": {
     title: "The feed-forward sub-layer is two convolutions",
     claim: "The feed-forward sub-layer is applied to each position separately and identically; it is " +

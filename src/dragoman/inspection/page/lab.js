@@ -8,7 +8,7 @@ const EXPERIMENTS = {
   attention: ["dot-product-variance", "heads-that-matter", "attention-as-explanation"],
   attribution: ["attention-as-explanation"],
   "value-zeroing": ["attention-as-explanation"],
-  steps: ["training-equals-decoding", "exposure"],
+  steps: ["training-equals-decoding"],
   embeddings: ["neighbours-of-embeddings", "tied-embeddings"],
   positions: ["positions-are-linear", "position-dot-products", "lengths-beyond-training"],
   stream: ["residuals-off", "norm-placement", "gradient-by-layer"],

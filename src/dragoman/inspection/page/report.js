@@ -58,8 +58,8 @@ function viewsOf({ model, training, neurons }, { attribution, zeroing, cases }) 
   );
 }
 
-function Report({ inspection, ask, children }) {
-  const [chosen, choose] = useKeptInAddress("view");
+function Report({ inspection, ask, top, children }) {
+  const [chosen, setChosen] = useState(top?.view);
   const [window, setWindow] = useState(null);
   const tabs = useRef();
   const bench = useBench(inspection, ask);
@@ -70,6 +70,10 @@ function Report({ inspection, ask, children }) {
   const cases = ask || bench.cases.length || effects.found;
   const views = viewsOf(inspection, { attribution, zeroing, cases });
   const view = views.some(([name]) => name === chosen) ? chosen : "beam";
+  const choose = (name) => {
+    setChosen(name);
+    top?.keep(name);
+  };
   const longest = Math.max(inspection.source.tokens.length, inspection.target.tokens.length);
   const place = views.findIndex(([name]) => name === view);
   const [, title, View] = views[place];
@@ -107,23 +111,7 @@ function Report({ inspection, ask, children }) {
         <${Experiments} view=${view} architecture=${inspection.model.architecture} results=${ask && "lab/"} />
       </div>
     </main>
-    <footer>
-      ${inspection.source.tokens.some((token) => token.includes("▁"))
-        ? html`<p>In tokens, ▁ is the beginning of a word.</p>` : null}
-      <p>${children}</p>
-    </footer>`;
-}
-
-/** A choice that a reloaded page and a copied address keep. name: of the parameter after the #. */
-function useKeptInAddress(name) {
-  const parameters = new URLSearchParams(location.hash.slice(1));
-  const [value, setValue] = useState(parameters.get(name));
-  const change = (next) => {
-    setValue(next);
-    parameters.set(name, next);
-    if (location.protocol !== "about:") history.replaceState(null, "", `#${parameters}`); // not in a notebook
-  };
-  return [value, change];
+    <footer>In tokens, ▁ marks the beginning of a word. ${children}</footer>`;
 }
 
 /** A text that may be too long for its place, which scrolls, is a stop of the tab key. */
@@ -149,10 +137,11 @@ function Head({ inspection }) {
   </header>`;
 }
 
-/** Show an inspection, with its arrays as `decoded` gives them, links above it, and a note below it.
- * ask: of options, a promise of the inspection with them; absent where no model can be asked. */
-export function show(inspection, note, ask, links = null) {
+/** Show an inspection, with its arrays as `decoded` gives them, and a note below.
+ * ask: of options, a promise of the inspection with them; absent where no model can be asked.
+ * top: of links.js; absent without a server. */
+export function show(inspection, note, ask, top) {
   const page = document.getElementById("page");
   page.textContent = "";
-  render(html`${links}<${Report} inspection=${inspection} ask=${ask}>${note}</${Report}>`, page);
+  render(html`${top?.links}<${Report} inspection=${inspection} ask=${ask} top=${top}>${note}<//>`, page);
 }

@@ -1,4 +1,4 @@
-// The page's layout, and what concerns it as a whole: keys, dropped files, the theme.
+// The layout, keys, dropped files and theme.
 
 import { html, render, useEffect, useReducer, useRef, useState } from "./vendor/preact.js";
 import { readFile } from "./files.js";
@@ -9,7 +9,7 @@ import { Session } from "./session.js";
 import { SourcePane } from "./source.js";
 import { TargetPane } from "./target.js";
 
-const THEME = "dragoman.theme"; // "light" or "dark"; absent where the system decides
+const THEME = "dragoman.theme"; // absent where the system decides
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
 let redraw = () => {};
@@ -48,9 +48,9 @@ function App() {
       ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
     </main>
     <footer>
-      <p><span class="keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. </span>Click a word of the
-        translation to see alternatives. Texts are sent only to this server.${" "}
-        <a class="link" href="lab/">Experiments</a> show how such models work.</p>
+      <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. Click a word of the translation to see
+        alternatives. Texts are sent only to this server.${" "}
+        <a class="link" href="lab/">Experiments</a></p>
     </footer>
     <p class="hidden" role="status" aria-live="polite"
       lang=${session.failure || session.seconds ? "en" : session.target || null}>
@@ -82,7 +82,7 @@ function Select({ label, options, value, choose }) {
   </span>`;
 }
 
-/** Which model translates. With a language to detect, the server chooses it. */
+/** Which model translates. */
 function ModelLine() {
   const { fitting, source, target, result } = session;
   const label = source === "auto" ? result?.model : session.model;
@@ -98,7 +98,7 @@ function ModelLine() {
     <span>${facts(model)}</span><${Inside} /></div>`;
 }
 
-/** What the model computes for the first sentence, in a tab that gets the key from its opener. */
+/** A link to the inspector, in a tab that gets the key from its opener. */
 function Inside() {
   const { result, isCurrent } = session;
   const sentence = isCurrent && result.format !== "html" && result.sentences[0]?.source;
@@ -178,7 +178,7 @@ function dropListeners(setDropping) {
   };
 }
 
-/** Escape closes what is open, the latest first, and then ends a translation under way. */
+/** Escape closes what was opened last, or ends a translation. */
 function onKey(event) {
   if (event.isComposing) return; // an input method's own keys
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {

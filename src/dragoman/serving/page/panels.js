@@ -47,7 +47,7 @@ export function Others({ session }) {
         </li>`)}
       </ol>`)}
     <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.
-      Experiments about this: <a class="link" href="lab/length-penalties">length penalties</a>,${" "}
+      Experiments: <a class="link" href="lab/length-penalties">length penalties</a>,${" "}
       <a class="link" href="lab/wider-beam">wider beams</a></p>
   <//>`;
 }
