@@ -915,21 +915,35 @@ def test_several_processes_serve_one_address_and_one_that_dies_is_replaced(run):
     assert record["message"] == f"Server process {victim} ended with signal 9; another one starts."
 
 
-def test_processes_keep_serving_if_one_that_dies_cannot_be_replaced(run, tmp_path):
+def test_processes_keep_serving_if_one_that_dies_cannot_be_replaced_and_end_if_none_can(run, tmp_path):
     shutil.copytree(run / "model", tmp_path / "run" / "model")
-    with serving(tmp_path / "run", "--processes", 2) as server, server.client() as client:
+    with serving(tmp_path / "run", "--processes", 2) as server:
         until = time.monotonic() + MAX_SECONDS
-        while len(children(server.process.pid)) < 2 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert client.post(V1, json={"text": "amber"}).status_code == 200
+        first, second = when_loaded(server)
         (tmp_path / "run").rename(tmp_path / "away")
-        os.kill(children(server.process.pid)[0], signal.SIGKILL)
+        os.kill(first, signal.SIGKILL)
         while not any("ended with status 2" in line for line in server.log):
             assert time.monotonic() < until
             time.sleep(0.05)
-        with server.client() as other:
-            assert other.post(V1, json={"text": "amber"}).status_code == 200
-        assert server.stop() == 0
+        with server.client() as client:
+            assert client.post(V1, json={"text": "amber"}).status_code == 200
+        os.kill(second, signal.SIGKILL)
+        assert server.process.wait(MAX_SECONDS) == 2
+
+
+def when_loaded(server):
+    """The two server processes, when each has answered while the other was stopped."""
+    until = time.monotonic() + MAX_SECONDS
+    while len(children(server.process.pid)) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    first, second = children(server.process.pid)
+    for stopped in (first, second):
+        os.kill(stopped, signal.SIGSTOP)
+        with server.client() as client:
+            assert client.post(V1, json={"text": "amber"}).status_code == 200
+        os.kill(stopped, signal.SIGCONT)
+    return first, second
 
 
 def test_the_processes_end_with_the_one_that_started_them_also_if_it_is_killed(run):

@@ -140,11 +140,12 @@ def serve_with_processes(
 async def supervise(about: str, count: int, listener: socket.socket, started: Callable[[], None]) -> None:
     """Keep `count` processes running until a signal comes, then close the socket and let them end.
 
-    `started` is called when the first of them has loaded its models. A process that ends with status 2 before
-    that, as for a model that cannot be loaded, ends all. Each process has a pipe from this one, whose end
-    tells it that this one has ended, and a pipe to it, for a line that says that it has loaded.
+    `started` is called when one of them has loaded its models and no other serves. A process that ends with
+    status 2, as for a model that cannot be loaded, ends all if no other serves. Each process has a pipe from
+    this one, whose end tells it that this one has ended, and a pipe to it, for a line that says that it has
+    loaded.
     """
-    stopping, loaded = asyncio.Event(), asyncio.Event()
+    stopping, serving = asyncio.Event(), set[asyncio.subprocess.Process]()
     loop, descriptor = asyncio.get_running_loop(), listener.fileno()
 
     def stop() -> None:
@@ -156,12 +157,13 @@ async def supervise(about: str, count: int, listener: socket.socket, started: Ca
 
     async def say_when_loaded(process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        if await process.stdout.readline() and not loaded.is_set():
-            loaded.set()
-            started()
+        if await process.stdout.readline():
+            if not serving:
+                started()
+            serving.add(process)
 
-    async def keep_running() -> int:
-        status = 0
+    async def keep_running() -> bool:
+        """False if it cannot be loaded and no other serves."""
         while not stopping.is_set():
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -182,16 +184,18 @@ async def supervise(about: str, count: int, listener: socket.socket, started: Ca
                 process.terminate()
             status = await ended
             loading.cancel()
-            if status == 2 and not loaded.is_set():
+            serving.discard(process)
+            if status == 2 and not serving and not stopping.is_set():
                 stopping.set()
-            elif not stopping.is_set():
+                return False
+            if not stopping.is_set():
                 end = f"signal {-status}" if status < 0 else f"status {status}"
                 message = f"Server process {process.pid} ended with {end}; another one starts."
                 write(level="error", message=message)
                 await asyncio.sleep(1)  # a process that dies at once does not keep this one busy
-        return status
+        return True
 
-    if 2 in await asyncio.gather(*(keep_running() for _ in range(count))) and not loaded.is_set():
+    if not all(await asyncio.gather(*(keep_running() for _ in range(count)))):
         sys.exit(2)
 
 
