@@ -71,10 +71,10 @@ struct BFloat16 {
 struct Int8 {
     using Sum = Int32Vector;
     static constexpr int PER_WORD = 4;
-#if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
-    static constexpr bool ADDS_IN_16_BITS = LANES == 8;
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
+#define ADDS_IN_16_BITS 1
 #else
-    static constexpr bool ADDS_IN_16_BITS = false;
+#define ADDS_IN_16_BITS 0
 #endif
     static constexpr int OFFSET = ADDS_IN_16_BITS ? 0 : 128;
 
@@ -94,15 +94,15 @@ struct Int8 {
         return scale + zero_or_nan;
     }
     static Sum multiply_add(Sum sum, Int32Vector x, Int32Vector w) {
-#if defined(__AVX512VNNI__)
+#if ADDS_IN_16_BITS
+        const __m256i signed_w = _mm256_sign_epi8((__m256i)w, (__m256i)x);
+        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)x), signed_w);
+        return sum + (Int32Vector)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#elif defined(__AVX512VNNI__)
         asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));  // as with bfloat16
         return sum;
 #elif defined(__AVXVNNI__) && !defined(__AVX512F__)
         return (Int32Vector)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
-#elif defined(__AVX2__) && !defined(__AVX512F__)
-        const __m256i signed_w = _mm256_sign_epi8((__m256i)w, (__m256i)x);
-        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)x), signed_w);
-        return sum + (Int32Vector)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #else
         for (int shift = 0; shift < 32; shift += 8) sum += (x >> shift & 255) * (w << (24 - shift) >> 24);
         return sum;
