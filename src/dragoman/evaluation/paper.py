@@ -16,7 +16,7 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], languag
     """BLEU of Moses tokens whose compounds are split, in percent: the steps of Tensor2Tensor's
     get_ende_bleu.sh, by sacremoses.
 
-    It is a point or two above sacreBLEU's and depends on the tokeniser, so the two cannot be compared.
+    It is usually above sacreBLEU's and depends on the tokeniser, so the two cannot be compared.
     `language` is the target's, as Moses names it: de, fr. Raises `DragomanError` for different numbers of
     lines, or none, for a language that Moses does not know, and without sacremoses.
     """

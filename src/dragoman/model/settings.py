@@ -72,7 +72,7 @@ class ModelSettings:
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer; batch
     normalisation after the sum; or none."""
     norm_epsilon: float = 1e-5
-    """The epsilon of layer normalisation. The paper does not give it; most toolkits have 1e-6."""
+    """The epsilon of layer normalisation. The paper does not give it; several toolkits have 1e-6."""
     activation: Activation = "relu"
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     residual: bool = True
