@@ -34,6 +34,7 @@ from dragoman.translation.model_folder import ABOUT, SETTINGS, WEIGHTS
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MAX_SECONDS
 from tools.docs import command_line, experiments, http_apis, markdown, python, recipes, results
+from tools.docs.number_columns import is_number
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -387,6 +388,29 @@ def test_text_in_pages_has_no_marks():
     assert (
         markdown.escaped("d_model [a] <b> 1 * 2 `c` $x | y") == r"d\_model \[a\] \<b\> 1 \* 2 \`c\` \$x \| y"
     )
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (
+            [
+                "1,024",
+                "−0.5",
+                "1.59×",
+                "98 %",
+                "1e-05",
+                "27.3 ± 0.2",
+                "0.31 (0.14 to 0.41)",
+                "39,841 to 41,793",
+            ],
+            True,
+        ),
+        (["d_k 16", "4 heads", "2026-11-29", "O(1)", "base", "3.2.1: attention"], False),
+    ],
+)
+def test_numbers_of_a_table_are_told_from_words(cells, wanted):
+    assert {is_number(cell) for cell in cells} == {wanted}
 
 
 def test_pages_that_are_gone_are_removed_and_others_keep_their_time(tmp_path):

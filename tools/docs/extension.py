@@ -14,6 +14,7 @@ from sphinx.writers.html5 import HTML5Translator
 from tools.docs import command_line, experiments, http_apis, python, recipes, results
 from tools.docs.dark_pictures import DarkPictures
 from tools.docs.markdown import write
+from tools.docs.number_columns import NumberColumns
 from tools.docs.paper_directives import Paper, PaperTable
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +100,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("paper", Paper)
     app.add_directive("paper-table", PaperTable)
     app.add_transform(DarkPictures)
+    app.add_transform(NumberColumns)
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("source-read", site_links)
