@@ -14,7 +14,7 @@ from dragoman.pipeline.autoconfigure import (
 from dragoman.pipeline.minutes import choose_updates
 from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.recipe import Recipe, complete_recipe, resolve_paths
-from dragoman.pipeline.reopen import allowed_changes, apply_changes, describe_changes, forbidden_changes
+from dragoman.pipeline.reopen import apply_changes, changed_settings, describe_changes, is_changeable
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import DataSettings
@@ -155,20 +155,22 @@ def test_intervals_follow_from_the_number_of_updates(updates):
 
 def test_differences_are_named_and_choices_are_none():
     recorded = choose_schedule(Recipe(), 100)
-    assert forbidden_changes(Recipe(), recorded) == allowed_changes(Recipe(), recorded) == {}
+    assert changed_settings(Recipe(), recorded) == {}
     search = replace(Recipe().search, ban_words=("a", "b"))
     asked = replace(
         Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1), search=search
     )
-    assert describe_changes(forbidden_changes(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
-    new = allowed_changes(asked, recorded)
+    new = changed_settings(asked, recorded)
+    assert [key for key in new if not is_changeable(key)] == ["training.seed"]
     assert describe_changes(new, recorded) == [
         "training.clip_norm is 1.0 and was 0.0",
+        "training.seed is 7 and was 1",
         "training.threads is 1 and was None",
         "search.ban_words is ['a', 'b'] and was []",
     ]
-    assert apply_changes(asked, recorded).search == search
-    assert apply_changes(asked, recorded).training == replace(recorded.training, clip_norm=1.0, threads=1)
+    assert apply_changes(new, asked, recorded) == replace(
+        recorded, training=replace(recorded.training, seed=7, clip_norm=1.0, threads=1), search=search
+    )
 
 
 def test_another_search_replaces_the_recorded_one_as_one():
@@ -177,11 +179,10 @@ def test_another_search_replaces_the_recorded_one_as_one():
         for search in ({"beam_size": 6, "groups": 3}, {"length_power": 1.0})
     )
     for asked, recorded in ((first, second), (second, first)):
-        assert apply_changes(asked, recorded).search == asked.search
-        assert apply_changes(recorded, recorded) == recorded
-    assert "search.length_power is None and was 1.0" in describe_changes(
-        allowed_changes(first, second), second
-    )
+        assert apply_changes(changed_settings(asked, recorded), asked, recorded).search == asked.search
+        assert apply_changes({}, recorded, recorded) == recorded
+    changes = changed_settings(first, second)
+    assert "search.length_power is None and was 1.0" in describe_changes(changes, second)
 
 
 def test_paths_are_in_their_folder(tmp_path):

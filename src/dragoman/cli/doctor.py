@@ -17,7 +17,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.compression import plain_name
-from dragoman.text.mixture import WeightedCorpus, is_parallel
+from dragoman.text.mixture import is_parallel
 from dragoman.text.records import primary
 from dragoman.text.settings import CorpusFiles, DataSettings, language_of_name
 
@@ -113,9 +113,11 @@ def print_findings(data: DataSettings) -> "list[Finding]":
     (check_files if data.needs_conversion() else check_file_pairs)(data)
     folder, data = data.folder, resolve_paths(data)
     if data.corpus:
-        parts = [corpus.resolved(folder, resolve_paths) for corpus in data.corpus]
-        numbered = enumerate(parts, 1)
-        return [each for number, part in numbered for each in print_findings_of_part(data, number, part)]
+        found: list[Finding] = []
+        for number, part in enumerate([each.resolved(folder, resolve_paths) for each in data.corpus], 1):
+            print(f"Corpus {number}, {part.source}:")
+            found += print_findings(replace(data, corpus=(), source=part.source, target=part.target))
+        return found
     if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
@@ -134,12 +136,6 @@ def print_findings(data: DataSettings) -> "list[Finding]":
     if not findings:
         print(f"Nothing was found in {', '.join(map(str, data.files.values()))}.")
     return findings
-
-
-def print_findings_of_part(data: DataSettings, number: int, part: WeightedCorpus) -> "list[Finding]":
-    """Print what may be wrong with one of several corpora, as `print_findings` does."""
-    print(f"Corpus {number}, {part.source}:")
-    return print_findings(replace(data, corpus=(), source=part.source, target=part.target))
 
 
 def with_languages_of_initial_model(recipe: Recipe) -> Recipe:

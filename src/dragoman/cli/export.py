@@ -15,7 +15,7 @@ from dragoman.system.wording import counted
 if TYPE_CHECKING:
     from dragoman.interop.verify import ReferenceEngine
     from dragoman.model.transformer import Transformer
-    from dragoman.translation.model_folder import StoredModel
+    from dragoman.translation.model_folder import StoredModel, Tokenizers
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,16 @@ def export(given: Given) -> None:
     asked = settings_from(Export, given)
     refuse_contradictions(asked)
     asked = replace(asked, out=asked.out.absolute())
-    refuse_place(asked)
+    refuse_taken(asked.out)
+    if asked.to == "argos" and asked.out.exists():  # a package is a file
+        raise exists_already(asked.out)
     str(asked.out).encode()  # UnicodeEncodeError: engines open only names in UTF-8
     if asked.to == "adapter":
         from dragoman.cli.adapter import export_adapter
 
         export_adapter(asked.run, asked.base, asked.out)
         return
-    from dragoman.interop.verify import samples, verify
+    from dragoman.interop.verify import verify
     from dragoman.model.transformer import Transformer
     from dragoman.system.new_folder import write_new_folder
     from dragoman.translation.model_folder import StoredModel, torch_model
@@ -75,9 +77,7 @@ def export(given: Given) -> None:
             "formats can hold."
         )
     model.eval()
-    sentences = (
-        sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
-    )
+    sentences = sample_sentences(asked.samples, tokenizers, model.longest_source)
     count = counted(len(sentences), "sentence")
     formats = formats_of(asked, model, stored)
     differences = []
@@ -215,16 +215,6 @@ def exists_already(out: Path) -> DragomanError:
     return DragomanError(f"{out} exists already; choose another --out, or delete it.")
 
 
-def refuse_place(asked: Export) -> None:
-    """Raise `DragomanError` if there is something already, or for a place in the folder of a model.
-
-    A package is a file.
-    """
-    refuse_taken(asked.out)
-    if asked.to == "argos" and asked.out.exists():
-        raise exists_already(asked.out)
-
-
 def refuse_taken(out: Path) -> None:
     """Raise `DragomanError` if there is something, even a link to nothing, and in the folder of a model."""
     if out == Path.cwd():
@@ -237,10 +227,16 @@ def refuse_taken(out: Path) -> None:
             raise DragomanError(f"{out} is in the folder of the model {folder}; choose another --out.")
 
 
-def sample_sentences(path: Path) -> list[str]:
-    """The lines of a file that are not blank. Raises `DragomanError` if there is none."""
+def sample_sentences(path: Path | None, tokenizers: "Tokenizers", longest: int | None) -> list[str]:
+    """The lines of a file that are not blank; without one, sentences of random tokens.
+
+    Raises `DragomanError` if all lines are blank.
+    """
+    from dragoman.interop.verify import samples
     from dragoman.text.lines import read_lines
 
+    if path is None:
+        return samples(tokenizers, longest)
     sentences = [line for line in read_lines(path) if line.strip()]
     if not sentences:
         raise DragomanError(f"{path} has no sentence to compare with.")

@@ -88,7 +88,7 @@ def refuse_other_types(settings: "ModelSettings", origin: Path) -> None:
 
 def compare(asked: Import, imported: "Imported") -> None:
     """Compare the model with the toolkit's own engine, if it is Hugging Face's; say what was compared."""
-    from dragoman.interop.verify import samples, verify
+    from dragoman.interop.verify import verify
 
     model, tokenizers = imported.model, imported.tokenizers
     if asked.origin != "huggingface":
@@ -107,9 +107,7 @@ def compare(asked: Import, imported: "Imported") -> None:
     else:
         from dragoman.interop.huggingface import engine
 
-        sentences = (
-            sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
-        )
+        sentences = sample_sentences(asked.samples, tokenizers, model.longest_source)
         count = counted(len(sentences), "sentence")
         what = "tokens, log-probabilities and greedy translations"
         say(f"Comparing {what} of {count} in transformers and here.")

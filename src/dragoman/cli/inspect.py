@@ -135,9 +135,14 @@ def inspect(given: Given) -> None:
 
         zeroing = value_zeroing(translator, inspection.sentence, inspection.target)
         inspection = replace(inspection, value_zeroing=zeroing)
-    content = written(inspection, asked)
-    with atomic_write(asked.out) as path:
-        path.write_bytes(content)
+    if asked.out.suffix.lower() == ".html":
+        page = inspection.to_html(asked.layer, asked.head)
+        with atomic_write(asked.out) as path:
+            path.write_bytes(page.encode("utf-8", "replace"))
+    else:
+        from dragoman.inspection.schema import to_json
+
+        write(asked.out, lambda: to_json(inspection), lambda: picture(inspection, asked))
     say(f"{inspection.translation}\nWritten: {asked.out}")
 
 
@@ -249,33 +254,12 @@ def with_cases(
     """The inspection with these cases recorded."""
     from dragoman.inspection.what_if import WhatIf, inspect_changed
 
-    search = inspection.search
-    found = [inspect_changed(translator, inspection.sentence, changes, search) for changes in cases]
-    what_ifs = (
-        WhatIf(tuple(changes), inspection, after) for changes, after in zip(cases, found, strict=True)
-    )
+    sentence, search = inspection.sentence, inspection.search
+    what_ifs = [
+        WhatIf(tuple(changes), inspection, inspect_changed(translator, sentence, changes, search))
+        for changes in cases
+    ]
     return replace(inspection, what_ifs=tuple(what_ifs))
-
-
-def written(inspection: "Inspection", asked: Inspect) -> bytes:
-    """The content of the file."""
-    ending = asked.out.suffix.lower()
-    if ending == ".html":
-        return inspection.to_html(asked.layer, asked.head).encode("utf-8", "replace")
-    if ending == ".json":
-        from dragoman.inspection.schema import to_json
-
-        return json.dumps(to_json(inspection), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    return picture_file(picture(inspection, asked), ending)
-
-
-def picture_file(svg: str, ending: str) -> bytes:
-    """A picture as SVG or PNG. Raises `DragomanError` if the package for PNG is missing."""
-    if ending == ".svg":
-        return svg.encode("utf-8", "replace")
-    from dragoman.inspection.png import to_png
-
-    return to_png(svg)
 
 
 def picture(inspection: "Inspection", asked: Inspect) -> str:
@@ -325,7 +309,7 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
     say(f"Translating {counted(len(lines), 'line')} of {file}, then scoring without each head.")
     with progress_of("heads") as progress:
         effects = mean_head_effects(translator, lines, search, progress)
-    write_of_file(out, mean_effects_json(effects), mean_effects_picture(effects))
+    write(out, lambda: mean_effects_json(effects), lambda: mean_effects_picture(effects))
     say(f"{out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
 
 
@@ -341,7 +325,7 @@ def inspect_neurons(asked: Inspect, file: Path) -> None:
         found = neuron_samples(
             translator, lines, asked.search, asked.kind, asked.layer, asked.neuron, progress=progress
         )
-    write_of_file(asked.out, neuron_samples_json(found), neuron_samples_picture(found))
+    write(asked.out, lambda: neuron_samples_json(found), lambda: neuron_samples_picture(found))
     say(f"{asked.out} has the strongest tokens of neurons in {counted(found.lines, 'line')}.")
 
 
@@ -358,14 +342,16 @@ def progress_of(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def write_of_file(out: Path, table: dict[str, Any], svg: str) -> None:
-    """Write what was found in a file of sentences, as JSON or as a picture."""
+def write(out: Path, table: Callable[[], dict[str, Any]], svg: Callable[[], str]) -> None:
+    """Write JSON or a picture, by the ending. Raises `DragomanError` if the package for PNG is missing."""
     ending = out.suffix.lower()
-    content = (
-        json.dumps(table, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-        if ending == ".json"
-        else picture_file(svg, ending)
-    )
+    if ending == ".png":
+        from dragoman.inspection.png import to_png
+
+        content = to_png(svg())
+    else:
+        text = json.dumps(table(), ensure_ascii=False, allow_nan=False) if ending == ".json" else svg()
+        content = text.encode("utf-8", "replace")
     with atomic_write(out) as path:
         path.write_bytes(content)
 

@@ -9,20 +9,16 @@ from dragoman.cli.doctor import print_findings
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.serve import check_installed, serve_runs
 from dragoman.cli.train import COMMAND as TRAIN
-from dragoman.cli.train import recipe_of, run_recipe
+from dragoman.cli.train import Train, recipe_of, run_recipe
 from dragoman.native.settings import EngineSettings
-from dragoman.pipeline.recipe import Recipe
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 
 
 @dataclass(frozen=True)
-class Start(Recipe):
+class Start(Train):
     """Examine two text files, train a model, score it, and serve it. The same command resumes."""
 
-    files: tuple[Path, ...] = ()
-    """Two text files, one file with both sides (.tmx, .tsv, .jsonl), or a recipe in TOML; options override
-    it."""
     server: ServerSettings = field(default_factory=ServerSettings)
 
 

@@ -5,16 +5,15 @@ Shapes: P pairs of a sentence and a translation, L layers, H heads, B pairs of a
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import numpy as np
 
-from dragoman.inspection.changes import HeadOff, Use
+from dragoman.inspection.changes import HeadOff
 from dragoman.inspection.inspect import one_transformer
 from dragoman.inspection.inspected import is_blank
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.interventions import with_interventions
-from dragoman.inspection.views import refuse_truncation
+from dragoman.inspection.views import KINDS, Kind, refuse_truncation
 from dragoman.model.transformer import Transformer
 from dragoman.search.contradictions import refuse_settings
 from dragoman.search.scoring import token_log_probabilities
@@ -51,7 +50,7 @@ def head_effects(translator: Translator, sentence: str, translation: str | Seque
     if is_blank(translator, sentence):
         raise DragomanError("The sentence is blank: no head contributes to it. Give one with words.")
     whole, effects = pair_effects(translator, [(sentence, translation)])
-    return HeadEffects(float(whole[0]), *(effects[use][0] for use in get_args(Use)))
+    return HeadEffects(float(whole[0]), *(effects[use][0] for use in KINDS))
 
 
 def translated_pairs(translator: Translator, lines: Sequence[str], settings: SearchSettings) -> list[Pair]:
@@ -74,7 +73,7 @@ def pair_effects(
     translator: Translator,
     pairs: Sequence[Pair],
     progress: Callable[[int, int], None] = lambda done, heads: None,  # noqa: ARG005
-) -> tuple[Array, dict[Use, Array]]:
+) -> tuple[Array, dict[Kind, Array]]:
     """The log-probability of each pair with all heads [P], and its change without each head [P L H] by use.
 
     `progress` gets the number of heads that are done and that of all. Raises as `head_effects`.
@@ -92,7 +91,7 @@ def pair_effects(
 
     whole = log_probabilities(model)
     all_heads = heads_of(model)
-    effects: dict[Use, list[Array]] = {use: [] for use in get_args(Use)}
+    effects: dict[Kind, list[Array]] = {use: [] for use in KINDS}
     for done, head in enumerate(all_heads, 1):
         effects[head.use].append(log_probabilities(with_interventions(model, [head])) - whole)
         progress(done, len(all_heads))
@@ -105,7 +104,7 @@ def heads_of(model: Transformer) -> list[HeadOff]:
     layers = {"encoder": len(model.encoder), "decoder": len(model.decoder), "cross": len(model.decoder)}
     return [
         HeadOff(use, layer, head)
-        for use in get_args(Use)
+        for use in KINDS
         for layer in range(1, layers[use] + 1)
         for head in range(1, model.settings.heads + 1)
     ]

@@ -75,7 +75,9 @@ def architecture(inspection: Inspection) -> str:
         f"The paper's Figure 1: {model.encoder_layers} encoder layers on the left and {model.decoder_layers} "
         f"decoder layers on the right, each with {model.norm}-norm.",
     )
-    draw_architecture(drawing, inspection)
+    encoder, decoder = encoder_column(inspection), decoder_column(inspection)
+    cross = next(number for number, box in enumerate(decoder.boxes) if box.name == "Multi-head attention")
+    draw_architecture(drawing, encoder, decoder, cross)
     lengths = (
         f"In this call S = {len(inspection.source)} source and T = {len(inspection.target)} target tokens; "
         f"d_model = {model.d_model}; V is the size of the target vocabulary."
@@ -87,15 +89,18 @@ def architecture(inspection: Inspection) -> str:
     return finished(drawing, [lengths, layers])
 
 
-def draw_architecture(drawing: Drawing, inspection: Inspection) -> None:
-    """Draw the encoder on the left and the decoder on the right, from bottom to top."""
-    encoder, decoder = encoder_column(inspection), decoder_column(inspection)
+def draw_architecture(
+    drawing: Drawing, encoder: Column, decoder: Column, attention: int, shape: str = "[S, d_model]"
+) -> None:
+    """Draw the encoder on the left and the decoder on the right, from bottom to top.
+
+    What the encoder gives, of this shape, goes to the decoder's box with the number `attention`.
+    """
     bottom = TOP + max(encoder.height, decoder.height + GAP)
     left = draw_column(drawing, encoder, ENCODER_X, bottom, "source tokens", -1)
     right = draw_column(drawing, decoder, DECODER_X, bottom, "target tokens so far", 1)
     draw_arrow(drawing, DECODER_X, right[-1], right[-1] - GAP, decoder.boxes[-1].output, 1)
-    cross = next(number for number, box in enumerate(decoder.boxes) if box.name == "Multi-head attention")
-    draw_memory(drawing, left[-1], right[cross] + decoder.boxes[cross].height / 2)
+    draw_memory(drawing, left[-1], right[attention] + decoder.boxes[attention].height / 2, shape)
 
 
 def encoder_column(inspection: Inspection) -> Column:
@@ -269,7 +274,7 @@ def draw_residual(drawing: Drawing, x: float, low: float, high: float, outside: 
     drawing.path(f"M{edge} {high}l{outside * 7} -4v8z", "fill-ink")
 
 
-def draw_memory(drawing: Drawing, encoder_top: float, cross: float, shape: str = "[S, d_model]") -> None:
+def draw_memory(drawing: Drawing, encoder_top: float, cross: float, shape: str) -> None:
     """The encoder's output to the decoder's encoder-decoder attention."""
     high, edge, middle = encoder_top - 28, DECODER_X - WIDTH / 2, (ENCODER_X + DECODER_X) / 2
     route = [(ENCODER_X, encoder_top), (ENCODER_X, high), (middle, high), (middle, cross), (edge, cross)]

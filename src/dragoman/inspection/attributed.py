@@ -6,12 +6,13 @@ or S + T with the tokens that the decoder reads.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from dragoman.inspection.inspected import InspectedModel, first_token
 from dragoman.inspection.recording import record_modules
@@ -176,11 +177,6 @@ def undivided(divisor: int) -> Callable[[nn.Module, object, Tensor], None]:
     return hook
 
 
-@contextmanager
-def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
-    """A module gives this output while the context is open."""
-    handle = module.register_forward_hook(lambda _module, _inputs, _output: output)
-    try:
-        yield
-    finally:
-        handle.remove()
+def replaced_output(module: nn.Module, output: Tensor) -> RemovableHandle:
+    """A context: a module gives this output while it is open."""
+    return module.register_forward_hook(lambda _module, _inputs, _output: output)

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from dragoman.inspection.views import Kind
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 Side = Literal["encoder", "decoder"]
-Use = Literal["encoder", "decoder", "cross"]
-"""A use of attention: self-attention of the encoder or decoder, or encoder-decoder attention."""
 Sublayer = Literal["self_attention", "cross_attention", "feed_forward"]
 
 SETTINGS: dict[str, type[int] | type[float]] = {
@@ -46,7 +45,7 @@ Part = tuple[str | int, ...]
 class HeadOff:
     """A head contributes nothing: its part of Concat(head_1 … head_h) is 0."""
 
-    use: Use
+    use: Kind
     layer: int
     head: int
 
@@ -63,7 +62,7 @@ class HeadOff:
 class UniformAttention:
     """Each query of a head gives all keys that it may attend to the same weight."""
 
-    use: Use
+    use: Kind
     layer: int
     head: int | None = None
     """None is every head of the layer."""
@@ -183,14 +182,9 @@ Intervention = HeadOff | UniformAttention | SublayerOff | LayerOff | PositionsOf
 Change = Intervention | SourceToken | TargetToken | SearchSetting
 
 
-def attention_part(use: Use, layer: int) -> Part:
+def attention_part(use: Kind, layer: int) -> Part:
     """The attention of a layer as a part of the model."""
-    return ("encoder", layer, "self_attention") if use == "encoder" else decoder_attention(use, layer)
-
-
-def decoder_attention(use: Literal["decoder", "cross"], layer: int) -> Part:
-    """The attention of a decoder layer as a part of the model."""
-    return "decoder", layer, "cross_attention" if use == "cross" else "self_attention"
+    return ("decoder", layer, "cross_attention") if use == "cross" else (use, layer, "self_attention")
 
 
 def parse_changes(texts: Sequence[str]) -> list[Change]:

@@ -17,7 +17,7 @@ from dragoman.inspection.changes import (
     UniformAttention,
 )
 from dragoman.inspection.interventions import (
-    numbered_layer,
+    layer_of,
     return_input,
     share_weights,
     switch_positions_off,
@@ -40,14 +40,14 @@ def with_convolutional_interventions(
     for asked in interventions:
         match asked:
             case LayerOff("encoder", layer):
-                numbered_layer(changed.encoder, "encoder", layer, asked).register_forward_hook(return_input)
+                layer_of(changed, "encoder", layer, asked).register_forward_hook(return_input)
             case LayerOff("decoder", layer):
-                decoder_layer(changed, layer, asked).register_forward_hook(return_input_and_past)
+                layer_of(changed, "decoder", layer, asked).register_forward_hook(return_input_and_past)
             case SublayerOff("decoder", layer, "cross_attention"):
-                context = decoder_layer(changed, layer, asked).get_submodule("attention.output")
+                context = layer_of(changed, "decoder", layer, asked).get_submodule("attention.output")
                 context.register_forward_hook(zeros)
             case UniformAttention("cross", layer, None):
-                attention = decoder_layer(changed, layer, asked).get_submodule("attention")
+                attention = layer_of(changed, "decoder", layer, asked).get_submodule("attention")
                 attention.register_forward_pre_hook(clear_keys)
             case PositionsOff(side):
                 switch_positions_off(changed, side)
@@ -58,11 +58,6 @@ def with_convolutional_interventions(
                     "cross.1=uniform for the attention of a layer, and positions=off."
                 )
     return changed
-
-
-def decoder_layer(model: Convolutional, layer: int, asked: Intervention) -> nn.Module:
-    """The decoder layer of this number, counted from 1. Raises `DragomanError` if there is none."""
-    return numbered_layer(model.decoder, "decoder", layer, asked)
 
 
 # ---- what hooks do

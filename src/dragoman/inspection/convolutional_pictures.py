@@ -3,17 +3,7 @@
 Shapes: S source and T target tokens.
 """
 
-from dragoman.inspection.architecture import (
-    DECODER_X,
-    ENCODER_X,
-    GAP,
-    TOP,
-    Box,
-    Column,
-    draw_arrow,
-    draw_column,
-    draw_memory,
-)
+from dragoman.inspection.architecture import Box, Column, draw_architecture
 from dragoman.inspection.drawing import Drawing
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.layout import finished
@@ -48,13 +38,8 @@ def architecture(inspection: Inspection) -> str:
         "Gated convolutions in the encoder on the left and the decoder on the right, and attention in every "
         "layer of the decoder (Gehring et al. 2017).",
     )
-    encoder, decoder = encoder_column(inspection), decoder_column(inspection)
-    bottom = TOP + max(encoder.height, decoder.height + GAP)
-    left = draw_column(drawing, encoder, ENCODER_X, bottom, "source tokens", -1)
-    right = draw_column(drawing, decoder, DECODER_X, bottom, "target tokens so far", 1)
-    draw_arrow(drawing, DECODER_X, right[-1], right[-1] - GAP, decoder.boxes[-1].output, 1)
-    attention = decoder.first + 1
-    draw_memory(drawing, left[-1], right[attention] + decoder.boxes[attention].height / 2)
+    decoder = decoder_column(inspection)
+    draw_architecture(drawing, encoder_column(inspection), decoder, decoder.first + 1)
     return finished(
         drawing,
         [

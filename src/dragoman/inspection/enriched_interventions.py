@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from torch import nn
-
 from dragoman.inspection.changes import (
     HeadOff,
     Intervention,
@@ -14,9 +12,9 @@ from dragoman.inspection.changes import (
 )
 from dragoman.inspection.convolutional_interventions import return_input_and_past
 from dragoman.inspection.interventions import (
+    attention_of,
+    layer_of,
     make_uniform,
-    numbered_layer,
-    refuse_head,
     refuse_sublayer,
     remove_head,
     return_input,
@@ -24,7 +22,6 @@ from dragoman.inspection.interventions import (
     switch_positions_off,
     zeros,
 )
-from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.enriched import Enriched
 from dragoman.system.errors import DragomanError
 
@@ -38,24 +35,17 @@ def with_enriched_interventions(model: Enriched, interventions: Sequence[Interve
     for asked in interventions:
         match asked:
             case HeadOff("cross", layer, head):
-                attention = attention_of(changed, layer, asked)
-                refuse_head(attention, head, asked)
-                remove_head(attention, head - 1)
+                remove_head(attention_of(changed, "cross", layer, asked), head, asked)
             case UniformAttention("cross", layer, head):
-                attention = attention_of(changed, layer, asked)
-                if head is not None:
-                    refuse_head(attention, head, asked)
-                make_uniform(attention, range(attention.heads) if head is None else [head - 1])
+                make_uniform(attention_of(changed, "cross", layer, asked), head, asked)
             case SublayerOff(side, layer, "cross_attention" | "feed_forward" as part):
                 refuse_sublayer(asked)
-                of_side = changed.encoder if side == "encoder" else changed.decoder
-                added = numbered_layer(of_side, side, layer, asked).get_submodule(f"{part}_residual.dropout")
+                added = layer_of(changed, side, layer, asked).get_submodule(f"{part}_residual.dropout")
                 added.register_forward_hook(zeros)
             case LayerOff("encoder", layer):
-                numbered_layer(changed.encoder, "encoder", layer, asked).register_forward_hook(return_input)
+                layer_of(changed, "encoder", layer, asked).register_forward_hook(return_input)
             case LayerOff("decoder", layer):
-                off = numbered_layer(changed.decoder, "decoder", layer, asked)
-                off.register_forward_hook(return_input_and_past)
+                layer_of(changed, "decoder", layer, asked).register_forward_hook(return_input_and_past)
             case PositionsOff(side):
                 switch_positions_off(changed, side)
             case _:
@@ -66,11 +56,3 @@ def with_enriched_interventions(model: Enriched, interventions: Sequence[Interve
                     "positions=off."
                 )
     return changed
-
-
-def attention_of(model: Enriched, layer: int, asked: Intervention) -> MultiHeadAttention:
-    """The encoder-decoder attention of a layer, counted from 1. Raises `DragomanError` if there is none."""
-    found: nn.Module = numbered_layer(model.decoder, "decoder", layer, asked)
-    attention = found.get_submodule("cross_attention")
-    assert isinstance(attention, MultiHeadAttention)
-    return attention

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Unpack
+from typing import Unpack
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.inspection.convolutional import ConvolutionalParts, record_convolutional
 from dragoman.inspection.definitions import definition_of
-from dragoman.inspection.enriched import EnrichedParts, record_enriched
 from dragoman.inspection.inspected import InspectedModel, first_token
 from dragoman.inspection.inspection import (
     Array,
@@ -35,14 +35,15 @@ from dragoman.inspection.recording import (
     Recording,
     as_array,
     exact,
+    norms,
     record,
     record_hidden,
-    residual_stream,
     row_of,
 )
-from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
+from dragoman.inspection.recurrent import RecurrentParts, empty, record_recurrent
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
+from dragoman.model.recurrent import Recurrent
 from dragoman.model.symbols import END, START
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import next_log_probs
@@ -58,8 +59,6 @@ from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
 
-ENCODER_PARTS = ("self_attention", "feed_forward")
-DECODER_PARTS = ("self_attention", "cross_attention", "feed_forward")
 MAX_CANDIDATES = 10  # tokens that are kept of a step of a hypothesis, and of a layer
 
 
@@ -118,11 +117,9 @@ def recorded_search(
 
 def record_model(model: InspectedModel) -> AbstractContextManager[Recording]:
     """Record what the model computes while the context is open."""
-    if isinstance(model, Transformer):
-        return record(model)
-    if isinstance(model, Enriched):
-        return record_enriched(model)
-    return record_convolutional(model) if isinstance(model, Convolutional) else record_recurrent(model)
+    if isinstance(model, Convolutional):
+        return record_convolutional(model)
+    return record_recurrent(model) if isinstance(model, Recurrent) else record(model)
 
 
 def has_equation_1(model: Transformer) -> bool:
@@ -154,28 +151,6 @@ def one_transformer(translator: Translator) -> Transformer:
     return model
 
 
-class Parts(Protocol):
-    """What was recorded of a model's parts, along the translation: `Search` itself, or a baseline's."""
-
-    def attention(self, tokens: int) -> Attention:
-        """The weights for the translation, which has so many tokens."""
-
-    def stream(self) -> ResidualStream:
-        """Norms."""
-
-    def lens(self) -> Sequence[Float[Tensor, "T D"]]:
-        """What the output projection would read if the decoder ended after each of its layers."""
-
-    def positions(self, rows: int) -> Array:
-        """The position table [rows D]."""
-
-    def features(self) -> list[Tensor]:
-        """What the output projection read in each call of the decoder.
-
-        [1 R D], [R 1 D] or, of an LSTM or GRU, [R D].
-        """
-
-
 @dataclass(frozen=True)
 class Search:
     """A search for one sentence that has ended, with what the model computed in it."""
@@ -189,21 +164,19 @@ class Search:
     """Of each feed-forward sub-layer, its hidden units in each call [1 Q F] or [Q 1 F]."""
 
     @property
-    def model(self) -> Transformer:
-        """The one that searched."""
-        return one_transformer(self.translator)
+    def model(self) -> Transformer | Enriched:
+        """The one that searched, if this is the record of its parts."""
+        model = one_model(self.translator)
+        assert isinstance(model, Transformer | Enriched)
+        return model
 
     @property
-    def parts(self) -> Parts:
-        """What was recorded of the model."""
+    def parts(self) -> "Search | ConvolutionalParts | RecurrentParts":
+        """What was recorded of the model's parts: all of these have the same methods."""
         model = one_model(self.translator)
-        if isinstance(model, Transformer):
-            return self
-        if isinstance(model, Enriched):
-            return EnrichedParts(model, self.recording, self.rows)
         if isinstance(model, Convolutional):
             return ConvolutionalParts(model, self.recording, self.rows)
-        return RecurrentParts(model, self.recording, self.rows)
+        return RecurrentParts(model, self.recording, self.rows) if isinstance(model, Recurrent) else self
 
     @cached_property
     def found(self) -> tuple[Hypothesis, int]:
@@ -270,8 +243,8 @@ class Search:
             source_ids=tuple(source),
             target_ids=tuple(target),
             neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
-            projections=recorded if recorded and has_equation_1(self.model) else None,
-            masks=masks_of(self.model, recorded, source) if recorded else None,
+            projections=recorded if recorded and has_equation_1(one_transformer(self.translator)) else None,
+            masks=masks_of(one_transformer(self.translator), recorded, source) if recorded else None,
             neurons=self.neurons() if self.hidden else None,
         )
 
@@ -291,6 +264,10 @@ class Search:
             for name, calls in weights.items()
             if name.endswith(".cross_attention")
         ]
+        if not encoder:  # an enriched model has no self-attention
+            heads, source = cross[0].size(0), cross[0].size(2)
+            own = empty(0, heads, source, source), empty(0, heads, tokens, tokens)
+            return Attention(*own, as_array(torch.stack(cross)))
         decoder = []
         for name, calls in weights.items():
             if name.startswith("decoder.") and name.endswith(".self_attention"):
@@ -309,8 +286,23 @@ class Search:
 
     def stream(self) -> ResidualStream:
         """Norms of the residual stream, and of what the sub-layers add to it."""
-        layers = len(self.model.encoder), len(self.model.decoder)
-        return residual_stream(self.recording.outputs, layers, self.along, ENCODER_PARTS, DECODER_PARTS)
+        outputs, along = self.recording.outputs, self.along
+        own = "token_mixer" if isinstance(self.model, Enriched) else "self_attention"
+        encoder_parts = own, "feed_forward"
+        decoder_parts = own, "cross_attention", "feed_forward"
+        source, *target = outputs["embedding"]
+        encoder = [f"encoder.{number}" for number in range(len(self.model.encoder))]
+        decoder = [f"decoder.{number}" for number in range(len(self.model.decoder))]
+        return ResidualStream(
+            norms([source[0], *(outputs[name][0][0] for name in encoder)]),
+            np.stack(
+                [norms([outputs[f"{name}.{part}"][0][0] for part in encoder_parts]) for name in encoder]
+            ),
+            norms([along(target), *(along(outputs[name]) for name in decoder)]),
+            np.stack(
+                [norms([along(outputs[f"{name}.{part}"]) for part in decoder_parts]) for name in decoder]
+            ),
+        )
 
     @torch.no_grad()
     def lens(self) -> list[Float[Tensor, "T D"]]:

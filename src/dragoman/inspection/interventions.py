@@ -22,10 +22,10 @@ from dragoman.inspection.changes import (
     Side,
     SublayerOff,
     UniformAttention,
-    Use,
 )
+from dragoman.inspection.views import Kind
 from dragoman.model.attention import KeysValues, MultiHeadAttention
-from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Transformer
+from dragoman.model.transformer import FeedForward, Transformer
 from dragoman.system.errors import DragomanError
 
 M = TypeVar("M", bound=nn.Module)
@@ -40,14 +40,9 @@ def with_interventions(model: Transformer, interventions: Sequence[Intervention]
     for intervention in interventions:
         match intervention:
             case HeadOff(use, layer, head):
-                attention = attention_of(changed, use, layer, intervention)
-                refuse_head(attention, head, intervention)
-                remove_head(attention, head - 1)
+                remove_head(attention_of(changed, use, layer, intervention), head, intervention)
             case UniformAttention(use, layer, head):
-                attention = attention_of(changed, use, layer, intervention)
-                if head is not None:
-                    refuse_head(attention, head, intervention)
-                make_uniform(attention, range(attention.heads) if head is None else [head - 1])
+                make_uniform(attention_of(changed, use, layer, intervention), head, intervention)
             case SublayerOff(side, layer, name):
                 refuse_sublayer(intervention)
                 sublayer = getattr(layer_of(changed, side, layer, intervention), name)
@@ -78,14 +73,9 @@ def share_weights(module: M, copies: dict[int, nn.Module]) -> M:
     return cast(M, copies[id(module)])
 
 
-def layer_of(model: Transformer, side: Side, layer: int, asked: Intervention) -> EncoderLayer | DecoderLayer:
-    """The layer of this number, counted from 1. Raises `DragomanError` if there is none."""
-    layers = model.encoder if side == "encoder" else model.decoder
-    return cast(EncoderLayer | DecoderLayer, numbered_layer(layers, side, layer, asked))
-
-
-def numbered_layer(layers: nn.ModuleList, side: Side, layer: int, asked: Intervention) -> nn.Module:
+def layer_of(model: nn.Module, side: Side, layer: int, asked: Intervention) -> nn.Module:
     """The layer of this number, counted from 1, of a side. Raises `DragomanError` if there is none."""
+    layers: nn.ModuleList = getattr(model, side)
     if not 1 <= layer <= len(layers):
         raise DragomanError(
             f"{asked}: there is no layer {layer}; this model has {len(layers)} {side} layers."
@@ -93,11 +83,12 @@ def numbered_layer(layers: nn.ModuleList, side: Side, layer: int, asked: Interve
     return layers[layer - 1]
 
 
-def attention_of(model: Transformer, use: Use, layer: int, asked: Intervention) -> MultiHeadAttention:
+def attention_of(model: nn.Module, use: Kind, layer: int, asked: Intervention) -> MultiHeadAttention:
     """The attention of a layer. Raises `DragomanError` if there is no such layer."""
-    if use == "cross":
-        return cast(DecoderLayer, layer_of(model, "decoder", layer, asked)).cross_attention
-    return layer_of(model, use, layer, asked).self_attention
+    of_layer = layer_of(model, "decoder" if use == "cross" else use, layer, asked)
+    attention = of_layer.get_submodule("cross_attention" if use == "cross" else "self_attention")
+    assert isinstance(attention, MultiHeadAttention)
+    return attention
 
 
 def refuse_head(attention: MultiHeadAttention, head: int, asked: Intervention) -> None:
@@ -115,13 +106,14 @@ def refuse_sublayer(asked: SublayerOff) -> None:
 # ---- what hooks do
 
 
-def remove_head(attention: MultiHeadAttention, head: int) -> None:
-    """Let a head, counted from 0, contribute nothing to the input of W^O."""
+def remove_head(attention: MultiHeadAttention, head: int, asked: Intervention) -> None:
+    """Let a head contribute nothing to the input of W^O. Raises as `refuse_head`."""
+    refuse_head(attention, head, asked)
     width = attention.widths[2] // attention.heads
 
     def remove(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ARG001
         concatenated = inputs[0].clone()
-        concatenated[..., head * width : (head + 1) * width] = 0
+        concatenated[..., (head - 1) * width : head * width] = 0
         return (concatenated, *inputs[1:])
 
     attention.output.register_forward_pre_hook(remove)
@@ -143,9 +135,14 @@ def return_input(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) 
     return inputs[0]
 
 
-def make_uniform(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
-    """Let these heads, counted from 0, attend uniformly: keys and a query of zeros have the same scores."""
-    attend, chosen = attention.attend, list(heads)
+def make_uniform(attention: MultiHeadAttention, head: int | None, asked: Intervention) -> None:
+    """Let a head, or all, attend uniformly: keys and a query of zeros have the same scores.
+
+    Raises as `refuse_head`.
+    """
+    if head is not None:
+        refuse_head(attention, head, asked)
+    attend, chosen = attention.attend, slice(None) if head is None else head - 1
 
     def attend_uniformly(
         query: Float[Tensor, "B H T K"],

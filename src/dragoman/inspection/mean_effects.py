@@ -13,6 +13,7 @@ from dragoman.inspection.ablation import pair_effects, translated_pairs
 from dragoman.inspection.inspect import one_transformer
 from dragoman.inspection.inspected import is_blank
 from dragoman.inspection.inspection import Array
+from dragoman.inspection.views import KINDS
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import Translator
@@ -61,10 +62,7 @@ def mean_head_effects(
     one_transformer(translator)  # raises before the lines are translated
     pairs = translated_pairs(translator, lines, settings)
     whole, effects = pair_effects(translator, pairs, progress)
-    intervals = {use: interval(each) for use, each in effects.items()}
-    return MeanHeadEffects(
-        len(lines), float(whole.mean()), intervals["encoder"], intervals["decoder"], intervals["cross"]
-    )
+    return MeanHeadEffects(len(lines), float(whole.mean()), *(interval(effects[kind]) for kind in KINDS))
 
 
 def interval(effects: Array) -> Interval:
@@ -78,12 +76,12 @@ def interval(effects: Array) -> Interval:
 
 def mean_effects_json(effects: MeanHeadEffects) -> dict[str, Any]:
     """The effects as a table of numbers; lists are [layer][head]."""
-    uses = {"encoder": effects.encoder, "decoder": effects.decoder, "cross": effects.cross}
+    tables = {kind: vars(getattr(effects, kind)) for kind in KINDS}
     return {
         "version": 1,
         "lines": effects.lines,
         "log_probability": effects.log_probability,
         "confidence": CONFIDENCE,
         "resamples": RESAMPLES,
-        **{use: {name: array.tolist() for name, array in vars(each).items()} for use, each in uses.items()},
+        **{kind: {name: array.tolist() for name, array in each.items()} for kind, each in tables.items()},
     }

@@ -10,7 +10,7 @@ import numpy as np
 from dragoman.inspection.drawing import Drawing, decimal, diverging, widest
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import Window, in_window, tokens_in
-from dragoman.inspection.layout import finished, sentences
+from dragoman.inspection.layout import finished, label_axes, sentences
 from dragoman.inspection.neurons import SIDES, Side, most_active, most_active_of_layer, sides_with
 from dragoman.inspection.projected import Numbers
 from dragoman.inspection.views import Kind
@@ -54,7 +54,8 @@ def neurons_picture(
     most = max(float(np.abs(each).max(initial=0)) for each in seen.values()) or 1.0
     notes = []
     for side in sides:
-        labels, note = tokens_in(tokens_of(inspection, side), side_name(side), window)
+        name = "source" if side == "encoder" else "target"
+        labels, note = tokens_in(tokens_of(inspection, side), name, window)
         heading, what = NAMES[side]
         drawing.text(16, drawing.height + 28, f"{heading}: {what}", 13, bold=True)
         if layer is None:
@@ -100,11 +101,6 @@ def tokens_of(inspection: Inspection, side: Side) -> tuple[str, ...]:
     return inspection.source if side == "encoder" else inspection.target
 
 
-def side_name(side: Side) -> str:
-    """What the tokens of a side are called."""
-    return "source" if side == "encoder" else "target"
-
-
 def draw_layers(drawing: Drawing, activations: Numbers, tokens: Sequence[str], most: float) -> None:
     """A row for each token and a column for each layer of [L P F]: the most active neuron."""
     units = most_active(activations, 1)[..., 0]  # [L P]
@@ -129,8 +125,7 @@ def draw_neurons(drawing: Drawing, activations: Numbers, tokens: Sequence[str], 
     """A row for each of the most active neurons of [P F], a column for each token."""
     (units,) = most_active_of_layer(activations[None], NEURONS).tolist()
     left, top = 96.0, drawing.height + 24 + 0.87 * widest(tokens)
-    for column, token in enumerate(tokens):
-        drawing.label(left + (column + 0.5) * WIDTH + 3, top - 8, token, turn=-60)
+    label_axes(drawing, [], tokens, left, top, WIDTH)
     for row, unit in enumerate(units):
         y = top + row * HEIGHT
         drawing.text(left - 8, y + 15, f"neuron {unit + 1}", 11, "fill-faint", "end")

@@ -45,7 +45,7 @@ def record_projections(model: Transformer) -> Iterator[dict[str, Calls]]:
         for name, module in attentions(model).items():
             calls = recorded.setdefault(name, Calls())
             stack.enter_context(replaced_attend(module, watched(module.attend, calls)))
-            hook = input_appender(calls.outputs, get_ident())
+            hook = input_appender(calls.outputs)
             stack.callback(module.output.register_forward_pre_hook(hook).remove)
         yield recorded
 

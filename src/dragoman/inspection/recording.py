@@ -8,15 +8,16 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from threading import get_ident
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
-from dragoman.inspection.inspection import Array, ResidualStream
+from dragoman.inspection.inspection import Array
 from dragoman.inspection.projected import Numbers
 from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Transformer
+from dragoman.model.enriched import Enriched, EnrichedDecoderLayer, EnrichedEncoderLayer
+from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual, Transformer
 from dragoman.model.variants import VariedTransformer
 from dragoman.search.attention_weights import AttentionModule, record_attention
 
@@ -52,9 +53,21 @@ def watched(model: Transformer) -> dict[str, nn.Module]:
     return modules
 
 
-def record(model: Transformer) -> AbstractContextManager[Recording]:
+def watched_of_enriched(model: Enriched) -> dict[str, nn.Module]:
+    """As `watched`; what a sub-layer adds (`encoder.0.token_mixer`) is the output of its dropout."""
+    modules: dict[str, nn.Module] = {"embedding": model.dropout}
+    for name, module in model.named_modules():
+        if isinstance(module, EnrichedEncoderLayer | EnrichedDecoderLayer):
+            modules[name] = module
+        elif isinstance(module, Residual):
+            modules[name.removesuffix("_residual")] = module.dropout
+    return modules
+
+
+def record(model: Transformer | Enriched) -> AbstractContextManager[Recording]:
     """Record what the model computes while the context is open; equation 1 is computed as written."""
-    return record_modules(attentions(model), watched(model))
+    outputs_of = watched_of_enriched(model) if isinstance(model, Enriched) else watched(model)
+    return record_modules(attentions(model), outputs_of)
 
 
 @contextmanager
@@ -84,13 +97,14 @@ def record_hidden(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     with ExitStack() as stack:
         for name, module in model.named_modules():
             if isinstance(module, FeedForward):
-                hook = input_appender(recorded.setdefault(name, []), get_ident())
+                hook = input_appender(recorded.setdefault(name, []))
                 stack.callback(module.outer.register_forward_pre_hook(hook).remove)
         yield recorded
 
 
-def input_appender(inputs: list[Tensor], thread: int) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
-    """A hook that appends what a module is given by a thread to a list."""
+def input_appender(inputs: list[Tensor]) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+    """A hook that appends what a module is given in this thread to a list."""
+    thread = get_ident()
 
     def hook(module: nn.Module, given: tuple[Tensor, ...]) -> None:  # noqa: ARG001
         if get_ident() == thread:
@@ -104,13 +118,19 @@ def exact(tensor: Tensor) -> Numbers:
     return (tensor if tensor.dtype == torch.float64 else tensor.float()).detach().cpu().numpy()
 
 
-def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor | tuple[Tensor, ...]], None]:
-    """A hook that appends a module's output in this thread to a list; of several tensors the first one."""
+def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, object], None]:
+    """A hook that appends a module's output in this thread to a list: of several tensors the first one, of an
+    LSTM or GRU its hidden states.
+    """
     thread = get_ident()  # others may translate with the model meanwhile
 
-    def hook(module: nn.Module, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:  # noqa: ARG001
-        if get_ident() == thread:
-            outputs.append((output[0] if isinstance(output, tuple) else output).detach())
+    def hook(module: nn.Module, inputs: object, output: object) -> None:  # noqa: ARG001
+        if get_ident() != thread:
+            return
+        first = output[0] if isinstance(output, tuple) else output
+        first = first.data[None] if isinstance(first, PackedSequence) else first
+        assert isinstance(first, Tensor)
+        outputs.append(first.detach())
 
     return hook
 
@@ -118,29 +138,6 @@ def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor | tup
 def norms(rows: Sequence[Tensor]) -> Array:
     """Euclidean norms over the last axis."""
     return as_array(torch.stack([row.norm(dim=-1) for row in rows]))
-
-
-def residual_stream(
-    outputs: Mapping[str, Sequence[Tensor]],
-    layers: tuple[int, int],
-    along: Callable[[Sequence[Tensor]], Float[Tensor, "T D"]],
-    encoder_parts: Sequence[str],
-    decoder_parts: Sequence[str],
-) -> ResidualStream:
-    """Norms of the residual stream of a Transformer or enriched model, and of what its sub-layers add to it.
-
-    `outputs` has those of the embeddings, layers and sub-layers by name. `layers` counts them in the encoder
-    and in the decoder. `along` picks the translation's row of a decoder module's outputs.
-    """
-    source, *target = outputs["embedding"]
-    encoder = [f"encoder.{number}" for number in range(layers[0])]
-    decoder = [f"decoder.{number}" for number in range(layers[1])]
-    return ResidualStream(
-        norms([source[0], *(outputs[name][0][0] for name in encoder)]),
-        np.stack([norms([outputs[f"{name}.{part}"][0][0] for part in encoder_parts]) for name in encoder]),
-        norms([along(target), *(along(outputs[name]) for name in decoder)]),
-        np.stack([norms([along(outputs[f"{name}.{part}"]) for part in decoder_parts]) for name in decoder]),
-    )
 
 
 def row_of(call: Float[Tensor, "B H W N"], row: int) -> Float[Tensor, "H N"]:

@@ -4,56 +4,27 @@ It has no self-attention, positions, masks, residual stream or heads; their arra
 and T target tokens, R rows of a call of the decoder, D = d_model, M = 2 D, N decoder layers.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from threading import get_ident
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch import Tensor
 
 from dragoman.inspection.inspection import Array, Attention, ResidualStream
-from dragoman.inspection.recording import Recording, as_array, norms
+from dragoman.inspection.recording import Recording, as_array, norms, record_modules
 from dragoman.model.recurrent import Recurrent
-from dragoman.search.attention_weights import record_attention
 
 WATCHED = ("source_embedding", "target_embedding", "encoder", "attention", "start", "features")
 
 
-@contextmanager
-def record_recurrent(model: Recurrent) -> Iterator[Recording]:
+def record_recurrent(model: Recurrent) -> AbstractContextManager[Recording]:
     """Record what the model computes while the context is open, by the names of its modules."""
-    recording = Recording()
     watched = {name: model.get_submodule(name) for name in WATCHED}
     watched |= {f"decoder.{number}": cell for number, cell in enumerate(model.decoder)}
-    with ExitStack() as stack:
-        (weights,) = stack.enter_context(record_attention([model.attention]))
-        for name, module in watched.items():
-            outputs = recording.outputs.setdefault(name, [])
-            stack.callback(module.register_forward_hook(state_appender(outputs)).remove)
-        try:
-            yield recording
-        finally:
-            recording.weights["attention"] = weights
-
-
-def state_appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, object], None]:
-    """A hook that appends a module's output in this thread to a list: of an LSTM or GRU its hidden states."""
-    thread = get_ident()  # others may translate with the model meanwhile
-
-    def hook(module: nn.Module, inputs: object, output: object) -> None:  # noqa: ARG001
-        if get_ident() != thread:
-            return
-        states = output[0] if isinstance(output, tuple) else output
-        if isinstance(states, PackedSequence):
-            states = states.data[None]
-        assert isinstance(states, Tensor)
-        outputs.append(states.detach())
-
-    return hook
+    return record_modules({"attention": model.attention}, watched)
 
 
 @dataclass(frozen=True)

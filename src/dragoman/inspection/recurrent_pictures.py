@@ -7,17 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.inspection.architecture import (
-    DECODER_X,
-    ENCODER_X,
-    GAP,
-    TOP,
-    Box,
-    Column,
-    draw_arrow,
-    draw_column,
-    draw_memory,
-)
+from dragoman.inspection.architecture import Box, Column, draw_architecture
 from dragoman.inspection.drawing import Axes, Drawing, widest
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import Window, in_window, tokens_in
@@ -109,12 +99,7 @@ def architecture(inspection: Inspection) -> str:
         f"The {name} encoder on the left and the decoder on the right, with {score(inspection.model)} "
         "attention between them.",
     )
-    encoder, decoder = encoder_column(inspection), decoder_column(inspection)
-    bottom = TOP + max(encoder.height, decoder.height + GAP)
-    left = draw_column(drawing, encoder, ENCODER_X, bottom, "source tokens", -1)
-    right = draw_column(drawing, decoder, DECODER_X, bottom, "target tokens so far", 1)
-    draw_arrow(drawing, DECODER_X, right[-1], right[-1] - GAP, decoder.boxes[-1].output, 1)
-    draw_memory(drawing, left[-1], right[1] + decoder.boxes[1].height / 2, "[S, 2 d_model]")
+    draw_architecture(drawing, encoder_column(inspection), decoder_column(inspection), 1, "[S, 2 d_model]")
     start = parameters(inspection, "start")
     return finished(
         drawing,

@@ -50,17 +50,18 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
     updates, validations, validating = training.updates or 0, 0, 0.1 * (training.updates or 0) / speed
+    minutes = training.minutes * (4 if gpu else 1)
     if training.updates is None:
-        from dragoman.pipeline.minutes import plan_minutes
+        from dragoman.pipeline.minutes import choose_updates, seconds_of_validation
 
-        updates, validations, validating = plan_minutes(model, recipe, data, world, updates_per_epoch, speed)
+        each, every = seconds_of_validation(model, recipe, data, world), training.validate_every
+        updates, validations, validating = choose_updates(minutes, updates_per_epoch, speed, each, every)
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.initial_model import choose_for_adaptation
 
         recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
-        minutes = training.minutes * (4 if gpu else 1)
         reasons.append(f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes")
     recipe = choose_schedule(recipe, training.updates or updates, validations)
     schedule = make_schedule(recipe)

@@ -17,15 +17,6 @@ SHARE = 0.2  # of the time, for validations
 SAMPLE = 32  # sentences that are translated to measure a validation
 
 
-def plan_minutes(
-    model: Model, recipe: Recipe, data: PreparedData, world: World, updates_per_epoch: float, speed: float
-) -> tuple[int, int, float]:
-    """As `choose_updates`, for the minutes of a recipe, four times as many on a GPU."""
-    minutes = recipe.training.minutes * (4 if world.device.type == "cuda" else 1)
-    validation = seconds_of_validation(model, recipe, data, world)
-    return choose_updates(minutes, updates_per_epoch, speed, validation, recipe.training.validate_every)
-
-
 def choose_updates(
     minutes: float, updates_per_epoch: float, speed: float, validation: float, every: int | None = None
 ) -> tuple[int, int, float]:

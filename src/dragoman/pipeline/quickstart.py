@@ -16,7 +16,7 @@ from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write
+from dragoman.system.files import write_lines
 from dragoman.system.messages import Say
 from dragoman.system.terminal import Terminal
 from dragoman.system.toml import overlay, read_toml
@@ -74,8 +74,7 @@ def write_data(folder: Path, dictionary: Pronunciations) -> None:
         (folder / f"{part}.spelling").write_text("".join(f"{word}\n" for word, _ in pairs), "utf-8")
         (folder / f"{part}.phonemes").write_text("".join(f"{sound}\n" for _, sound in pairs), "utf-8")
     test = {word: sounds for word, sounds in dictionary.items() if part_of(word) == "test"}
-    with atomic_write(folder / "test.json") as new:  # the last file: if it exists, all do
-        new.write_text(json.dumps(test, indent=0) + "\n", "utf-8")
+    write_lines(folder / "test.json", [json.dumps(test, indent=0)])  # the last file: if it exists, all do
 
 
 def quickstart_recipe(out: Path, minutes: float) -> Recipe:
@@ -151,8 +150,7 @@ def report(out: Path, say: Say) -> None:
     predictions = Translator.load(out).translate(list(test))
     scores = pronunciation_errors(predictions, list(test.values()))
     minutes = json.loads((out / "result.json").read_text())["minutes"]
-    with atomic_write(out / "errors.json") as new:
-        new.write_text(json.dumps([asdict(score) for score in scores], indent=2) + "\n")
+    write_lines(out / "errors.json", [json.dumps([asdict(score) for score in scores], indent=2)])
     console = Terminal(soft_wrap=True)
     console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
     for score in scores:

@@ -115,17 +115,18 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
             f"{out} has a recipe.toml and no prepared text, so it is not a run. Choose another --out, which "
             "will get its own recipe.toml."
         )
-    if forbidden := describe_changes(forbidden_changes(recipe, recorded), recorded):
+    changes = changed_settings(recipe, recorded)
+    if forbidden := {key: value for key, value in changes.items() if not is_changeable(key)}:
         raise DragomanError(
-            f"{out} holds a run with other settings: {'; '.join(forbidden)}. Choose another --out, or resume "
-            f"it as it began with: dragoman resume {quote(str(out))}"
+            f"{out} holds a run with other settings: {'; '.join(describe_changes(forbidden, recorded))}. "
+            f"Choose another --out, or resume it as it began with: dragoman resume {quote(str(out))}"
         )
     if recipe.batches.micro_batch_tokens == "auto" and recorded.batches.micro_batch_tokens is None:
         raise DragomanError(
             "--micro-batch-tokens auto works when a run begins, and this one began without it; give a number "
             "as --micro-batch-tokens."
         )
-    changes, changed = allowed_changes(recipe, recorded), apply_changes(recipe, recorded)
+    changed = apply_changes(changes, recipe, recorded)
     for name in ("model", "best"):
         recover_interrupted_write(out / name)
     result, former = out / "result.json", None
@@ -347,20 +348,10 @@ def is_changeable(key: str) -> bool:
     return key in CHANGEABLE or key.startswith("search.")
 
 
-def forbidden_changes(asked: Recipe, recorded: Recipe) -> Changes:
-    """Differences that would make it another run."""
-    return {key: value for key, value in changed_settings(asked, recorded).items() if not is_changeable(key)}
-
-
-def allowed_changes(asked: Recipe, recorded: Recipe) -> Changes:
-    """Differences with which the run may be resumed."""
-    return {key: value for key, value in changed_settings(asked, recorded).items() if is_changeable(key)}
-
-
-def apply_changes(asked: Recipe, recorded: Recipe) -> Recipe:
-    """The recorded recipe with the allowed changes. Raises `DragomanError` for contradictions."""
+def apply_changes(changes: Changes, asked: Recipe, recorded: Recipe) -> Recipe:
+    """The recorded recipe with these changes. Raises `DragomanError` for contradictions."""
     tables: dict[str, Any] = {}
-    for key, value in allowed_changes(asked, recorded).items():
+    for key, value in changes.items():
         table, name = key.split(".")
         tables.setdefault(table, {})[name] = value
     tables.pop("search", None)  # replaced as one

@@ -187,7 +187,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         schedule=schedule,
         folder=out,
         validate=make_validate(recipe, data, say, world),
-        keep_best=lambda model: keep(model, recipe, data),
+        keep_best=lambda model: keep(out / "model", model, recipe, data),
         say=say,
         world=world,
     )
@@ -244,10 +244,10 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     return validate
 
 
-def keep(model: Model, recipe: Recipe, data: PreparedData) -> None:
-    """Write the model in place of the run's former one."""
+def keep(folder: Path, model: Model, recipe: Recipe, data: PreparedData) -> None:
+    """Write the model of a run in place of a former one."""
     about = data.tokenizers, data.longest_trained, recipe.data.languages
-    save_model(recipe.folder / "model", model, recipe.model, *about)
+    save_model(folder, model, recipe.model, *about)
 
 
 # ---- finish
@@ -263,7 +263,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
             copy_folder(out / "model", out / "best")  # for a later end, which resumes with the best model
         model = make_model(recipe, data, world.device)
         load_weights(model, chosen.tensors, out / "checkpoints")
-        keep(model, recipe, data)
+        keep(out / "model", model, recipe, data)
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
     found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.4g}" for one in candidates)

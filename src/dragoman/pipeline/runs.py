@@ -97,31 +97,15 @@ def state_of(folder: Path) -> RunState:
             validations, key=lambda event: (event["bleu"] if by_bleu else 0, -event["loss"]), default={}
         )
         scores = scores_of(best)
-    if not result_path.exists():
-        return RunState(
-            folder,
-            "training" if is_locked(folder) else "stopped",
-            step,
-            updates,
-            minutes,
-            scores,
-            "",
-            languages,
-        )
-    with damage_named(result_path):
-        result = json.loads(result_path.read_text())
-        test = "".join(f"{score['name']} = {score['value']:.2f}" for score in result.get("test", [])[:1])
-        scores = scores_of(result["validation"])
-        return RunState(
-            folder,
-            "finished",
-            int(result["updates"]),
-            updates,
-            float(result["minutes"]),
-            scores,
-            test,
-            languages,
-        )
+    if result_path.exists():
+        with damage_named(result_path):
+            result = json.loads(result_path.read_text())
+            test = "".join(f"{score['name']} = {score['value']:.2f}" for score in result.get("test", [])[:1])
+            scores = scores_of(result["validation"])
+            state, step, minutes = "finished", int(result["updates"]), float(result["minutes"])
+    else:
+        state, test = "training" if is_locked(folder) else "stopped", ""
+    return RunState(folder, state, step, updates, minutes, scores, test, languages)
 
 
 def scores_of(values: dict[str, Any]) -> dict[str, float]:

@@ -4,57 +4,20 @@ Shapes: S source and T target tokens, L encoder and N decoder layers, H heads, K
 F = d_ff.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor, nn
 
-from dragoman.inspection.inspect import Search, inspect, one_transformer, recorded_search
+from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.neurons import SIDES
 from dragoman.inspection.recording import as_array
-from dragoman.model.transformer import EncoderLayer, Transformer
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import source_and_constraints
 from dragoman.translation.translator import Translator
-
-Calls = dict[str, list[tuple[Tensor, Tensor]]]
-
-
-@contextmanager
-def watched_calls(modules: Mapping[str, nn.Module]) -> Iterator[Calls]:
-    """The input and the output of each call of these modules while the context is open, by name."""
-    calls: Calls = {name: [] for name in modules}
-    with ExitStack() as stack:
-        for name, module in modules.items():
-
-            def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor, name: str = name) -> None:
-                calls[name].append((inputs[0].detach(), output.detach()))
-
-            stack.callback(module.register_forward_hook(hook).remove)
-        yield calls
-
-
-def watched_search(
-    translator: Translator, sentence: str, settings: SearchSettings, modules: Mapping[str, nn.Module]
-) -> tuple[Search, Inspection, Calls]:
-    """Translate, and record the calls of these modules. Raises as `inspect`."""
-    refuse_more_than_a_search(settings, "A figure needs a single search")
-    source, constraints = source_and_constraints(translator, sentence, settings)
-    with watched_calls(modules) as calls:
-        search = recorded_search(translator, source, settings, constraints)
-    return search, search.inspection(sentence, source[0].tolist()), calls
-
-
-def encoder_layer_of(model: Transformer, layer: int) -> EncoderLayer:
-    """A layer of the encoder, counted from 0."""
-    found = model.encoder[layer]
-    assert isinstance(found, EncoderLayer)
-    return found
 
 
 @dataclass(frozen=True)
@@ -80,9 +43,17 @@ def normalisation(
         raise DragomanError(
             f"The figure is of layer normalisation, and this model has norm = {model.settings.norm}."
         )
-    norm = encoder_layer_of(model, layer).self_attention_residual.norm
-    _, inspection, calls = watched_search(translator, sentence, settings, {"norm": norm})
-    ((taken, given),) = calls["norm"]
+    refuse_more_than_a_search(settings, "A figure needs a single search")
+    source, constraints = source_and_constraints(translator, sentence, settings)
+    calls: list[tuple[Tensor, Tensor]] = []
+
+    def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        calls.append((inputs[0].detach(), output.detach()))
+
+    norm = model.encoder[layer].get_submodule("self_attention_residual.norm")
+    with norm.register_forward_hook(hook):
+        inspection = inspect_ids(translator, sentence, source, settings, constraints)
+    ((taken, given),) = calls
     return Normalisation(inspection, as_array(taken[0]), as_array(given[0]))
 
 

@@ -11,13 +11,12 @@ from dragoman.inspection.drawing import Drawing, decimal, diverging, sequential,
 from dragoman.inspection.figures.measured import HiddenUnits, Normalisation
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
-from dragoman.inspection.layout import SHARES, draw_levels, finished, sentences
+from dragoman.inspection.layout import SHARES, draw_levels, finished, label_axes, sentences
 from dragoman.inspection.numbers import plus_bias
 from dragoman.inspection.steps import projections_of
 
 FEATURES = 24  # of d_model, which are drawn
 CELL = 18.0
-SHOWN = 4  # of d_k and d_v in a table
 
 
 def largest(numbers: Array) -> float:
@@ -44,8 +43,7 @@ def normalisation_picture(seen: Normalisation, layer: int) -> str:
         f"normalisation that of a column. {sentences(inspection)}",
     )
     drawing.text(left, top - 40, f"features 0 to {width - 1} of {seen.taken.shape[1]}", css="fill-faint")
-    for row, token in enumerate(tokens):
-        drawing.label(left - 8, top + (row + 0.5) * CELL + 4, token, anchor="end")
+    label_axes(drawing, tokens, [], left, top, CELL)
     drawing.rectangle(left, top, right - left, bottom - top, "fill-zero stroke-line")
     with drawing.group("cells"):
         draw_levels(drawing, numbers / most, diverging, left, top, CELL, CELL)
@@ -124,8 +122,7 @@ def draw_shares(drawing: Drawing, name: str, shares: Array, tokens: Sequence[str
     top = drawing.height + 40 + 0.87 * widest(tokens)
     left, wide = 76.0, 34.0
     drawing.text(16, drawing.height + 24, name, 13, bold=True)
-    for column, token in enumerate(tokens):
-        drawing.label(left + (column + 0.5) * wide + 3, top - 8, token, turn=-60)
+    label_axes(drawing, [], tokens, left, top, wide)
     end = left + wide * len(tokens) + 10
     drawing.text(end, top - 8, "mean", 11, "fill-faint")
     for layer, row in enumerate(shares):

@@ -21,6 +21,7 @@ from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.pipeline.reproduce.table_files import table, write_table
 from dragoman.pipeline.reproduce.tuning import Tuned
+from dragoman.system.wording import counted
 
 SHARE = 0.9  # of the first row's BLEU, the score to which training is timed
 
@@ -328,7 +329,7 @@ def method(request: Request, tuned: Tuned) -> str:
     passports = [result.passport for result in (*tuned.trials, *tuned.results)]
     threads = ", ".join(sorted({str(passport.get("threads")) for passport in passports}))
     minutes = sum(result.minutes for result in (*tuned.trials, *tuned.results))
-    updates, seeds = request.scale.updates, request.seeds_in_words
+    updates, seeds = request.scale.updates, counted(request.seeds, "seed")
     return f"""\
 ## Method
 

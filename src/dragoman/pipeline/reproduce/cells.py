@@ -12,7 +12,7 @@ from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.model.costs import count_parameters
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write, read_json, write_lines
+from dragoman.system.files import read_json, write_lines
 from dragoman.system.toml import overlay, to_table
 from dragoman.system.torchrun import process_rank
 from dragoman.system.wording import shown
@@ -159,8 +159,7 @@ def refuse_another_text(cell: Cell, hashes: Hashes) -> None:
             "another --out, or delete this folder to run the cell again."
         )
     if process_rank() == 0:
-        with atomic_write(path) as new:
-            new.write_text(json.dumps(dict(hashes), indent=2) + "\n")
+        write_lines(path, [json.dumps(dict(hashes), indent=2)])
 
 
 def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:
@@ -197,8 +196,7 @@ def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:
 
 def write_result(cell: Cell, result: Result) -> None:
     """Write the cell's result. The run's checkpoints, most of its bytes, are deleted then."""
-    with atomic_write(cell.folder / "result.json") as new:
-        new.write_text(json.dumps(asdict(result), indent=2) + "\n")
+    write_lines(cell.folder / "result.json", [json.dumps(asdict(result), indent=2)])
     rmtree(cell.folder / "run" / "checkpoints", ignore_errors=True)
 
 

@@ -13,6 +13,7 @@ from dragoman.pipeline.reproduce.learning_curves import PATIENCE, SETTINGS, VALI
 from dragoman.pipeline.reproduce.passport import origin
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.pipeline.reproduce.table_files import table, write_table
+from dragoman.system.wording import counted
 
 PICTURE = "curves.svg"
 
@@ -84,7 +85,7 @@ def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
 def method(request: Request, points: Sequence[Point]) -> str:
     """How to read the page, and the passport of its results."""
     results = [result for point in points for result in point.results]
-    made, seeds = origin([result.passport for result in results]), request.seeds_in_words
+    made, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
     minutes = mean(result.minutes for result in results)
     return f"""\
 ## Method

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.evaluation.measures import chrf
 from dragoman.pipeline.reproduce.cells import Cell
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write, read_json
+from dragoman.system.files import read_json, write_lines
 from dragoman.system.messages import Say
 from dragoman.text.lines import read_lines
 
@@ -45,8 +45,7 @@ def measure_cell(cell: Cell, say: Say) -> Measures:
     path = cell.folder / "measures.json"
     if not path.exists():
         measures = measure(cell)
-        with atomic_write(path) as new:
-            new.write_text(json.dumps(asdict(measures), indent=2) + "\n")
+        write_lines(path, [json.dumps(asdict(measures), indent=2)])
         say(
             f"{cell.name}: {measures.tokens_per_second:,.0f} target tokens per second in training, "
             f"{measures.sentences_per_second:,.0f} sentences per second in decoding."

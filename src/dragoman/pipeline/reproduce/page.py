@@ -10,6 +10,7 @@ from dragoman.pipeline.reproduce.report import Line, Measure, table_lines
 from dragoman.pipeline.reproduce.rows import PAPER_UPDATES
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.pipeline.reproduce.table_files import table, write_table
+from dragoman.system.wording import counted
 
 
 def write_page(request: Request, results: Sequence[Result]) -> str:
@@ -77,8 +78,9 @@ def quality(lines: Sequence[Line]) -> str:
     for line in lines:
         cells = [line.row, line.settings]
         for measure, digits in ((line.perplexity, 2), (line.bleu, 1)):
-            beside = ["", ""] if line is first else [difference(measure), paper_difference(measure, digits)]
-            cells += [with_spread(measure), *beside]
+            difference = with_spread(measure.difference, measure.difference_spread, "+")
+            beside = ["", ""] if line is first else [difference, paper_difference(measure, digits)]
+            cells += [with_spread(measure.mean, measure.spread), *beside]
         rows.append(cells)
     return table(["row", "what differs", "perplexity", *columns, "BLEU", *columns], rows)
 
@@ -106,16 +108,9 @@ def details(lines: Sequence[Line]) -> str:
     return table(head, rows)
 
 
-def with_spread(measure: Measure) -> str:
+def with_spread(mean: float, spread: float | None, sign: str = "") -> str:
     """`12.34 ± 0.05`; the mean alone with one seed."""
-    spread = "" if measure.spread is None else f" ± {measure.spread:.2f}"
-    return f"{measure.mean:.2f}{spread}"
-
-
-def difference(measure: Measure) -> str:
-    """`+0.25 ± 0.19`, to the first row; the mean alone with one seed."""
-    spread = "" if measure.difference_spread is None else f" ± {measure.difference_spread:.2f}"
-    return f"{measure.difference:+.2f}{spread}"
+    return f"{mean:{sign}.2f}" + ("" if spread is None else f" ± {spread:.2f}")
 
 
 def paper_difference(measure: Measure, digits: int) -> str:
@@ -125,7 +120,7 @@ def paper_difference(measure: Measure, digits: int) -> str:
 
 def method(request: Request, results: Sequence[Result]) -> str:
     """How to read the table, and the passport of its results."""
-    made, seeds = origin([result.passport for result in results]), request.seeds_in_words
+    made, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
     minutes = sum(result.minutes for result in results)
     return f"""\
 - {seeds}; mean ± standard deviation. Perplexity: of a token, on validation data, without label

@@ -49,11 +49,6 @@ class Request:
         """The rows of the table that were not asked for."""
         return [row.name for row in self.table.rows if row not in self.rows]
 
-    @property
-    def seeds_in_words(self) -> str:
-        """`1 seed`, or `3 seeds`."""
-        return "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
-
 
 def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSettings:
     """The scale's files, in the folder or of its named dataset, plain or gzip, with their whole paths.

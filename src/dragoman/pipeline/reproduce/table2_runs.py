@@ -184,9 +184,9 @@ def average_row(cell: Cell, recipe: Recipe, step: int) -> list[int]:
     """Write the mean of a run's last checkpoints as the row's model; returns their updates."""
     from dragoman.model.weights import load_weights
     from dragoman.pipeline.prepare import PreparedData, make_model
+    from dragoman.pipeline.run import keep
     from dragoman.training.checkpoint import average_checkpoints
     from dragoman.training.world import World
-    from dragoman.translation.model_folder import save_model
 
     run, training = cell.folder / "run", recipe.training
     assert training.checkpoint_every is not None
@@ -194,14 +194,7 @@ def average_row(cell: Cell, recipe: Recipe, step: int) -> list[int]:
     tensors, steps = average_checkpoints(run, training.average, training.checkpoint_every, step, silent)
     model = make_model(recipe, data, World().device)
     load_weights(model, tensors, run / "checkpoints")
-    save_model(
-        cell.folder / "model",
-        model,
-        recipe.model,
-        data.tokenizers,
-        data.longest_trained,
-        recipe.data.languages,
-    )
+    keep(cell.folder / "model", model, recipe, data)
     return steps
 
 
