@@ -64,7 +64,7 @@ def option(found: Row, name: str) -> str | None:
 
 def train(*results: Row) -> str:
     """A row for each preset, peer and setting of its allocator: target tokens per second, and their ratio."""
-    heads = ["preset", "beside", "allocator and oneDNN", "ours", "theirs", "times as fast"]
+    heads = ["preset", "compared with", "allocator and oneDNN", "ours", "theirs", "times as fast"]
     heads += ["GiB, ours", "GiB, theirs"]
     rows = [
         (
@@ -98,7 +98,7 @@ def train_starts(*results: Row) -> str:
         for found in results
         for row in found["rows"]
     ]
-    return table(["preset", "beside", "allocator and oneDNN", "ours, s", "theirs, s"], rows)
+    return table(["preset", "compared with", "allocator and oneDNN", "ours, s", "theirs, s"], rows)
 
 
 WAYS = {
@@ -282,7 +282,7 @@ def sizes_ratios(found: Row) -> str:
             batches = [own["sentences_per_second"] / row["sentences_per_second"] for own, row in pairs]
             alone = [row["milliseconds"] / own["milliseconds"] for own, row in pairs]
             rows.append((NAMES[system], extent(batches, 1), extent(alone, 1)))
-    return table(["beside", "in batches", "one by one"], rows)
+    return table(["compared with", "in batches", "one by one"], rows)
 
 
 # ---- students.py
@@ -327,7 +327,7 @@ def student_differences(found: Row) -> str:
         same = [row for row in found["comparisons"] if tuple(row[name] for name in kind) == own]
         difference = mean_and_spread([row["difference"] for row in same], sign="+")
         lines.append([*map(str, own), difference, ", ".join(f"{row['p']:.3f}" for row in same)])
-    return table(["student", "precision", "beam", "beside", "BLEU, difference", "p"], lines)
+    return table(["student", "precision", "beam", "compared with", "BLEU, difference", "p"], lines)
 
 
 # ---- adaptation.py
@@ -341,7 +341,7 @@ def student_validation(found: Row) -> str:
         differences = [value - teacher for value in row["validation"]]
         beside = mean_and_spread(differences, "+") if any(differences) else ""
         lines.append([row["model"], mean_and_spread(row["validation"]), beside])
-    return table(["model", "BLEU, validation, greedy", "beside the teacher"], lines)
+    return table(["model", "BLEU, validation, greedy", "compared with the teacher"], lines)
 
 
 def adaptation(found: Row) -> str:
@@ -368,7 +368,7 @@ def adaptation(found: Row) -> str:
 def augmented_text(found: Row) -> str:
     """A row for each kind of training text and dropout: scores of the seeds, and of the first row's."""
     heads = ["training text", "dropout", "BLEU, validation, greedy", "BLEU, test", "chrF2, test"]
-    heads += ["BLEU beside the first row", "p"]
+    heads += ["BLEU compared with the first row", "p"]
     first, *_ = found["rows"]
     lines = []
     for row in found["rows"]:

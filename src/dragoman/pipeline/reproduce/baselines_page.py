@@ -211,7 +211,7 @@ def parameters(line: Line, base: Line) -> str:
 
 
 def differences(line: Line, base: Line, name: str) -> tuple[str, str]:
-    """The difference to the first row, the mean of pairs with the same seed, and its p-value."""
+    """The difference from the first row, the mean of pairs with the same seed, and its p-value."""
     if line is base:
         return "", ""
     pairs = zip(line.quantities[name].values, base.quantities[name].values, strict=True)
@@ -240,7 +240,7 @@ def models(lines: Sequence[Line]) -> str:
 def quality(lines: Sequence[Line]) -> str:
     """Scores of the validation and the test data."""
     base = lines[0]
-    beside = f"to the {TITLES[base.row]}", "p"
+    beside = f"difference from the {TITLES[base.row]}", "p"
     head = "model", "parameters", "perplexity", "BLEU", *beside, "chrF2", "test BLEU", *beside, "test chrF2"
     rows = [
         (
@@ -341,8 +341,8 @@ def method(request: Request, tuned: Tuned) -> str:
 - Trainings: {VALIDATIONS} validations; the model with the lowest validation loss is kept, or the last one
   if its perplexity is lower. Test data is translated once, with the model and settings that validation data
   chose.
-- p: paired bootstrap resampling (1,000 samples). Seed n is paired with the first row's seed n; the pairs of
-  all seeds are one test set. A line counts once for each seed, so that p is somewhat too small.
+- p: paired bootstrap resampling (1,000 samples). Seed n is paired with the first row's seed n. Lines are
+  resampled, each with its translations of all seeds.
 - Minutes leave out validations. The score to which training is timed is {100 * SHARE:.0f} % of the first
   row's last BLEU of greedy translations, interpolated between validations. Tokens a second are the median of
   the log.

@@ -71,9 +71,9 @@ def introduction(request: Request) -> str:
 
 
 def quality(lines: Sequence[Line]) -> str:
-    """Perplexity and BLEU, and their differences to the first row here and in the paper."""
+    """Perplexity and BLEU, and their differences from the first row here and in the paper."""
     first = lines[0]
-    columns = f"to {first.row}", f"paper, to {first.row}"
+    columns = f"difference from {first.row}", "the paper's difference"
     rows = []
     for line in lines:
         cells = [line.row, line.settings]
@@ -114,7 +114,7 @@ def with_spread(mean: float, spread: float | None, sign: str = "") -> str:
 
 
 def paper_difference(measure: Measure, digits: int) -> str:
-    """The paper's difference to its first row."""
+    """The paper's difference from its first row."""
     return "" if measure.paper_difference is None else f"{measure.paper_difference:+.{digits}f}"
 
 
@@ -128,12 +128,13 @@ def method(request: Request, results: Sequence[Result]) -> str:
   checkpoint. BLEU: of its translations by beam search as in section 6.1,
   `{results[0].signature}`.
 - p: paired bootstrap resampling (1,000 samples) of the validation translations. Seed n is paired with the
-  first row's seed n; the pairs of all seeds are one test set, whose lines are resampled. A line counts once
-  for each seed, so that p is somewhat too small, and it says nothing of other seeds: the spread does.
-- To the first row: the mean and standard deviation of the differences, each of two runs with the same
-  seed. A verdict compares the sign of the mean with that of the paper's. A difference is within the
-  spread if its mean is at most its standard deviation. Of rows without any true difference, this rule gives
-  a direction to 39 % with two seeds, 23 % with three and 9 % with five. The paper trained each row once.
+  first row's seed n. Lines are resampled, each with its translations of all seeds. p says nothing of other
+  seeds: the spread does.
+- Differences are the mean and standard deviation of the differences from the first row, each of two runs
+  with the same seed. A verdict compares the sign of the mean with that of the paper's. A difference is
+  within the spread if its mean is at most its standard deviation. Of rows without any true difference, this
+  rule gives a direction to 39 % with two seeds, 23 % with three and 9 % with five. The paper trained each
+  row once.
 - {made}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
 {left_out(request)}"""
 

@@ -1,6 +1,6 @@
 """From results of cells to a table: means and spreads over seeds, differences to the first row, verdicts.
 
-Spread is the standard deviation over seeds. A difference to the first row is that of two runs with the same
+Spread is the standard deviation over seeds. A difference from the first row is that of two runs with the same
 seed, so that what a seed does to all rows cancels; it is within the spread if the mean of the differences is
 at most their standard deviation. The paper trained each row once and gives no spread.
 """
@@ -23,7 +23,7 @@ NO_DIFFERENCE, NEW_DIFFERENCE, NOT_IN_PAPER = "no difference, as in the paper", 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of a row over its seeds, and its difference to the first row's, here and in the paper."""
+    """A measure of a row over its seeds, and its difference from the first row's, here and in the paper."""
 
     values: list[float]
     """One a seed."""
@@ -31,7 +31,7 @@ class Measure:
     spread: float | None
     """None with one seed."""
     difference: float
-    """The mean over seeds of the difference to the first row with the same seed."""
+    """The mean over seeds of the difference from the first row with the same seed."""
     difference_spread: float | None
     """Of these differences; None with one seed."""
     paper: float | None
