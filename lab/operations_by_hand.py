@@ -18,7 +18,7 @@ CLAIM = Claim(
     claim="Self-attention costs O(n² · d), so it is the larger part of a Transformer's operations.",
     claimed_by="folklore (a reading of Table 1)",
 )
-LENGTHS, SEARCHED = (5, 25, 100, 400, 1600, 6400, 12_800), range(100, 20_000, 10)
+LENGTHS, SEARCHED = (5, 25, 100, 400, 1600, 6400, 25_600), range(100, 20_000, 10)
 OWN, ALL = "products of self-attention, %", "products of all attentions, %"
 PROJECTED = "all attentions with projections, %"
 

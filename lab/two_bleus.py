@@ -17,7 +17,7 @@ CLAIM = Claim(
     claimed_by="tables that list the two side by side",
     topics=("T8",),
 )
-SCRIPT, UNSPLIT = "get_ende_bleu.sh", "get_ende_bleu.sh, x for hyphens"
+SCRIPT, UNSPLIT = "get_ende_bleu.sh", "the same, x for hyphens"
 PAIRS = (
     ("Der US-Präsident reist nach Berlin.", "Der US-Präsident fliegt heute nach Berlin."),
     ("Das ist ein Open-Source-Projekt, sagte sie.", "Dies ist ein Open-Source-Projekt, sagte sie."),
@@ -56,8 +56,8 @@ def run(quick: bool) -> Result:
         f"The same translations have {script:.1f} BLEU by the script and {sacre:.1f} by sacreBLEU, a "
         f"difference of {script - sacre:+.1f}: a split compound gives more n-grams that match. The paper "
         "does not describe its BLEU; this script of its authors' code is the likely source. If no compound "
-        f"is split, the difference for these sentences is {unsplit - sacre:+.1f}, so on ordinary text it is "
-        "much smaller. For newstest2014, the published pairs of the two are 29.02 (with an altered "
+        f"is split, the difference for these sentences is {unsplit - sacre:+.1f}, so it is much smaller on "
+        "ordinary text. For newstest2014, the published pairs of the two are 29.02 (with an altered "
         "reference) and 27.52 (tensor2tensor, issue 317), and 29.29 and 28.6 (fairseq, "
         "examples/scaling_nmt). Only scores with the same signature can be compared.",
     )

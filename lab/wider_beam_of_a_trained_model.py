@@ -65,7 +65,7 @@ def run(quick: bool) -> Result:
         length = mean(of(targets, BEAMS[-1], "length / reference"))
         shown.append(
             f"Trained on {targets}: {each}; the widest has {length:.2f} times the reference's length, and "
-            f"{spread(lost)} fewer right than beam {best}, the best. "
+            f"{spread(lost, '.3f')} fewer right than beam {best}, the best. "
             f"Beam {BEAMS[-1]} is {worse}clearly worse than beam {BEAMS[0]}. "
         )
     condition = f"short translations are {SHORT[holds[0]]}" if len(holds) == 1 else ""
