@@ -57,12 +57,12 @@ def run(quick: bool) -> Result:
     return Result(
         {
             "Nats that the longer translation may lose": rows,
-            f"10 tokens of 10 nats or 20 of {choose:.2f}": example,
+            f"{SHORT} tokens of {NLL:g} nats or 20 of {choose:.2f}": example,
         },
         picture,
         verdict_of(not apart),
-        f"With 0.6, a translation of 20 tokens beats one of {SHORT} if it is at most "
-        f"{twenty[names[0]]:.1f} nats less probable by the paper's formula, {twenty[names[1]]:.1f} by L^α "
-        f"and {twenty[names[2]]:.1f} by Sockeye's with b = 1: the same search keeps the shorter in "
-        "one toolkit and the longer in another.",
+        f"With {ALPHA}, a translation of 20 tokens beats one of {SHORT} tokens and {NLL:g} nats if it is at "
+        f"most {twenty[names[0]]:.1f} nats less probable by the paper's formula, {twenty[names[1]]:.1f} by "
+        f"L^α and {twenty[names[2]]:.1f} by Sockeye's with b = 1: the same search keeps the shorter in one "
+        "toolkit and the longer in another. These numbers are proportional to the nats of the shorter one.",
     )

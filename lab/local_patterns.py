@@ -60,9 +60,9 @@ def run(quick: bool) -> Result:
     picture = curves(
         "Training on patterns of two neighbours",
         "update",
-        "nll a token in nats, of the training batches",
+        "negative log-likelihood per token, nats",
         curve,
-        f"Mean of {len(seeds)} seeds. The least possible is {LEAST:.2f}.",
+        f"Training batches, mean of {len(seeds)} seeds. The least possible is {LEAST:.2f}.",
     )
     others = [name for name in BY_ARCHITECTURE if name != "Transformer"]
     worse = [name for name in others if range_above(of("Transformer"), of(name))]

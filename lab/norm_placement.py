@@ -1,5 +1,7 @@
 """Gives the same weights to a model with post-norm, LayerNorm(x + Sublayer(x)), and one with pre-norm, x +
-Sublayer(LayerNorm(x)), and measures the root mean square of the residual stream after each layer.
+Sublayer(LayerNorm(x)), and measures the root mean square of the residual stream after each layer. The
+normalisations at the end of the pre-norm encoder and decoder, which post-norm does not have, have gains of 1
+and biases of 0.
 """
 
 from dataclasses import replace
@@ -46,6 +48,8 @@ def run(quick: bool) -> Result:
         with torch.no_grad():
             for name, weight in post.named_parameters():
                 pre.get_parameter(name).copy_(weight)
+            for norm in (pre.encoder_norm, pre.decoder_norm):
+                norm.reset_parameters()
             one, two = (m.logits(m.decode(target, m.encode(source))[0]).log_softmax(-1) for m in (post, pre))
         apart.append(largest_difference(one, two))
         for depth, (a, b) in enumerate(zip(sizes(post, source), sizes(pre, source), strict=True), 1):
@@ -69,6 +73,6 @@ def run(quick: bool) -> Result:
         verdict_of(max(apart) < 1e-9),
         f"The same weights give log-probabilities that differ by up to {max(apart):.0f} nats. With "
         f"post-norm, as in the paper, the size of the residual stream is {min(post_sizes):.2f} to "
-        f"{max(post_sizes):.2f} after every layer; with pre-norm it grows {growth:.1f} times over {DEPTH} "
-        "layers, so pre-norm needs one more normalisation, at the end.",
+        f"{max(post_sizes):.2f} after every layer; with pre-norm it grows {growth:.1f} times from layer 1 to "
+        f"layer {DEPTH}, so pre-norm needs one more normalisation, at the end.",
     )

@@ -1,6 +1,8 @@
 """Tests seven positional encodings by four criteria of tutorials. The code of a position has to be unique,
-the same in sentences of every length, bounded for any length, and deterministic. Each criterion is checked on
-all positions of sentences of several lengths; the smallest distance between two codes is computed too.
+the same in sentences of every length, bounded for all tested lengths, and deterministic. Kazemnejad asks for
+consistent distances at every length, for which the same codes suffice, and for a model that generalises to
+longer sentences, which is not tested here: see lengths-beyond-training. All positions of sentences of several
+lengths are tested; the smallest distance between two codes is computed too.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,7 @@ CLAIM = Claim(
     section="3.5",
     claim="Sinusoids are unique for each position, independent of the sentence's length, bounded, and "
     "deterministic; pos, pos / L, one sine, and codes drawn for each sentence are not all of these.",
-    claimed_by="tutorials (Kazemnejad's four criteria)",
+    claimed_by="tutorials (after the criteria of Kazemnejad)",
 )
 D_MODEL = 64
 LACKING = ("pos", "pos / L", "sin(2π · pos / 100)", "random for each sentence")
@@ -48,10 +50,8 @@ def judge(code: Callable[[int], np.ndarray], lengths: tuple[int, ...]) -> dict[s
     shortest = min(lengths)
     repeated = [np.array_equal(code(length), table) for length, table in tables.items()]
     same = [np.allclose(table[:shortest], tables[shortest]) for table in tables.values()]
-    distance, most = (
-        smallest_distance(tables[max(lengths)]),
-        max(np.abs(each).max() for each in tables.values()),
-    )
+    distance = smallest_distance(tables[max(lengths)])
+    most = max(np.abs(each).max() for each in tables.values())
     answers = (distance > 1e-6, all(same), most <= 1, all(repeated))
     words = {name: "yes" if answer else "no" for name, answer in zip(CRITERIA, answers, strict=True)}
     return words | {"smallest distance": distance, "largest magnitude": float(most)}

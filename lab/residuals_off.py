@@ -48,8 +48,8 @@ def run(quick: bool) -> Result:
     shown = "; ".join(
         f"{depth}: {spread(found(depth, True))} and {spread(found(depth, False))}" for depth in DEPTHS
     )
-    which = f"{' or '.join(map(str, fails))} layers a side and {updates} updates"
-    condition = "" if fails in ([], list(DEPTHS)) else f"there are {which}"
+    which = f"{' or '.join(map(str, fails))} layers a side"
+    condition = f"the model has {which} and is trained for {updates} updates at this learning rate"
     learned = max(loss for depth in DEPTHS for loss in found(depth, True)) < CHANCE
     return Result(
         {"Other texts": rows},
@@ -57,6 +57,6 @@ def run(quick: bool) -> Result:
         verdict_of(bool(fails), condition, decided=learned),
         f"Loss with and without residuals after {updates} updates, by layers a side: {shown} nats a token. "
         f"A model that knows only the lengths of the texts has {CHANCE:.2f} nats. Without residuals, these "
-        f"depths are no better for every seed: {', '.join(map(str, fails)) or 'none'}. Deeper models and "
-        "longer trainings are not tested.",
+        f"depths are no better for every seed: {', '.join(map(str, fails)) or 'none'}. Deeper models, "
+        "longer trainings and other learning rates are not tested.",
     )

@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
     titles = {case: f"d_k = {case[0]}, {case[1]:g} times the usual rate" for case in CASES}
     picture = bars(
         f"Loss after {updates} updates",
-        "nll a token in nats, mean of the seeds",
+        "negative log-likelihood per token, nats, mean of the seeds",
         {title: {name: mean(found(case, name)) for name in SCORES} for case, title in titles.items()},
     )
     shown = "; ".join(f"{titles[c]}: " + " and ".join(spread(found(c, n)) for n in SCORES) for c in CASES)

@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import mean
 
+import torch
+
 from dragoman.model.costs import count_parameters, multiply_adds_per_target_token
 from dragoman.model.interface import Model
 from lab.frame.experiment import Claim, Result, verdict_of
@@ -63,13 +65,16 @@ def run(quick: bool) -> Result:
     operations = {(row["letters"], row["model"]): row["multiply-adds a token"] for row in rows}
     fewer = {n: operations[n, "LSTM"] / operations[n, "Transformer"] for n in LENGTHS}
     faster = [n for n in LENGTHS if min(ratios[n]) > max(1, fewer[n])]
-    condition = "" if len(faster) == len(LENGTHS) else f"texts have {' or '.join(map(str, faster))} letters"
+    where = "" if len(faster) == len(LENGTHS) else f" on texts of {' or '.join(map(str, faster))} letters"
     shown = "; ".join(f"{n} letters: {spread(ratios[n])} and {fewer[n]:.2f}" for n in LENGTHS)
     return Result(
         {"Speed": rows},
         picture,
-        verdict_of(bool(faster), condition),
+        verdict_of(bool(faster), f"for the speed{where}: its reason is not separated from small operations"),
         "A Transformer's tokens a second over an LSTM's, and the LSTM's multiply-adds a token over the "
         f"Transformer's, by length of the texts: {shown}. Where the first number is larger for every seed, "
-        "fewer operations do not explain the speed: the LSTM has a step for every token, one after another.",
+        "fewer operations do not explain the speed: the LSTM has a step for every token, one after another. "
+        f"The number of CPU threads is {torch.get_num_threads()}, and at {LENGTHS[-1]} letters a step of the "
+        f"LSTM has only {TOKENS // LENGTHS[-1]} texts: the cost of waiting and that of many small operations "
+        "are not separated.",
     )
