@@ -69,7 +69,7 @@ def run(quick: bool) -> Result:
     because = (
         "The claim needs the average to differ from the ensemble by at most a tenth of what one checkpoint "
         f"does. In trainings of {updates} updates, the largest differences of a probability, of the average "
-        f"and of one, and the distance, are {shown}. The likeliest token is another in "
+        f"and of one, and the distance, are {shown}. Their likeliest token is another in "
         f"{'; '.join(f'{row[OTHER]:.1f} and {row[ONES]:.1f}%' for row in trained)} of the positions. The "
         "steps of a training are not random: after noise that gives the same distance, the average differs "
         f"by {', '.join(f'{row[NOISY]:.2f}' for row in trained)}."

@@ -66,15 +66,15 @@ def run(quick: bool) -> Result:
     four, reason = {*worse, *above}, ", so the size of the batch is not shown to be the reason"
     decided = max(found(4, "LayerNorm") + found(32, "LayerNorm")) < chance(2, 10)
     decided &= four == {"higher"} or "lower" in four
+    said = [" and ".join(dict.fromkeys(each)) for each in (worse, above, by_batch)]
     return Result(
         {"Other texts": rows},
         picture,
         verdict_of(four == {"higher"}, decided=decided),
-        f"Loss of layer and of batch normalisation in use, in nats a token, by batch size: {shown}. In use, "
-        f"with {' and '.join(map(str, UPDATES))} pairs, the loss of batch normalisation, compared with layer "
-        f"normalisation, is {' and '.join(worse)}{reason * ({*worse} == {'higher'})}; equal lengths are not "
-        f"tested. Compared with its own loss by batch it is {' and '.join(above)}: the difference is "
+        f"Loss of layer and of batch normalisation in use, in nats a token, by batch size: {shown}. With "
+        f"{' and '.join(map(str, UPDATES))} pairs, that of batch normalisation in use, compared with layer "
+        f"normalisation, is {said[0]}{reason * ({*worse} == {'higher'})}; equal lengths are not tested. "
+        f"Compared with its own loss by batch it is {said[1]}: the difference is "
         f"{' and '.join(map(spread, gaps))}. The claim needs all four to be higher. By batch, where the "
-        "statistics include later target tokens, the loss of batch normalisation, compared with layer "
-        f"normalisation, is {' and '.join(by_batch)}.",
+        f"statistics include later target tokens, it is {said[2]}, compared with layer normalisation.",
     )

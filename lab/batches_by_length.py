@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
     mostly = [d for d in DEVIATIONS if min(lost[d]) > 50]
     enough = f"with {PAPER_CAP:,} tokens a side, σ = {' or '.join(map(str, mostly))}"
     condition = f"lengths vary enough: {enough}" if len(mostly) < len(DEVIATIONS) else ""
-    shown = "; ".join(f"σ = {d}: {min(lost[d]):.0f} to {max(lost[d]):.0f}%" for d in DEVIATIONS)
+    shown = ", ".join(f"{min(lost[d]):.1f} to {max(lost[d]):.1f}% (σ = {d})" for d in DEVIATIONS)
     more = [row["batches in random order"] / row["batches by length"] for row in as_paper]
     smaller = [row["padding in random order, %"] for row in rows if row["tokens a side"] == min(CAPS)]
     return Result(
@@ -60,7 +60,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(bool(mostly) and kept < 25, condition),
         f"With {PAPER_CAP:,} tokens a side, as in the paper, at most {kept:.1f}% of the batches by length is "
-        f"padding. In random order it is {shown}, and {min(more):.1f} to {max(more):.1f} times as many "
+        f"padding. In random order padding is {shown}, and {min(more):.1f} to {max(more):.1f} times as many "
         f"batches are needed. Smaller batches have less padding: with {min(CAPS):,} tokens a side, "
         f"{min(smaller):.0f} to {max(smaller):.0f}% in random order. The lengths are random numbers, not "
         "those of a corpus.",

@@ -64,6 +64,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(equal < 1e-9, condition),
         "It needs no causal mask, but it needs the mask of the source's padding. Without this mask, padding "
-        f"changes log-probabilities by up to {lost:.1f} nats; with it, by {kept:.0e}. In a batch of 4 "
-        f"sentences of one length, they change by {equal:.0e} without a mask.",
+        f"changes log-probabilities by up to {lost:.1f} nats; with it, by {kept:.1g}. In a batch of 4 "
+        f"sentences of one length, they change by {equal:.1g} without a mask.",
     )

@@ -56,7 +56,7 @@ def run(quick: bool) -> Result:
         "tokens of a source, with padding",
         "accuracy of a token",
         {name: [(row["tokens"], row[name]) for row in rows] for name, _ in models},
-        f"Training has {WIDTH} tokens. Batches with fewer have texts of one length, without padding.",
+        f"In training it is {WIDTH}. Below {WIDTH} there are texts of one length, without padding.",
     )
     with_mask, without = ({c: [found[c] for found in kind] for c in widths} for kind in (masked, bare))
     as_wide = [name for name, width in widths.items() if width == WIDTH]
