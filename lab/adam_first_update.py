@@ -1,7 +1,6 @@
 """Gives Adam with the paper's settings one gradient, of sizes from 10^−10 to 10^4, and measures how far the
 weight moves. Then multiplies a constant gradient by ten, and counts the updates until v, Adam's mean of
-squared gradients, is halfway to its new value, for several β2: this is how long later updates are larger
-after gradients have grown.
+squared gradients, is halfway to its new value, for several β2. This shows how slowly v follows the gradients.
 """
 
 import math
@@ -66,9 +65,7 @@ def run(quick: bool) -> Result:
     )
     return Result(
         {
-            "First update": [
-                {"gradient": size, "move / learning rate": move} for size, move in moves.items()
-            ],
+            "First update": [{"gradient": size, "move / learning rate": moves[size]} for size in sizes],
             "Later changes": by_beta,
         },
         picture,
@@ -76,5 +73,7 @@ def run(quick: bool) -> Result:
         "Adam's first update moves every weight by the learning rate, whatever the gradient's size, to "
         f"within {spread:.0e} for gradients of 10^−6 and more, so a large gradient makes no larger update. "
         f"Later ones are bounded, too: none moves a weight by more than {most:.2f} times the learning rate. "
-        "Liu et al. 2020 give another reason for warm-up: the variance of Adam's estimates at the start.",
+        "Xiong et al. 2020 explain warm-up by large gradients near the output of post-norm models "
+        "(gradient-by-layer); by this bound, their size alone cannot make Adam's updates larger. Liu et al. "
+        "2020 give another reason: the variance of the adaptive learning rate at the start.",
     )

@@ -1,6 +1,7 @@
 """Trains Transformers to reverse texts of 4 to 6 letters. For each target token of texts of 6 letters, the
 weights of encoder-decoder attention are compared with the loss of the token's log-probability when a source
-letter is replaced by another. The weights (not END's) are means over the heads, of each layer and of both.
+letter is replaced by another. The weights are means over the heads, of each layer and of both; END can have
+the largest one. The correlation and the picture are without END, which is not replaced.
 """
 
 import numpy as np
@@ -17,10 +18,10 @@ CLAIM = Claim(
     section="4",
     claim="The source token with the largest weight of encoder-decoder attention is the one that a "
     "prediction depends on most.",
-    claimed_by="folklore (attention weights as explanations); the paper, section 4, says only that "
+    claimed_by="folklore (attention weights as explanations); the paper, section 4, says that "
     "self-attention “could yield more interpretable models”",
 )
-LENGTH, LEAST = 6, 0.9
+LENGTH, LEAST = 6, 0.8
 
 
 def losses(model: Model, batch: Batch) -> np.ndarray:
@@ -45,15 +46,15 @@ def run(quick: bool) -> Result:
         batch = examples(reversing(LENGTH, LENGTH), seed, 100)
         losses_in_use.append(nll(model, batch))
         lost = losses(model, batch)
-        layers = cross_attention(model, batch.source, batch.target_out).mean(2)[..., :LENGTH, :LENGTH].numpy()
+        layers = cross_attention(model, batch.source, batch.target_out).mean(2)[..., :LENGTH, :].numpy()
         views = {f"layer {n}": layer for n, layer in enumerate(layers, 1)} | {"all layers": layers.mean(0)}
         for name, weights in views.items():
             agree = float((weights.argmax(2) == lost.argmax(2)).mean())
-            correlation = float(np.corrcoef(weights.ravel(), lost.ravel())[0, 1])
+            correlation = float(np.corrcoef(weights[..., :LENGTH].ravel(), lost.ravel())[0, 1])
             rows.append({"seed": seed, "attention": name, "same token": agree, "correlation": correlation})
         if seed == seeds[0]:
             effect = lost.mean(0).clip(0)
-            shown = {f"weights, {name}": weights.mean(0) for name, weights in views.items()}
+            shown = {f"weights, {name}": weights[..., :LENGTH].mean(0) for name, weights in views.items()}
             shown["loss of log P, share of its row"] = effect / effect.sum(1, keepdims=True)
 
     def of(name: str, column: str) -> list[float]:
@@ -72,7 +73,7 @@ def run(quick: bool) -> Result:
         {"Agreement": rows},
         picture,
         verdict_of(bool(good), condition, decided and bool(good or against)),
-        f"The share of letters whose most attended source letter is the one that matters most: {figures}; "
+        f"The share of letters whose most attended source token is the one that matters most: {figures}; "
         f"the claim needs more than {LEAST} for every seed. Correlation of weights and losses, all layers: "
         f"{spread(of('all layers', 'correlation'))}. Few tasks are so simple: a letter depends on one other.",
     )

@@ -49,6 +49,7 @@ def run(quick: bool) -> Result:
     lost = max(row["difference, without it"] for row in rows)
     batch = torch.cat([random_sentences([LENGTH]), random_sentences([LENGTH] * 3, seed=5)])
     equal = largest_difference(log_probs(batch, target.expand(4, -1), masked=False), alone)
+    condition = "all source sentences of a batch have the same length" if lost > 1e-9 else ""
     picture = curves(
         f"A sentence of {LENGTH} tokens in a padded batch",
         "padding tokens",
@@ -61,8 +62,8 @@ def run(quick: bool) -> Result:
     return Result(
         {"Differences from the sentence alone": rows},
         picture,
-        verdict_of(equal < 1e-9, "all sentences of a batch have the same length" if lost > 1e-9 else ""),
+        verdict_of(equal < 1e-9, condition),
         "It needs no causal mask, but it needs the mask of the source's padding. Without this mask, padding "
-        f"changes log-probabilities by up to {lost:.1f} nats; with it, by {kept:.0e}. In a batch of 4 "
-        f"sentences of one length, they change by {equal:.0e} without a mask.",
+        f"changes log-probabilities by up to {lost:.1f} nats; with it, by {kept:.1g}. In a batch of 4 "
+        f"sentences of one length, they change by {equal:.1g} without a mask.",
     )

@@ -68,7 +68,7 @@ def run(quick: bool) -> Result:
     more = higher_for_each_seed(free_errors, forced_errors)
     grows = sum(b > a for a, b in zip(first, second, strict=True))
     growth = "true" if grows == len(seeds) else "not decided" if mean(second) > mean(first) else "not true"
-    condition = "" if growth == "true" else f"for the number of errors: that it grows is {growth}"
+    condition = "" if growth == "true" else f"for the number of errors: that the difference grows is {growth}"
     return Result(
         {"Wrong tokens": rows},
         picture,

@@ -33,7 +33,8 @@ def run(quick: bool) -> Result:
         shown[f"{length:,} tokens"] = list(enumerate(variance.reshape(-1, 2).mean(1)))
     few, many = rows[1], rows[-1]
     passing = [row["tokens"] for row in rows if row["features with 90%"] < D_MODEL / 2]
-    least = f"at most {max(passing, default=0):,} tokens, not {min({*LENGTHS} - {*passing}, default=0):,}"
+    failing = min({*LENGTHS} - {*passing}, default=0)
+    least = f"at most {max(passing, default=0):,} tokens; with {failing:,}, the next length tested, it fails"
     picture = curves(
         "Variance over positions of each pair of features",
         "pair of features",

@@ -1,11 +1,17 @@
 """Computes q · k in half precision, for queries and keys of growing size. Scores are divided by √d_k after
-the product, or the queries before it. Counts infinite scores, and compares those that are finite both times.
-float16 has no number above 65,504, and fewer digits below 6.1e−5.
+the product, or the queries before it. Counts infinite scores. For the queries whose scores are finite both
+times, compares the softmax weights of the two orders, and both with those of the same queries and keys in
+float64. float16 has no number above 65,504, and fewer digits below 6.1e−5. Division by a power of two changes
+only the exponent of all other numbers.
 """
 
-import torch
+import math
+from itertools import product
 
-from lab.frame.experiment import Claim, Result, verdict_of
+import torch
+from torch import Tensor
+
+from lab.frame.experiment import Claim, Result, Row, verdict_of
 from lab.frame.pictures import curves
 
 CLAIM = Claim(
@@ -15,66 +21,60 @@ CLAIM = Claim(
     "product, or the queries before it.",
     claimed_by="folklore (the two are equal in exact arithmetic)",
 )
-WIDTHS, KEYS, SIZE = (64, 128), 64, "standard deviation of q and k"
-WHEN = ("divided after", "divided before")
+WIDTHS, KEYS, MOST, NONE = (32, 64, 128), 64, 0.01, "no finite scores"
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
-SCALES = (1e-3, 0.01, 0.1, 1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-ROUNDINGS = 4  # units of the type's ε that results of the same formula may differ by
+SCALES = (1e-3, 0.1, 1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+SIZE, INFINITE = "standard deviation of q and k", ("infinite after, %", "infinite before, %")
+APART, ERRORS = "difference of weights", ("error, divided after", "error, divided before")
 
 
-def scores(scale: float, before: bool, kind: torch.dtype, d_k: int) -> torch.Tensor:
-    """Scores [KEYS, KEYS] of queries and keys whose components have this standard deviation."""
+def scores(query: Tensor, key: Tensor, before: bool) -> Tensor:
+    """[queries, keys], in their type; products are summed in float32, as GPUs do."""
+    root = query.size(1) ** 0.5
+    dots = ((query / root if before else query).float() @ key.float().T).to(query.dtype)
+    return dots if before else dots / root
+
+
+def compare(scale: float, kind: torch.dtype, d_k: int) -> Row:
+    """The two orders, for components with this standard deviation."""
     torch.manual_seed(1)
     query, key = ((scale * torch.randn(KEYS, d_k, dtype=torch.float64)).to(kind) for _ in range(2))
-    if before:
-        query = query / d_k**0.5
-    product = (query.float() @ key.float().T).to(kind)  # summed in float32, as GPUs do
-    return product if before else product / d_k**0.5
-
-
-def apart(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest difference of scores that are finite in both, as a share of the largest finite score."""
-    largest = torch.cat([one[one.isfinite()], other[other.isfinite()]]).abs().max()
-    return float((one - other)[one.isfinite() & other.isfinite()].abs().max() / largest)
+    found = [scores(query, key, before).double() for before in (False, True)]
+    finite = torch.stack(found).isfinite().all(0).all(1)
+    exact = query.double() @ key.double().T / d_k**0.5
+    after, before, true = (each[finite].softmax(1) for each in (*found, exact))
+    pairs = {APART: (after, before), ERRORS[0]: (after, true), ERRORS[1]: (before, true)}
+    return {name: 100 * float(x.isinf().double().mean()) for name, x in zip(INFINITE, found, strict=True)} | {
+        name: float((x - y).abs().max()) if len(x) else NONE for name, (x, y) in pairs.items()
+    }
 
 
 def run(quick: bool) -> Result:
-    rows = []
-    for d_k in WIDTHS:
-        for name, kind in TYPES.items():
-            for scale in SCALES:
-                after, before = (scores(scale, when, kind, d_k).double() for when in (False, True))
-                infinite = {
-                    f"infinite, divided {when}, %": 100 * float(each.isinf().double().mean())
-                    for when, each in (("after", after), ("before", before))
-                }
-                difference = apart(after, before) / torch.finfo(kind).eps
-                rows.append(
-                    {"type": name, "d_k": d_k, SIZE: scale} | infinite | {"difference, ε": difference}
-                )
-
-    def overflows(when: str) -> list[float]:
-        return [r[SIZE] for r in rows if r["type"] == "float16" and r[f"infinite, {when}, %"] > 0]
-
-    beyond = [row for row in rows if row["difference, ε"] > ROUNDINGS]
-    usual = [row["difference, ε"] for row in rows if row not in beyond]
-    differ = overflows(WHEN[0]) != overflows(WHEN[1])
-    shown = [row for row in rows if (row["type"], row["d_k"]) == ("float16", WIDTHS[0])]
-    picture = curves(
-        f"Scores that overflow in float16, d_k = {WIDTHS[0]}",
-        SIZE,
-        "infinite scores, %",
-        {when: [(row[SIZE], row[f"infinite, {when}, %"]) for row in shown] for when in WHEN},
-        log_x=True,
-    )
-    small = ", ".join(f"{row[SIZE]:g} ({row['type']}, d_k = {row['d_k']})" for row in beyond) or "none"
-    least = [min(overflows(when), default=float("inf")) for when in WHEN]
+    cases = product(WIDTHS, TYPES, SCALES)
+    rows = [{"d_k": d, "type": t, SIZE: scale} | compare(scale, TYPES[t], d) for d, t, scale in cases]
+    found = [row for row in rows if row[APART] != NONE]
+    powers = [d_k for d_k in WIDTHS if math.frexp(d_k**0.5)[0] == 0.5]
+    kinds = [[row for row in found if (row["d_k"] in powers) == power] for power in (True, False)]
+    near, far = (max(kind, key=lambda row: row[APART]) for kind in kinds)
+    usual = max(row[APART] for row in kinds[1] if row[SIZE] == 1.0)
+    half = [row for row in rows if row["type"] == "float16"]
+    least = [min((row[SIZE] for row in half if row[name] > 0), default=math.inf) for name in INFINITE]
+    conditions = ["√d_k is a power of two, as for the paper's d_k = 64"] * (far[APART] > MOST)
+    conditions += ["nothing overflows"] * any(row[INFINITE[0]] != row[INFINITE[1]] for row in rows)
+    shown: dict[str, list[tuple[float, float]]] = {}
+    for row in found:
+        shown.setdefault(f"{row['type']}, d_k = {row['d_k']}", []).append((row[SIZE], row[APART]))
+    picture = curves("Softmax weights of the two orders", SIZE, APART, shown, log_x=True)
     return Result(
-        {f"{KEYS} queries and keys; differences of finite scores in units of ε": rows},
+        {f"{KEYS} queries and keys": rows},
         picture,
-        verdict_of(bool(usual), "nothing overflows or underflows" if differ or beyond else ""),
-        f"Finite scores differ by at most {max(usual, default=0):.1f} ε of the largest, except with "
-        f"standard deviations of {small}, where float16 has fewer digits. In float16, scores overflow from "
-        f"a standard deviation of q and k of {least[0]:g} if the scores are divided, and of {least[1]:g} if "
-        "the queries are: the undivided product is √d_k times as large.",
+        verdict_of(near[APART] <= MOST, ", and ".join(conditions)),
+        f"For d_k = {' and '.join(map(str, powers))}, as in the paper, √d_k is a power of two, and the "
+        f"softmax weights of the two orders differ by at most {near[APART]:.0e}. For other d_k they differ "
+        f"by up to {usual:.3f} if q and k have the standard deviation 1, and by up to {far[APART]:.2f} with "
+        f"larger ones (in {far['type']}, d_k = {far['d_k']}, standard deviation {far[SIZE]:g}); there the "
+        f"weights of the two orders differ from those in float64 by up to {far[ERRORS[0]]:.2f} and "
+        f"{far[ERRORS[1]]:.2f}. In float16, of the sizes tested, scores overflow from a standard deviation "
+        f"of {least[0]:g} if the scores are divided, and of {least[1]:g} if the queries are: the undivided "
+        "product is √d_k times as large.",
     )

@@ -2,6 +2,8 @@
 Transformer the values are then replaced by the keys.
 """
 
+from math import gamma, pi
+
 import torch
 
 from dragoman.model.attention import MultiHeadAttention
@@ -38,6 +40,8 @@ def run(quick: bool) -> Result:
     keys, values = state.memory[0].keys[0, 0], state.memory[0].values[0, 0]  # layer 1, head 1: [S, K]
     shown = {"Transformer: keys": keys.numpy(), "Transformer: values": values.numpy()}
     cosine = torch.nn.functional.cosine_similarity(keys, values, dim=-1).abs().mean()
+    half_width = keys.size(1) / 2
+    independent = gamma(half_width) / (pi**0.5 * gamma(half_width + 0.5))  # the mean for random directions
     rows = [{"model": "Transformer", "values are": "W^V x", "keys are": "W^K x"}]
     for score, keys_are in (("dot", "the values' two halves, added"), ("additive", "U times the values")):
         keys, values, computed = recurrent(score)
@@ -45,13 +49,8 @@ def run(quick: bool) -> Result:
         equal = torch.equal(keys, summed)
         if equal:
             shown |= {"LSTM, dot: keys": keys.numpy(), "LSTM, dot: sum of the values' halves": summed.numpy()}
-        rows.append(
-            {
-                "model": f"LSTM, {score}",
-                "values are": "the encoder's states",
-                "keys are": keys_are if computed else "not computed from the values",
-            }
-        )
+        origin = keys_are if computed else "not computed from the values"
+        rows.append({"model": f"LSTM, {score}", "values are": "the encoder's states", "keys are": origin})
     source, target = random_sentences([9]), random_sentences([7], seed=2)
     with torch.no_grad():
         before = model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
@@ -62,19 +61,15 @@ def run(quick: bool) -> Result:
         after = model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
     change = float((before - after).abs().max())
     shares = {name: matrix / abs(matrix).max() for name, matrix in shown.items()}
-    picture = matrices(
-        "Keys beside values",
-        "feature, as a share of the largest magnitude of its matrix",
-        shares,
-        Side("source token"),
-        Side("feature"),
-    )
+    unit = "feature, as a share of the largest magnitude of its matrix"
+    picture = matrices("Keys beside values", unit, shares, Side("source token"), Side("feature"))
     return Result(
         {"Where keys and values come from": rows},
         picture,
         verdict_of(change < 1e-9),
-        "In Luong et al. 2015 the keys are the values, and in Bahdanau et al. 2015 they are computed from "
-        "the values. In the Transformer each has its own matrix: with random weights the |cosine| of a key "
-        f"and its value is {cosine:.2f} on average, and setting W^V = W^K changes log-probabilities by up "
-        f"to {change:.0f} nats.",
+        "With the score “dot” of Luong et al. 2015 the keys are the values; here the encoder has two "
+        "directions, and the keys are their sum. In Bahdanau et al. 2015 the keys are computed from the "
+        "values. In the Transformer each has its own matrix: with random weights the |cosine| of a key and "
+        f"its value is {cosine:.2f} on average; of independent vectors of this width it is "
+        f"{independent:.2f}. Setting W^V = W^K changes log-probabilities by up to {change:.0f} nats.",
     )

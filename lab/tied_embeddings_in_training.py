@@ -5,14 +5,14 @@ early and at the end of the training.
 
 from dataclasses import replace
 from itertools import product
-from statistics import mean, stdev
+from statistics import mean
 
 import numpy as np
 
 from dragoman.model.costs import count_parameters
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import bars
-from lab.parts.comparisons import STUDENT, Checkpoint, compared, keeper, loss_of
+from lab.parts.comparisons import Checkpoint, compared, half_width, keeper, loss_of
 from lab.parts.training import TINY, VOCABULARY, Pair, chance, reversing, short, spread, train
 
 CLAIM = Claim(
@@ -35,10 +35,9 @@ TASKS = {"the same letters": reversing(3, 5, LETTERS), "other letters": other_le
 
 
 def upper_end(tied: list[float], untied: list[float]) -> float:
-    """The upper end of the 95 % interval of the mean cost; one seed has none."""
+    """The upper end of the 95 % interval of the mean cost."""
     costs = [one - other for one, other in zip(tied, untied, strict=True)]
-    n = len(costs)
-    return mean(costs) + STUDENT[n - 1] * stdev(costs) / n**0.5 if n > 1 else float("inf")
+    return mean(costs) + half_width(costs)
 
 
 def run(quick: bool) -> Result:

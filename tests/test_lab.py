@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import re
 import sys
 from dataclasses import replace
@@ -200,8 +201,14 @@ def test_the_lab_is_that_of_the_package_and_never_one_of_the_current_folder(monk
         verb.lab_root()
 
 
-def half_apart(scale, before, kind, d_k):
-    return torch.tensor([1.0, 2.0 if before else 1.0])
+def half_apart(query, key, before):
+    return torch.arange(float(len(key))).expand(len(query), -1) * (2 if before else 1)
+
+
+def always(accuracy):
+    """What a model without a padding mask reaches in every case."""
+    module = importlib.import_module("lab.encoder_padding")
+    return lambda *_: dict.fromkeys(module.ALONE | module.PADDED, accuracy)
 
 
 def no_square(tokens):
@@ -241,10 +248,10 @@ def a_quarter(d_k, draws, seed):
     [
         ("dot-product-variance", "measure", a_quarter, "does not hold"),
         ("dropout-scale", "nn", SimpleNamespace(Dropout=Multiplying), "holds"),
-        ("encoder-padding", "trained", lambda *_: dict.fromkeys((0, 1, 2, 5, 10, 20), 0.2), "is not decided"),
-        ("encoder-padding", "trained", lambda *_: dict.fromkeys((0, 1, 2, 5, 10, 20), 0.9), "holds"),
+        ("encoder-padding", "trained", always(0.2), "is not decided"),
+        ("encoder-padding", "trained", always(0.9), "holds"),
         ("half-precision-scores", "scores", half_apart, "does not hold"),
-        ("half-precision-scores", "scores", lambda *_: torch.ones(2), "holds"),
+        ("half-precision-scores", "scores", lambda query, key, _: torch.ones(len(query), len(key)), "holds"),
         ("mask-value", "weights", lambda *_: [0.0, 1.0], "holds"),
         ("mask-value", "weights", lambda *_: [1.0, 0.0], "does not hold"),
         ("naive-softmax-overflow", "error", lambda *_: 0.0, "holds"),
@@ -409,6 +416,18 @@ def test_pairs_of_trainings_differ_if_their_mean_difference_is_clear():
     for shift, how in ((0.0, "higher"), (-1.0, "higher"), (-1.1, "not clearly different"), (-5.0, "lower")):
         assert comparisons.compared([each + shift for each in (1, 2, 3, 4, 5)], zeros) == how
     assert comparisons.compared([9.0], [1.0]) == "not clearly different"  # one seed
+    # If one of four tests decides, half of the interval is 4.315 times that, 3.05.
+    assert comparisons.compared([1, 2, 3, 4, 5], zeros, tests=4) == "not clearly different"
+    assert comparisons.compared([1.1, 2.1, 3.1, 4.1, 5.1], zeros, tests=4) == "higher"
+
+
+@pytest.mark.parametrize("freedom", comparisons.STUDENT)
+def test_intervals_of_several_tests_are_of_95_percent_together(freedom):
+    middles = (np.arange(10_000) + 0.5) / 10_000  # of parts of the interval from 0 to t
+    factor = math.gamma((freedom + 1) / 2) / math.sqrt(freedom * math.pi) / math.gamma(freedom / 2)
+    for tests, t in enumerate(comparisons.STUDENT[freedom], 1):
+        density = factor * (1 + (t * middles) ** 2 / freedom) ** (-(freedom + 1) / 2)
+        assert tests * (1 - 2 * t * density.mean()) == pytest.approx(0.05, abs=1e-4)
 
 
 def test_numbers_of_two_models_count_as_different_by_two_rules():

@@ -1,5 +1,5 @@
 """When numbers of two models count as different, by the rules of lab/README.md; and weights that are kept
-during a training, and their mean.
+during a training, their mean, and what noise makes of them.
 """
 
 import math
@@ -31,22 +31,28 @@ def range_above(ones: Sequence[float], others: Sequence[float]) -> bool:
     return min(ones) > max(others)
 
 
-STUDENT = {4: 2.776, 7: 2.365}
-"""Student's t by degrees of freedom, for an interval of 95 %."""
+STUDENT = {4: (2.776, 3.495, 3.961, 4.315), 7: (2.365, 2.841, 3.128, 3.335)}
+"""Student's t by degrees of freedom, for one to four intervals that are of 95 % together (Bonferroni)."""
+
+
+def half_width(differences: Sequence[float], tests: int = 1) -> float:
+    """Half of the interval of 95 % of their mean, of all tests together; infinite for one seed."""
+    count = len(differences)
+    if count == 1:  # in the quick form
+        return math.inf
+    return STUDENT[count - 1][tests - 1] * stdev(differences) / math.sqrt(count)
 
 
 def compared(
-    ones: Sequence[float], others: Sequence[float]
+    ones: Sequence[float], others: Sequence[float], tests: int = 1
 ) -> Literal["higher", "lower", "not clearly different"]:
     """How the ones are beside the others, which are paired by seed: the rule for five or eight trainings.
 
-    The interval of 95 % of the mean difference decides: whether 0 lies outside of it, and on which side.
+    The interval of 95 % of the mean difference decides: whether 0 lies outside of it, and on which side. If
+    any one of several tests decides, `tests` is their number, and the interval is wider.
     """
     differences = [one - other for one, other in zip(ones, others, strict=True)]
-    if len(differences) == 1:  # in the quick form
-        return "not clearly different"
-    half = STUDENT[len(differences) - 1] * stdev(differences) / math.sqrt(len(differences))
-    if abs(mean(differences)) <= half:
+    if abs(mean(differences)) <= half_width(differences, tests):
         return "not clearly different"
     return "higher" if mean(differences) > 0 else "lower"
 
@@ -71,3 +77,13 @@ def loss_of(kept: Checkpoint, settings: ModelSettings, task: Task, seed: int, co
 def mean_weights(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     """The mean of each weight."""
     return {name: torch.stack([each[name] for each in checkpoints]).mean(0) for name in checkpoints[0]}
+
+
+def noisy(checkpoint: Checkpoint, size: float, count: int, seed: int) -> list[Checkpoint]:
+    """So many checkpoints: this one with noise, whose size is relative to that of each matrix."""
+    torch.manual_seed(seed)
+    sizes = {name: size * weight.square().mean().sqrt() for name, weight in checkpoint.items()}
+    return [
+        {name: weight + sizes[name] * torch.randn_like(weight) for name, weight in checkpoint.items()}
+        for _ in range(count)
+    ]
