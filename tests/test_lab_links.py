@@ -88,7 +88,7 @@ def test_the_server_shows_every_recorded_result_and_all_links_lead_somewhere():
         assert is_open(path)  # without a key
     record = found["/lab/dot-product-variance"].text
     assert "<title>Why scores are divided by √d_k</title>" in record
-    assert "<strong>Verdict: holds only for most queries" in record
+    assert "<strong>Verdict: holds only for the median query" in record
 
 
 def test_the_policy_allows_the_styles_of_the_pictures():

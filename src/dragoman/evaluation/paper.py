@@ -1,4 +1,4 @@
-"""BLEU as the paper's figures were made (section 6.1): of tokens, with compounds split at their hyphens.
+"""BLEU of tokens, with compounds split at hyphens: the likely source of the paper's figures (section 6.1).
 
 Strings only.
 """

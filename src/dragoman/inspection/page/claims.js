@@ -10,20 +10,20 @@ export const CLAIMS = {
     title: "Attention weights as explanations",
     claim: "The source token with the largest weight of encoder-decoder attention is the one that a " +
       "prediction depends on most.",
-    verdict: "holds only if the weights are those of layer 2",
+    verdict: "holds only if the weights are those of layer 2 or all layers",
   },
   "dot-product-variance": {
     title: "Why scores are divided by √d_k",
     claim: "If the components of q and k are independent with mean 0 and variance 1, q · k has " +
       "variance d_k; for large d_k the softmax then has extremely small gradients, and the factor" +
       " 1 / √d_k counteracts this.",
-    verdict: "holds only for most queries, not for the mean of their gradients",
+    verdict: "holds only for the median query; the mean gradient falls less",
   },
   "encoder-padding": {
     title: "A batch without a padding mask",
     claim: "Padding has an embedding that the model can learn to ignore, so a batch needs no padding " +
       "mask.",
-    verdict: "holds only if batches have no more padding than those of training",
+    verdict: "holds only if each batch is as wide as those of training",
   },
   "feed-forward-is-convolution": {
     title: "The feed-forward sub-layer is two convolutions",
@@ -78,7 +78,8 @@ export const CLAIMS = {
   "position-dot-products": {
     title: "Dot products of positions and their distance",
     claim: "The dot product of two positions is symmetric and decays with their distance.",
-    verdict: "holds only if “decays” means the trend over distances up to 500",
+    verdict: "holds only if “decays” means the trend, up to distance 700 (d_model = 64), 1,000 (d_model " +
+      "= 128), 1,800 (d_model = 512)",
   },
   "positions-are-linear": {
     title: "A shift of positions is a linear map",
@@ -88,7 +89,8 @@ export const CLAIMS = {
   "residuals-off": {
     title: "Training without residual connections",
     claim: "Without residual connections a Transformer does not train.",
-    verdict: "holds only if there are 4 layers a side and 150 updates",
+    verdict: "holds only if the model has 4 layers a side and is trained for 150 updates at this " +
+      "learning rate",
   },
   "shapes-of-every-step": {
     title: "The widths of every module's output",
