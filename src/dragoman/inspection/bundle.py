@@ -9,7 +9,7 @@ VENDOR = PAGE / "vendor"
 
 IMPORT = re.compile(r'import \{ ([\w, ]+) \} from "\./([\w/]+\.js)";')
 EXPORT = re.compile(r"export (?:function|const|class) (\w+)")
-COMMENT = re.compile(r"^ *(?://[^\n]*|/\*\*.*?\*/)\n", re.MULTILINE | re.DOTALL)
+EMPTY_OR_COMMENT = re.compile(r"^ *(?://[^\n]*|/\*\*.*?\*/)?\n", re.MULTILINE | re.DOTALL)
 EXPORT_LIST = re.compile(r"export\{([\w, ]+)\};?\s*\Z")  # the end of a minified module
 
 
@@ -18,7 +18,7 @@ def bundle(entry: Path) -> str:
 
     It knows the imports and exports that the page's modules have: `import { a, b } from "./file.js";` on a
     line of its own, `export` before a function, const or class, and a list of exports at the end of a module.
-    Lines that are comments are left out, except in `vendor/`. Raises `ValueError` for other imports and
+    Lines that are empty or comments are left out, except in `vendor/`. Raises `ValueError` for other imports and
     exports, for modules that import each other, and for text that would end the script.
     """
     functions: dict[str, str] = {}
@@ -40,7 +40,7 @@ def add_module(folder: Path, name: str, functions: dict[str, str], importers: tu
         return
     text = (folder / name).read_text("utf-8")
     if not name.startswith("vendor/"):  # whose licences are comments
-        text = COMMENT.sub("", text)
+        text = EMPTY_OR_COMMENT.sub("", text)
     for _, imported in IMPORT.findall(text):
         add_module(folder, imported, functions, (*importers, name))
     functions[name] = module_function(name, text)
