@@ -234,7 +234,8 @@ def call(name: str, words: list[str]) -> int:
     if name == "make":
         return make(words)
     if name == "srun":  # of one machine
-        return subprocess.run(words, check=False).returncode
+        options = 2 if words[0] == "--cpus-per-task" else 0
+        return subprocess.run(words[options:], check=False).returncode
     if name == "scontrol":
         print("127.0.0.1")
     return 0  # systemctl, argos-translate

@@ -67,7 +67,7 @@ PAGES_NOT_RUN = {
 """Folders of pages that are made."""
 LAB = ROOT / "lab" / "README.md"
 PAGES = [path for path in [*TEXTS, LAB] if blocks(path, *SHELLS)]
-SLURM = {"SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "one", "SLURM_JOB_ID": "1"}
+SLURM = {"SLURM_NNODES": "1", "SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_NODELIST": "one", "SLURM_JOB_ID": "1"}
 
 
 def name_of(path: Path) -> str:
@@ -196,7 +196,16 @@ def write_texts(folder: Path) -> None:
     datasets = folder / "FOLDER", folder / "FOLDER" / "wmt14-en-de"
     for path in (*datasets, folder / "bt"):
         path.mkdir()
-    sizes = {"all": 300, "train": 300, "valid": 20, "test": 5, "new": 60, "old": 60, "test2016": 5}
+    sizes = {
+        "all": 300,
+        "train": 300,
+        "valid": 20,
+        "test": 5,
+        "other": 5,
+        "new": 60,
+        "old": 60,
+        "test2016": 5,
+    }
     names = {name: (folder / name, lines) for name, lines in (sizes | {"test2017": 5, "bt/mono": 60}).items()}
     names |= {f"FOLDER/{name}": (datasets[0] / name, sizes[name]) for name in ("train", "valid", "test2016")}
     wmt = {"train": 300, "newstest2013": 20, "newstest2014": 5}
@@ -271,6 +280,10 @@ def write_models(folder: Path) -> None:
     from tests import test_fairseq, test_joeynmt, test_opennmt_py
 
     test_fairseq.folder_of(folder)
+    for name, pattern in (("data-bin", "dict.*.txt"), ("checkpoints", "checkpoint_best.pt")):
+        (folder / name).mkdir()
+        for path in folder.glob(pattern):
+            shutil.copy(path, folder / name)
     path, *_ = test_opennmt_py.checkpoint(folder)
     path.rename(folder / "model_step_100000.pt")
     (folder / "models").mkdir()

@@ -18,8 +18,8 @@ def bundle(entry: Path) -> str:
 
     It knows the imports and exports that the page's modules have: `import { a, b } from "./file.js";` on a
     line of its own, `export` before a function, const or class, and a list of exports at the end of a module.
-    Lines that are empty or comments are left out, except in `vendor/`. Raises `ValueError` for other imports and
-    exports, for modules that import each other, and for text that would end the script.
+    Lines that are empty or comments are left out, except in `vendor/`. Raises `ValueError` for other imports
+    and exports, for modules that import each other, and for text that would end the script.
     """
     functions: dict[str, str] = {}
     add_module(entry.parent, entry.name, functions, ())

@@ -207,8 +207,8 @@ function Sureness({ sentences }) {
         <i/><i/><i/><i/><i/></span>
       <span>${sureness(probability)}<span class="wide"> · ${probability.toFixed(2)}</span></span>
     </button>
-    <span class="tip" role="tooltip" id="sure-tip">Mean probability per token:
-      the geometric mean, ends of sentences included. It says how sure the model is, not whether the translation
+    <span class="tip" role="tooltip" id="sure-tip">
+      Mean probability per token: ${probability.toFixed(2)}, the geometric mean with ends of sentences. It says how sure the model is, not whether the translation
       is right.</span>
   </span>`;
 }
