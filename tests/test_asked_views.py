@@ -158,9 +158,9 @@ def test_a_button_computes_contributions_and_another_press_a_contrast(live, tran
     np.testing.assert_allclose(numbers, expected.of("integrated-gradients"), rtol=2e-3, atol=1e-3)
 
     page.get_by_label("Contrast with the likeliest other token").press("Space")
-    page.get_by_label("Target tokens before it, too").press("Space")
+    page.get_by_label("Also earlier target tokens").press("Space")
     page.get_by_role("button", name="Compute contributions").click()
-    page.get_by_role("heading", name="Target tokens before it").wait_for()
+    page.get_by_role("heading", name="Earlier target tokens").wait_for()
     assert asked[-1] == {"text": TEXT, "attribution": True, "contrast": True, "target_tokens": True}
     expected = attribute(translator, TEXT, target, with_prefix=True, contrast=True)
     size = len(expected.source)
@@ -174,7 +174,7 @@ def test_a_button_computes_contributions_and_another_press_a_contrast(live, tran
     # Other views keep what is computed.
     tab(page, "Beam")
     tab(page, "Attribution")
-    assert page.get_by_role("heading", name="Target tokens before it").count() == 1
+    assert page.get_by_role("heading", name="Earlier target tokens").count() == 1
     assert len(asked) == 3
 
 

@@ -406,7 +406,7 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
         open_table(table)
     cells = [each.replace("−", "-") for each in table.locator("td").all_inner_texts()]
     np.testing.assert_allclose(np.array(cells, float).reshape(4, 5), layers[0], atol=2e-3)
-    assert page.get_by_role("heading", name="Target tokens before it").count() == 0
+    assert page.get_by_role("heading", name="Earlier target tokens").count() == 0
     assert_accessible(page)
 
 

@@ -169,6 +169,14 @@ def test_a_side_that_ends_before_the_window_shows_its_end(tokens, window, places
     assert in_window(tokens, window) == slice(*places)
 
 
+@pytest.mark.parametrize(("kind", "has_note"), [("sinusoidal", True), ("learned", False), ("none", False)])
+def test_positions_that_do_not_count_from_0_have_a_note(kind, has_note):
+    inspection = fake_inspection(3, 4, 1, 2, 8)
+    model = replace(inspection.model, positions=kind, first_position=2)
+    words = " ".join(drawn_words(replace(inspection, model=model).svg("positions")))
+    assert ("The first token has position 2 of the formula" in words) == has_note
+
+
 def test_every_picture_of_tokens_has_a_window():
     inspection = fake_inspection(70, 80, 1, 2, 8)
     notes = {

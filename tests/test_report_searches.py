@@ -142,7 +142,9 @@ def test_a_sample_shows_what_it_was_drawn_from(open_report, transformer):  # noq
     shown = page.locator("dt:text-is('Probability with which it was drawn') + dd").inner_text()
     assert float(shown.split()[0]) == pytest.approx(100 * share, abs=0.51)
     page.locator("[data-number='0']").click()
-    bars = page.locator("table.bars", has_text="From what the next token was drawn").locator("tbody tr")
+    bars = page.locator("table.bars", has_text="Distribution from which the next token was drawn").locator(
+        "tbody tr"
+    )
     assert bars.count() == len(found.drawn[0])
 
 

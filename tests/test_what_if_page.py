@@ -46,7 +46,7 @@ def test_a_file_shows_its_cases_beside_the_translation(open_report, theme, width
     assert page.locator("code:not(.lab code)").all_inner_texts() == ["begins with ▁a ▁b"]
     alone = after.locator(".node.differs[role]")
     assert 0 < alone.count() < len(inspection.nodes)
-    assert "in this search alone" in alone.first.get_attribute("aria-label")
+    assert "only in this search" in alone.first.get_attribute("aria-label")
     assert page.get_by_role("button", name=re.compile("Run|Continue|Switch")).count() == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -15,6 +15,12 @@ from dragoman.model.shapes import transformer_shapes
 WIDTH, SIDE = 208, 20  # of a box, and from its edge to the frame of a layer
 GAP, FRAME_GAP = 30, 50  # between boxes of a layer, and where the frame of a layer is between them
 ENCODER_X, DECODER_X, TOP = 196, 524, 64
+NORMS = {
+    "post": "post-norm",
+    "pre": "pre-norm",
+    "batch": "batch normalisation",
+    "none": "no normalisation",
+}
 NAMES = {
     "transformer": "Transformer",
     "lstm-enriched": "enriched LSTM",
@@ -73,7 +79,7 @@ def architecture(inspection: Inspection) -> str:
         "architecture",
         f"The {NAMES[model.architecture]} of this model",
         f"The paper's Figure 1: {model.encoder_layers} encoder layers on the left and {model.decoder_layers} "
-        f"decoder layers on the right, each with {model.norm}-norm.",
+        f"decoder layers on the right, each with {NORMS[model.norm]}.",
     )
     encoder, decoder = encoder_column(inspection), decoder_column(inspection)
     cross = next(number for number, box in enumerate(decoder.boxes) if box.name == "Multi-head attention")

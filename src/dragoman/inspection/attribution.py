@@ -143,7 +143,7 @@ def contributions(of: Attributed, method: Method, given: int | None) -> Float[Te
         "gradient-input": lambda: gradient_input(of),
         "saliency": lambda: saliency(of),
         "occlusion": lambda: occlusion(of),
-        "sequential-integrated-gradients": lambda: sequential_integrated_gradients(of, steps),
+        "sequential-integrated-gradients": lambda: sequential_integrated_gradients(of, given),
         "discretized-integrated-gradients": lambda: discretized_integrated_gradients(of, steps),
         "gradient-shap": lambda: gradient_shap(of, steps),
         "deeplift": lambda: deeplift(of),

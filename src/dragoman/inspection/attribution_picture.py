@@ -28,7 +28,7 @@ NAMES: dict[Method, str] = {
 }
 UNITS: dict[Method, str] = {
     "saliency": "norm of the gradient, nats per unit",
-    "reagent": "share of importance, 1 in sum",
+    "reagent": "share of importance, of 1",
 }
 
 ABOUT_CONTRAST = (
@@ -57,7 +57,7 @@ def attribution_picture(
         f"attribution-{method}",
         f"{'What makes each target token likelier than another' if other else TITLE}: "
         f"{NAMES[method]}{f' at the output of encoder layer {layer}' * bool(layer)}",
-        f"What the source tokens{' and the target tokens before it' * bool(prefix)} (columns) contribute to "
+        f"What the source tokens{' and the earlier target tokens' * bool(prefix)} (columns) contribute to "
         f"{'the contrast' if other else 'the log-probability'} of each target token (rows). "
         f"{sentences(inspection)}",
     )
@@ -67,13 +67,13 @@ def attribution_picture(
     if prefix:
         left += CELL * len(source) + GAP
         label_axes(drawing, [], prefix, left, top, CELL)
-        draw_contributions(drawing, parts[1], rows, prefix, left, top, largest, "before it", unit)
+        draw_contributions(drawing, parts[1], rows, prefix, left, top, largest, "earlier target token", unit)
     stops = [(0.0, "0"), (1.0, f"{largest:.2f}")]
     if method not in UNSIGNED:
         stops = [(-1.0, f"−{largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
     scale = sequential if method in UNSIGNED else diverging
     drawing.legend(16, drawing.height + 24, unit, scale, stops)
-    columns = "The columns on the right are the target tokens before it, START first." if prefix else ""
+    columns = "The columns on the right are the earlier target tokens, START first." if prefix else ""
     about = note_about(attribution, method)
     notes = [ABOUT_CONTRAST if other else "", about, columns, source_note, target_note]
     return finished(drawing, notes)
@@ -98,7 +98,8 @@ def draw_contributions(
             for column, token in enumerate(tokens):
                 score = float(scores[row, column])
                 shade, x, y = diverging(score / largest), left + column * CELL, top + row * CELL
-                title = f"target: {predicted}\n{side}: {token}\n{name}: {decimal(score, 3, '+')} {of}"
+                shown = decimal(score, 3, "" if unit in UNITS.values() else "+")
+                title = f"target: {predicted}\n{side}: {token}\n{name}: {shown} {of}"
                 drawing.rectangle(x, y, CELL, CELL, shade.css, title, opacity=shade.opacity)
 
 
@@ -117,12 +118,15 @@ def note_about(attribution: Attribution, method: Method) -> str:
         "sequential-integrated-gradients": f"Integrated gradients of each token alone: {what} minus "
         f"that with {zero} in place of its own.",
         "discretized-integrated-gradients": "Integrated on a path from token to token in the space of "
-        "embeddings, in place of a straight line from embeddings of 0.",
-        "gradient-shap": f"The sum of a row is {what} minus its mean over sentences of random tokens.",
+        "embeddings, in place of a straight line from embeddings of 0. The sum of a row may be far from "
+        "the difference of log-probabilities.",
+        "gradient-shap": f"The sum of a row is {what} minus its mean over sentences of random tokens, but "
+        "for the error of the integrals, which can exceed 1 nat. The random tokens depend on a seed.",
         "deeplift": "DeepLIFT's rescale rule in the feed-forward sub-layers; other functions have their "
-        "gradients at the input.",
+        "gradients at the input, so a row does not sum to the difference of log-probabilities.",
         "lime": f"The weights of a linear model that predicts {what} from which tokens have {zero}.",
-        "reagent": "The shares of a row sum to 1: the importance by random replacements of tokens.",
+        "reagent": "The shares of a row sum to 1, even if the target token does not depend on these tokens: "
+        "the importance by random replacements. Shares near 1 / number of tokens may be chance.",
     }
     note = notes[method]
     if method == "integrated-gradients":

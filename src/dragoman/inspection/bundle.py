@@ -9,7 +9,7 @@ VENDOR = PAGE / "vendor"
 
 IMPORT = re.compile(r'import \{ ([\w, ]+) \} from "\./([\w/]+\.js)";')
 EXPORT = re.compile(r"export (?:function|const|class) (\w+)")
-EMPTY_OR_COMMENT = re.compile(r"^ *(?://[^\n]*|/\*\*.*?\*/)?\n", re.MULTILINE | re.DOTALL)
+LEFT_OUT = re.compile(r"^ *(?://[^\n]*|/\*\*.*?\*/)?\n|^ +", re.MULTILINE | re.DOTALL)
 EXPORT_LIST = re.compile(r"export\{([\w, ]+)\};?\s*\Z")  # the end of a minified module
 
 
@@ -18,8 +18,9 @@ def bundle(entry: Path) -> str:
 
     It knows the imports and exports that the page's modules have: `import { a, b } from "./file.js";` on a
     line of its own, `export` before a function, const or class, and a list of exports at the end of a module.
-    Lines that are empty or comments are left out, except in `vendor/`. Raises `ValueError` for other imports
-    and exports, for modules that import each other, and for text that would end the script.
+    Comments, empty lines and spaces at the beginning of a line are left out, except in `vendor/`. Raises
+    `ValueError` for other imports and exports, for modules that import each other, and for text that would
+    end the script.
     """
     functions: dict[str, str] = {}
     add_module(entry.parent, entry.name, functions, ())
@@ -40,7 +41,7 @@ def add_module(folder: Path, name: str, functions: dict[str, str], importers: tu
         return
     text = (folder / name).read_text("utf-8")
     if not name.startswith("vendor/"):  # whose licences are comments
-        text = EMPTY_OR_COMMENT.sub("", text)
+        text = LEFT_OUT.sub("", text)
     for _, imported in IMPORT.findall(text):
         add_module(folder, imported, functions, (*importers, name))
     functions[name] = module_function(name, text)

@@ -54,7 +54,10 @@ def mean_effects_picture(effects: MeanHeadEffects) -> str:
         top += 12 + HEIGHT + height * len(table.mean) + 34
     stops = [(-1.0, decimal(-largest)), (0.0, "0"), (1.0, decimal(largest, sign="+"))]
     drawing.legend(16, drawing.height + 20, "mean change of log-probability, nats", diverging, stops)
-    bold = "A mean is bold if its interval does not contain 0."
+    bold = (
+        "A mean is bold if its interval does not contain 0. Each interval is for one head: of 100 heads "
+        "without any effect about 5 would be bold, and with only 10 lines about 10."
+    )
     if effects.lines < MIN_LINES:
         bold = f"With fewer than {MIN_LINES} lines intervals are too narrow, and no mean is bold."
     notes = (

@@ -35,7 +35,11 @@ def neuron_samples_picture(found: NeuronSamples) -> str:
     negative = any(float(sample.activations.min()) < 0 for sample in drawn)
     stops = [*([(-1.0, "−1")] if negative else []), (0.0, "0"), (1.0, "1")]
     drawing.legend(
-        16, drawing.height + 22, "activation, as a share of the neuron's greatest", diverging, stops
+        16,
+        drawing.height + 22,
+        "activation, as a share of the neuron's greatest absolute activation",
+        diverging,
+        stops,
     )
     about = (
         "Each row is a token of the file, in a frame, with the tokens around it. On the left are its "

@@ -6,6 +6,7 @@ and Legendre need fewer points than midpoints do.
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -82,17 +83,18 @@ def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T 
     return torch.stack([found for _, found in parts.values()]).sum(0)
 
 
-def sequential_integrated_gradients(of: Attributed, steps: int) -> Float[Tensor, "T C"]:
+def sequential_integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T C"]:
     """Integrated gradients of each token alone, the others as they are (Enguehard 2023).
 
-    A contribution is log P minus log P with this token at the baseline.
+    Summed over its features, a contribution is log P minus log P with this token at the baseline, as that of
+    occlusion; the two differ by the error of the integral. Without `steps` the path is divided as that of
+    `integrated_gradients`.
     """
-    path, factors = path_and_factors(of, of.baseline, steps)
     found = []
     for place in range(len(of.inputs)):
-        rows = of.inputs.repeat(steps, 1, 1)
-        rows[:, place] = path[:, place]
-        found.append(of.contributions(rows, factors)[:, place])
+        baseline = of.inputs.clone()
+        baseline[place] = of.baseline[place]
+        found.append(integrated_gradients(replace(of, baseline=baseline), steps)[:, place])
     return torch.stack(found, 1)
 
 
@@ -180,8 +182,9 @@ def deeplift(of: Attributed) -> Float[Tensor, "T C"]:
     """DeepLIFT's rescale rule (Shrikumar et al. 2017) for the feed-forward sub-layers.
 
     The slope of their activation functions is the difference of values at the input and at the baseline,
-    divided by that of the arguments. All other functions have their gradient at the input, as in Captum, so
-    the contributions do not sum to the difference of log P. Raises `DragomanError` for a model without
+    divided by that of the arguments. All other functions, softmax and layer normalisation among
+    them, have their gradient at the input, as in Captum those for which it has no rule. So the contributions
+    do not sum to the difference of log P. Raises `DragomanError` for a model without
     feed-forward sub-layers.
     """
     layers = [module for module in of.model.modules() if isinstance(module, FeedForward)]

@@ -46,10 +46,12 @@ def positions(inspection: Inspection, window: Window | None = None) -> str:
 
 
 def positions_note(inspection: Inspection, drawn: slice) -> list[str]:
-    """A sentence if there are other positions than these."""
-    count = len(inspection.positions)
+    """Sentences if there are other positions than these, or if positions do not count from 0."""
+    count, model = len(inspection.positions), inspection.model
     more = f"Only positions {drawn.start} to {drawn.stop - 1} of 0 to {count - 1} are drawn."
-    return [more] * (drawn != slice(0, count))
+    first = model.first_position if model.positions not in {"learned", "none"} else 0
+    shift = f"The first token has position {first} of the formula, not 0: add it to the numbers."
+    return [more] * (drawn != slice(0, count)) + [shift] * (first > 0)
 
 
 def position_products(inspection: Inspection, window: Window | None = None) -> str:

@@ -60,7 +60,16 @@ def statistics_table(inspection: Inspection, kind: Kind) -> str:
         "Shares of attention are those on the token at the place before the query's, at its own and after "
         "it, on END or START, and on punctuation.",
         "Entropy and mean distance, |query − key|, are shaded from 0 to the greatest number of their column.",
-        "Alignment: of the words of the translation with a link, the share to whose source word the head "
-        "attends most.",
     ]
-    return finished(drawing, notes[: 3 if kind == "cross" else 2])
+    if kind == "cross":
+        notes.append(
+            "Alignment: the share of linked words of the translation for which the head attends most to the "
+            "linked source word."
+        )
+    if kind == "decoder":
+        notes.append(
+            "The query's own position is that of the token read last, before the one that it predicts. The "
+            "first query has START as its only key, which adds 1 / T to the shares on START and on the same "
+            "position."
+        )
+    return finished(drawing, notes)

@@ -20,7 +20,14 @@ PARTS = {
     "encoder-decoder attention": ("cross", "on-middle"),
     "feed-forward": ("feed", "on-middle"),
 }
-"""What a layer's output is the sum of, with the colour of each and that of a label on it."""
+"""A layer's input and what its sub-layers add, with the colour of each and that of a label on it."""
+
+
+POST_NORM = (
+    "This model normalises the sum after each sub-layer (post-norm). Norms after a layer are those of "
+    "normalised vectors, and a share is not that of the sum to which the sub-layer adds: it does not compare "
+    "sub-layers."
+)
 
 
 def residual_stream(inspection: Inspection, window: Window | None = None) -> str:
@@ -46,7 +53,8 @@ def residual_stream(inspection: Inspection, window: Window | None = None) -> str
         "A share is the norm of what a sub-layer adds, divided by the sum of these norms and that of the "
         "layer's input; means over positions."
     )
-    return finished(drawing, [shares, source_note, target_note])
+    post = POST_NORM if inspection.model.norm == "post" else ""
+    return finished(drawing, [shares, post, source_note, target_note])
 
 
 def norm_chart(drawing: Drawing, side: str, norms: Array, tokens: Sequence[str], first: int) -> None:

@@ -13,7 +13,8 @@ from dragoman.system.errors import DragomanError
 
 ABOUT = (
     "The cosine distance between the layer's output at the query and this output with the values of the key "
-    "set to 0, divided by the sum of the query's distances."
+    "set to 0, divided by the sum of the query's distances. Scores compare the keys of one query; they do "
+    "not say how much the attention changes the output."
 )
 
 

@@ -31,7 +31,7 @@ def what_if_trees(case: "WhatIf", window: Window | None = None) -> str:
     ]
     y = drawing.height + 22
     draw_dot(drawing, 31, y - 3)
-    drawing.text(56, y + 8, "in this search alone", css="fill-faint")
+    drawing.text(56, y + 8, "only in this search", css="fill-faint")
     tree_key(drawing, 16, y + 18, bool(before.drawn or after.drawn))
     return finished(drawing, notes)
 

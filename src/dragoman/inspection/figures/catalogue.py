@@ -47,7 +47,7 @@ FIGURES = (
     ),
     Figure(
         "figure-5",
-        "two heads with different tasks, as lines",
+        "the two heads that differ most, as lines",
         "Figure 5",
         "sentence",
         ("layer", "heads", "kind"),

@@ -51,8 +51,8 @@ def complexity(d_model: int, tokens: int | None) -> str:
     draw_curves(drawing, d_model, tokens)
     notes = [
         "n: tokens. d: d_model. k: width of a convolution's kernel. r: positions that a query attends to.",
-        f"Self-attention has fewer operations than a recurrent layer if n < d, here up to {d_model} tokens. "
-        "Terms are those of Table 1: constant factors are left out, and so are the projections.",
+        f"Self-attention has fewer operations than a recurrent layer if n < d, here fewer than {d_model} "
+        "tokens. Terms are those of Table 1: constant factors are left out, and so are the projections.",
         "A convolution needs k times the operations of a recurrent layer, restricted self-attention r / n "
         "times those of self-attention.",
     ]

@@ -56,7 +56,7 @@ function AttributionForm({ found, run, ...others }) {
     <${Ask} name="Compute contributions" ...${others}
       run=${() => run({ contrast, target_tokens: targetTokens })}>
       ${check("Contrast with the likeliest other token", contrast, setContrast)}
-      ${check("Target tokens before it, too", targetTokens, setTargetTokens)}
+      ${check("Also earlier target tokens", targetTokens, setTargetTokens)}
     <//>`;
 }
 

@@ -191,7 +191,7 @@ function HeadWeights({ one, all, keys, queries, kind }) {
           )} />`}
     ${view === "map" ? null : html`<p class="note">The opacity of a line is the weight; weights below
       ${" "}${FEWEST} have no line. Point at a token to see only its lines.${view === "layer"
-        ? " Each colour is a head." : ""}</p>`}
+        ? " Each colour is a head; after 8 heads the colours repeat." : ""}</p>`}
     <${Numbers} title=${`Weights of ${name} as a table`}
       head=${[kind === "encoder" ? "Query" : "Predicts", ...keys.map(visible)]}
       rows=${() => matrixRows(one.weights, keys.length, queries)} />`;

@@ -29,14 +29,16 @@ const ABOUT = {
   "sequential-integrated-gradients": `Integrated gradients of each token alone: the token's log-probability
     minus that with an embedding of 0 in place of its own.`,
   "discretized-integrated-gradients": `Integrated on a path from token to token in the space of embeddings,
-    in place of a straight line from embeddings of 0.`,
+    in place of a straight line from embeddings of 0. The sum of a row may be far from the difference of
+    log-probabilities.`,
   "gradient-shap": `A row sums to the token's log-probability minus its mean over sentences of random
-    tokens.`,
+    tokens, but for the error of the integrals, which can exceed 1 nat. The random tokens depend on a seed.`,
   deeplift: `DeepLIFT's rescale rule in the feed-forward sub-layers; other functions have their gradients at
-    the input.`,
+    the input, so a row does not sum to the difference of log-probabilities.`,
   lime: `The weights of a linear model that predicts the token's log-probability from which tokens have an
     embedding of 0.`,
-  reagent: "The shares of a row sum to 1: the importance by random replacements of tokens.",
+  reagent: `The shares of a row sum to 1, even if the target token does not depend on these tokens: the
+    importance by random replacements. Shares near 1 / number of tokens may be chance.`,
 };
 const UNITS = { saliency: "Norm, nats per unit", reagent: "Share of importance" }; // without a sign
 
@@ -92,8 +94,8 @@ export function Attribution({ inspection }) {
 
 function Prefix({ shown, prefix, values }) {
   return html`
-    <h3>Target tokens before it</h3>
-    <${LabelledHeat} ...${shown} values=${values} columnNames=${prefix} columnsAre="before it"
+    <h3>Earlier target tokens</h3>
+    <${LabelledHeat} ...${shown} values=${values} columnNames=${prefix} columnsAre="earlier target token"
       label="Contributions of target tokens" />
     <${Numbers} title="Contributions of target tokens as a table" head=${["Target", ...prefix.map(visible)]}
       rows=${() => matrixRows(values, prefix.length, shown.rowNames, 4)} />`;

@@ -13,7 +13,7 @@ const BEFORE = 20; // of them, those to the left of what can be seen
 
 const ENDS = {
   finished: "It ends with the END token.",
-  "below the beam": "Its log-probability was below those of the beam.",
+  "below the beam": "It ranked below the hypotheses that its beam kept.",
   "found by another group": "Another group of the beam has the same hypothesis.",
   "no extension in the beam": "None of its extensions was kept.",
   "the search was over": "The search was over while it was in the beam.",
@@ -224,7 +224,7 @@ function classes({ end, best, number, differs }, path) {
 
 function nameOf({ token, step, log_probability: logProbability, end, best, differs }) {
   const state = end ?? "extended";
-  const place = `${best ? ", in the translation" : ""}${differs ? ", in this search alone" : ""}`;
+  const place = `${best ? ", in the translation" : ""}${differs ? ", only in this search" : ""}`;
   return `${visible(token)}, step ${step}, ${fixed(logProbability, 2)}, ${state}${place}`;
 }
 
@@ -241,7 +241,7 @@ function Key({ compared, samples }) {
     <span><span class="node finished"></span>finished</span>
     ${samples ? null : html`<span><span class="node kept"></span>in the beam, not extended</span>
       <span><span class="node ended"></span>below the beam</span>`}
-    ${compared ? html`<span><span class="node differs"></span>in this search alone</span>` : null}
+    ${compared ? html`<span><span class="node differs"></span>only in this search</span>` : null}
   </p>`;
 }
 
@@ -310,7 +310,8 @@ function Hypothesis({ tree, number, beam, show, continueFrom }) {
     ${candidates
       ? html`<div><${Bars} tokens=${candidates} caption="Likeliest next tokens" />
           ${beam.drawn?.[number]
-            ? html`<${Bars} tokens=${beam.drawn[number]} caption="From what the next token was drawn" />`
+            ? html`<${Bars} tokens=${beam.drawn[number]}
+              caption="Distribution from which the next token was drawn" />`
             : null}</div>`
       : html`<p class="note">The search did not extend it, so there are no next tokens.</p>`}
   </section>`;

@@ -24,9 +24,12 @@ export function Positions({ inspection }) {
   const tokenOf = (tokens, position) => (position < tokens.length ? visible(tokens[position]) : "");
   return html`
     <p>${KINDS[model.positions] ?? model.positions} Each row is a position, ${start} to ${stop - 1}, and each
-      column a dimension. The row is ${model.concatenate_positions ? "concatenated with" : "added to"} the
-      embedding of ${model.positions === "learned" ? "" : "the source token and of "}the decoder's input
-      token at this position.${wavelengths.length ? html` The numbers of a dimension repeat after its
+      column a dimension.${model.positions.startsWith("sin") && model.first_position > 0
+        ? ` The first token has position ${model.first_position} of the formula, not 0: add it to each row.`
+        : ""} The row is${" "}
+      ${model.concatenate_positions ? "concatenated with" : "added to"} the embedding of${" "}
+      ${model.positions === "learned" ? "" : "the source token and of "}the decoder's input token at this
+      position.${wavelengths.length ? html` The numbers of a dimension repeat after its
       wavelength: from ${wave(wavelengths[0])} (2π) to ${wave(wavelengths.at(-1))} positions.` : null}</p>
     <div class="tools"><${Legend} name="Number" scale="signed"
       marks=${[[0, fixed(-most, 2)], [0.5, "0"], [1, fixed(most, 2)]]} /></div>

@@ -41,11 +41,11 @@ function Norms({ inspection, side }) {
     <${Numbers} title="Norms as a table" head=${["Layer", ...tokens.map(visible)]}
       rows=${() => matrixRows(norms.values, columns, names, 2)} />
     ${sublayers[side].shares.length > 0
-      ? html`<${Shares} ...${sublayers[side]} />` : null}`;
+      ? html`<${Shares} ...${sublayers[side]} isPost=${inspection.model.norm === "post"} />` : null}`;
 }
 
 /** names: of the sub-layers. norms, shares: means over positions of a layer's input and of what they add. */
-function Shares({ names: sublayers, norms, shares }) {
+function Shares({ names: sublayers, norms, shares, isPost }) {
   const names = ["the layer's input", ...sublayers];
   const table = (rows, digits) => rows.map((row, layer) => [
     layer + 1, ...row.map((each) => fixed(each, digits)),
@@ -53,7 +53,9 @@ function Shares({ names: sublayers, norms, shares }) {
   return html`<section class="panel" aria-label="Share of each sub-layer">
     <h3>Share of each sub-layer</h3>
     <p class="note">The norm of a layer's input and of what its sub-layers add, as shares of their sum; means
-      over the positions.</p>
+      over the positions.${isPost ? ` This model normalises the sum after each sub-layer (post-norm). Norms
+      after a layer are those of normalised vectors, and a share is not that of the sum to which the sub-layer
+      adds: it does not compare sub-layers.` : ""}</p>
     <p class="key">${names.map(
       (name, index) => html`<span key=${name}><i class=${`share-${index}`}></i>${name}</span>`,
     )}</p>
@@ -110,7 +112,8 @@ function Lens({ inspection, drawn: [start, stop] }) {
       columnNames=${tokens.slice(start, stop).map((token) => html`<${Token} token=${token} />`)}
       cell=${cell} /></div>
     <${Bars} tokens=${lens[layer][position]}
-      caption=${html`After layer ${layer + 1}, in place of <${Token} token=${tokens[position]} />`} />
+      caption=${html`After layer ${layer + 1}, where the translation has <${Token}
+        token=${tokens[position]} />`} />
     <${Numbers} title="Logit lens as a table"
       head=${["Layer", "Token of the translation", "Decided after layer", "Likeliest tokens"]}
       rows=${() => lens.flatMap((row, index) => row.map((likeliest, place) => [

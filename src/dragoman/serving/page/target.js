@@ -208,8 +208,8 @@ function Sureness({ sentences }) {
       <span>${sureness(probability)}<span class="wide"> · ${probability.toFixed(2)}</span></span>
     </button>
     <span class="tip" role="tooltip" id="sure-tip">
-      Mean probability per token: ${probability.toFixed(2)} (geometric mean, with ends of sentences). It says how
-      sure the model is, not if it is right.</span>
+      Mean probability per token: ${probability.toFixed(2)} (geometric mean, with ends of sentences). It says
+      how sure the model is, not if it is right.</span>
   </span>`;
 }
 
