@@ -160,6 +160,7 @@ def test_pieces_are_joined_to_words():
     assert word_starts(["▁ein", "<unk>", "n", "<unk>"]) == [0, 0, 0, 0]
     assert word_starts(["<unk>", "▁ein", "<unk>"], unknown_is_word=True) == [0, 1, 2]
     assert word_starts(["▁drei▁fremde▁Worte", "▁ein"]) == [0, 3]
+    assert word_starts(["▁Bonjour\xa0!", "▁ami"]) == [0, 1]  # a no-break space is inside a word
     assert word_starts(["▁a", "▁", "▁", "b", "▁", "▁c"]) == [0, 1, 1, 1, 2, 2]
     assert word_starts(["▁Sch@@", "▁nee", "▁ist", "▁k@@", "▁a@@", "▁lt"], is_segmented=True) == [
         0,

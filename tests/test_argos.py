@@ -170,6 +170,7 @@ def test_a_sentence_ends_where_the_next_one_may_begin(text, package):
 
 def test_languages_get_the_programs_codes_and_names():
     assert argos.Languages.of("zh-Hant", "de-AT") == argos.Languages("zt", "de")
+    assert argos.Languages.of("zh-Hant-TW", "de") == argos.Languages("zt", "de")
     assert argos.Languages.of("gsw", "xx").names == ("gsw", "xx")
     with pytest.raises(DragomanError, match="Argos Translate has to know the target language; give --target"):
         argos.Languages.of("en", "und")

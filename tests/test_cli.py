@@ -1106,6 +1106,13 @@ def test_a_text_that_begins_with_dashes_is_read_as_it_is(arguments, sentence):
     assert cli.COMMANDS["inspect"].parse(arguments)["sentence"] == sentence
 
 
+def test_files_whose_names_begin_with_a_dash_stand_after_two_dashes():
+    given = cli.COMMANDS["doctor"].parse(["--", "-x.en", "--x.de"])
+    assert given["files"] == [Path("-x.en"), Path("--x.de")]
+    given = cli.COMMANDS["translate"].parse(["--beam-size", "1", "--", "-run"])
+    assert given["run"] == Path("-run")
+
+
 @pytest.mark.parametrize(
     ("verb", "arguments", "positional"),
     [

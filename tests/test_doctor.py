@@ -49,6 +49,9 @@ def test_empty_files_and_files_of_other_data_are_checked(corpus, tmp_path):
     assert [name.rsplit("/")[-1] for name in found(source, target, others)] == [
         f"{name} with a carriage return at the end" for name in ("test.en", "test.de")
     ]
+    (tmp_path / "test.en").write_bytes(b"am\rber\n")
+    (inside,) = [each for name, each in found(source, target, others).items() if "inside" in name]
+    assert not inside.can_be_cleaned  # clean reads this file, but does not write it
     (nothing, *_) = found([], []).values()
     assert str(nothing).endswith("train.en is empty. Training refuses it.")
 

@@ -51,6 +51,8 @@ LANGUAGES = st.sampled_from(["en", "de", "fr", "ja", "ru", "und", "pt-BR", "", "
         ("und", "Hello there.|Good bye."),
         ("not a language", "Hello there.|Good bye."),
         ("en", "Go to www.example.com/a.b.|It is good."),
+        ("en", "We use ASP.NET here.|Node.JS or Vue.JS too."),
+        ("fr", "Un dossier avec CACHEDIR.TAG et des fichiers .NET ici."),
         ("en", "See https://x.org/?q=A.B!C.D and www.x.org/a.b.|Then go."),
     ],
 )

@@ -277,6 +277,7 @@ def test_a_document_that_cannot_be_read_gets_a_sentence(
         ("a.xml", "<?xml version='1.0' encoding='US-ASCII'?><p>amber</p>", "us-ascii"),
         ("a.xml", "<?xml version='1.0' encoding='UTF_8'?><p>amber</p>", None),
         ("a.xml", "<?xml version='1.0' encoding='of-my-own'?><p>amber</p>", "of-my-own"),
+        ("a.xhtml", '<?xml version="1.0" encoding="latin1"?><p>amber</p>', "latin1"),
         ("a.html", "<!-- <meta charset=latin1> --><meta charset=utf8><p>amber</p>", None),
         ("a.html", "<script>'<!--'</script><meta charset=latin1>", "latin1"),
     ],

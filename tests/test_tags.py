@@ -173,6 +173,14 @@ def test_a_closing_tag_stays_before_the_full_stop():
         "<b>10%</b>\u00a0{n}",
         "it costs ${price} now",
         "<x a='>'/> foo <x>bar</x>",
+        "version v{version} released",
+        "the price is €{price} now",
+        "see <code/>/<code/> files",
+        "--input=<file> and (<code>--inspect</code> flag)",
+        "{day}.{month}.{year} is",
+        "on {d}.{m}.{y} at {h}:{mi} ok",
+        "See <i>part {n}</i>.",
+        "Hello <b>dear {name}</b>, welcome",
     ],
 )
 def test_a_translation_with_the_same_words_has_the_tags_and_spaces_of_the_source(sentence):
@@ -184,6 +192,29 @@ def test_a_translation_with_the_same_words_has_the_tags_and_spaces_of_the_source
 def test_a_placeholder_before_a_tag_without_a_partner_keeps_its_spaces():
     _, tags = remove_tags("Your name is {name}</b>")
     assert restore_tags(tags, "name ist dein", [(0, 2), (1, 0), (2, 1)]).endswith("{name}</b>")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "translation", "links", "wanted"),
+    [
+        (
+            "Hello <b>{name}</b>, welcome",
+            "Hallo willkommen",
+            [(0, 0), (2, 1)],
+            "Hallo <b>{name}</b> willkommen",
+        ),
+        ("{count}-day trip", "Ausflug", [(1, 0)], "{count} Ausflug"),
+    ],
+)
+def test_a_tag_does_not_touch_a_word_that_is_not_its_own(sentence, translation, links, wanted):
+    _, tags = remove_tags(sentence)
+    assert restore_tags(tags, translation, links) == wanted
+
+
+def test_a_placeholder_before_punctuation_stays_inside_its_pair():
+    plain, tags = remove_tags("The <b>cat {x}, dog</b> runs")
+    links = [link for link in straight(plain) if link[0] != 1]
+    assert restore_tags(tags, plain, links) == "The cat, <b>{x} dog</b> runs"
 
 
 def test_a_placeholder_stays_inside_its_pair():

@@ -96,6 +96,7 @@ class Option:
 
     def positional_value(self, text: str) -> Any:
         """The value that a positional argument stands for."""
+        text = text.removeprefix("\0")
         try:
             return self._converted(text)
         except ValueError as wanted:
@@ -221,7 +222,8 @@ class Command(Generic[T]):
         """
         before = list(takewhile(lambda each: each != "--", arguments))
         texts = arguments[len(before) :]  # after --, where nothing is an option
-        arguments = [*map(self.current_name, before), *texts]
+        # Marked by NUL, which no argument has: argparse takes some of them for options after all.
+        arguments = [*map(self.current_name, before), *(f"\0{text}" for text in texts[1:])]
         for argument in arguments[: len(before)]:
             flag = argument.partition("=")[0]
             if is_flag(flag) and flag not in (*self.flags, "--help", "--help-all"):
@@ -232,7 +234,7 @@ class Command(Generic[T]):
             parser.exit()
         namespace, unknown = parser.parse_known_intermixed_args(arguments)
         if unknown:
-            self.refuse_unknown(unknown[0].split("=")[0])
+            self.refuse_unknown(unknown[0].removeprefix("\0").split("=")[0])
         given = {name: value for name, value in vars(namespace).items() if value not in (None, [])}
         self.refuse_missing(given)
         return given

@@ -37,11 +37,12 @@ MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
 ZIP = b"PK\x03\x04"  # the first bytes of a zip file, such as an office document
 COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+XML_ENCODING = re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
 ENCODING = {
-    ".html": HTML_ENCODING,
-    ".htm": HTML_ENCODING,
-    ".xhtml": HTML_ENCODING,
-    ".xml": re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)"""),
+    ".html": [HTML_ENCODING],
+    ".htm": [HTML_ENCODING],
+    ".xhtml": [XML_ENCODING, HTML_ENCODING],
+    ".xml": [XML_ENCODING],
 }
 """Where a document names its encoding, by the ending of its name."""
 
@@ -328,8 +329,8 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
 
 def declared_encoding(path: Path, text: str) -> str:
     """The encoding that an XML or HTML document names in its first 1,024 characters; else UTF-8."""
-    pattern = ENCODING.get(path.suffix.lower())
-    found = pattern.search(COMMENT.sub("", text[:1024])) if pattern else None
+    head, patterns = COMMENT.sub("", text[:1024]), ENCODING.get(path.suffix.lower(), [])
+    found = next(filter(None, (pattern.search(head) for pattern in patterns)), None)
     named = found[1].lower() if found else "utf-8"
     try:
         return "utf-8" if codecs.lookup(named).name == "utf-8" else named

@@ -95,7 +95,9 @@ def argos_code(side: str, code: str) -> str:
         )
     if not BCP_47.fullmatch(code):
         raise DragomanError(f"--{side}-language is {code!r}; it has to be a code such as en, de or pt-BR.")
-    return VARIANTS.get(code.lower(), code.lower().split("-")[0])
+    parts = code.lower().split("-")
+    prefixes = ("-".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((VARIANTS[each] for each in prefixes if each in VARIANTS), parts[0])
 
 
 def write(

@@ -52,7 +52,7 @@ def word_starts(
         first = last + ((piece.startswith(SPACE) and not is_inside) or last < 0 or is_unknown_word)
         words.append(first)
         # An unknown piece may span several words.
-        last = first + max(len(piece.replace(SPACE, " ").split()) - 1, 0)
+        last = first + max(len(list(filter(None, piece.split(SPACE)))) - 1, 0)
         before = piece
     return words
 

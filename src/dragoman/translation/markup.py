@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from html import unescape
+from html.entities import html5
 from typing import Literal, NamedTuple
 
 from dragoman.translation.documents import CONTROL, Block, Document, Piece, compose
@@ -30,6 +31,7 @@ TEXT = re.compile(
     rf"|(?P<space>[ \t\n\r\f]+)|(?P<words>[^&\s{CONTROL}]+(?: [^&\s{CONTROL}]+)*)|.",
     re.DOTALL,
 )
+ENTITY = re.compile(r"<!ENTITY\s+([^\s%]\S*)")
 A_CONTROL = re.compile(f"[{CONTROL}]")
 STANDS_FOR = "word"  # what an element that is kept looks like where sentences are cut
 
@@ -95,7 +97,7 @@ def html(
     tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | kept)
     ending = (BLOCK_ELEMENTS | splitting) - whole
     splits = [token.name in ending for token in tokens]
-    return compose(text, to_blocks(text, tokens, splits), language, split, is_markup=True)
+    return compose(text, to_blocks(text, tokens, splits, None), language, split, is_markup=True)
 
 
 def xml(
@@ -114,13 +116,19 @@ def xml(
     `splitting_tags`, end a sentence.
     """
     tokens = keep_elements(read_markup(text, is_html=False), ignore_tags)
+    own = {
+        name
+        for token in tokens
+        if token.kind == "other"
+        for name in ENTITY.findall(text, token.start, token.end)
+    }
     splits = [
         token.kind in {"start", "end", "empty"}
         and token.name not in non_splitting_tags
         and (alone or token.name in splitting_tags)
         for token, alone in zip(tokens, without_text_beside(text, tokens), strict=True)
     ]
-    return compose(text, to_blocks(text, tokens, splits), language, split, is_markup=True)
+    return compose(text, to_blocks(text, tokens, splits, own), language, split, is_markup=True)
 
 
 def language_of_root(text: str, is_html: bool) -> str:
@@ -332,15 +340,20 @@ def without_text_beside(text: str, tokens: Sequence[Token]) -> list[bool]:
 # ---- tokens → blocks
 
 
-def to_blocks(text: str, tokens: Sequence[Token], splits: Sequence[bool]) -> Iterator[Block]:
-    """The blocks between the tags that end a sentence."""
+def to_blocks(
+    text: str, tokens: Sequence[Token], splits: Sequence[bool], own: Collection[str] | None
+) -> Iterator[Block]:
+    """The blocks between the tags that end a sentence.
+
+    `own` are the names of the entities that an XML document defines; None stands for HTML.
+    """
     block: Block = []
     for token, is_split in zip(tokens, splits, strict=True):
         if is_split:
             yield block
             block = []
         elif token.kind == "text":
-            for piece in text_pieces(text, token.start, token.end):
+            for piece in text_pieces(text, token.start, token.end, own):
                 if piece is None:
                     yield block
                     block = []
@@ -355,14 +368,21 @@ def to_blocks(text: str, tokens: Sequence[Token], splits: Sequence[bool]) -> Ite
     yield block
 
 
-def text_pieces(text: str, start: int, end: int) -> Iterator[Piece | None]:
+def text_pieces(text: str, start: int, end: int, own: Collection[str] | None) -> Iterator[Piece | None]:
     """The pieces of a text: entities as the characters that they stand for, white space as one space.
 
     None stands for control characters, which end a block.
     """
     for match in TEXT.finditer(text, start, end):
         source = match[0]
-        decoded = unescape(source) if match.lastgroup == "entity" else source
+        is_known = (
+            match.lastgroup == "entity"
+            and (
+                own is None  # HTML also reads &copyright; as &copy; and letters
+                or (source[1:].rstrip(";") not in own and (source[1] == "#" or source[1:] in html5))
+            )
+        )
+        decoded = unescape(source) if is_known else source
         if match.lastgroup == "space" or decoded in {"\t", "\n", "\r", "\f"}:
             yield Piece("text", " ", match.start(), match.end())
         elif decoded == source and match.lastgroup == "entity" and source.endswith(";"):

@@ -54,6 +54,8 @@ def end_of_letter(text: str, place: int) -> int:
 
 def is_end(text: str, place: int, language: str) -> bool:
     """Whether a sentence that ends before `place` according to sentencex does end there."""
+    if text[place - 1] == "." and (text[place].isascii() or text[place].isupper()):
+        return False  # no space follows: ASP.NET, CACHEDIR.TAG
     before = text[max(0, place - 40) : place].rstrip()
     if before.endswith((".", "…")) and text[place].islower():
         return False

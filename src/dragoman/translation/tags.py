@@ -70,6 +70,9 @@ class Occurrence(NamedTuple):
     """The number of punctuation marks after a placeholder; 0 for other tags."""
     after_space: bool
     before_space: bool
+    ends_word: bool
+    """It opens no pair and closes none, touches what is before it, and has a space after it and the tags that
+    follow it directly."""
 
 
 def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
@@ -96,7 +99,14 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
     occurrences: list[Occurrence] = []
     separates = False
     matches = list(TAG.finditer(sentence))
-    counts, row_ends = following_punctuation(sentence, matches), ends_of_rows(matches)
+    row_ends = ends_of_rows(matches)
+    counts = following_punctuation(sentence, matches, row_ends)
+    pairs = matching_tags([Tag(match[0], 0, follows_word=False, attached=False) for match in matches])
+    openings = {matches[opening].start() for opening, _ in pairs}
+    ends_of_runs: dict[int, int] = {}  # where a run of tags that open no pair ends, by where it begins
+    for match in reversed(matches):
+        if match.start() not in openings:
+            ends_of_runs[match.start()] = ends_of_runs.get(match.end(), match.end())
     for match, marks, row_end in zip(matches, counts, row_ends, strict=True):
         between = sentence[end : match.start()]
         if between.strip():
@@ -120,23 +130,36 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
             plain += " "  # the tag separates two words
         after_space = not sentence[: match.start()][-1:].strip()
         before_space = sentence[end : end + 1].isspace()
+        run_end = ends_of_runs.get(match.start(), len(sentence))
+        is_alone = match.start() in ends_of_runs and not match[0].startswith("</")
         occurrences.append(
             Occurrence(
-                match[0], len(plain), touches_previous, touches_next, punctuation, after_space, before_space
+                match[0],
+                len(plain),
+                touches_previous,
+                touches_next,
+                punctuation,
+                after_space,
+                before_space,
+                is_alone and touches_previous and not sentence[run_end : run_end + 1].strip(),
             )
         )
     return plain + sentence[end:], occurrences
 
 
-def following_punctuation(sentence: str, matches: Sequence[re.Match[str]]) -> list[int]:
+def following_punctuation(
+    sentence: str, matches: Sequence[re.Match[str]], row_ends: Sequence[int]
+) -> list[int]:
     """The number of punctuation marks after each placeholder or row of placeholders; 0 for other tags."""
     counts: list[int] = []
     following: re.Match[str] | None = None
-    for match in reversed(matches):
+    for match, row_end in zip(reversed(matches), reversed(row_ends), strict=True):
         count = 0
         if is_placeholder(match[0]):
-            if marks := PUNCTUATION.match(sentence, match.end()):
+            if marks := PUNCTUATION.match(sentence, row_end):
                 count = len(marks[1])
+                if following and following.start() == marks.end():
+                    count += counts[-1]  # the same word goes on: {day}.{month}.{year}
             elif following and not sentence[match.end() : following.start()].strip():
                 count = counts[-1]
         counts.append(count)
@@ -160,7 +183,7 @@ def ends_of_rows(matches: Sequence[re.Match[str]]) -> list[int]:
 
 def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Tag:
     """The tag with its word. `starts` are the positions in `plain` where words start."""
-    text, position, touches_previous, touches_next, punctuation, after_space, _ = occurrence
+    text, position, touches_previous, touches_next, punctuation, after_space, _, ends_word = occurrence
     words_before = bisect_left(starts, position)
     is_in_word = plain[position - 1 : position].strip() != "" and plain[position : position + 1].strip() != ""
     if punctuation:
@@ -173,6 +196,8 @@ def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Ta
     if text.startswith("</"):
         marks = len(rest) if rest and touches_previous and is_punctuation(rest) else 0
         return Tag(text, words_before - 1, True, not after_space, marks, within=within)
+    if ends_word:
+        return Tag(text, words_before - 1, True, attached=True)
     leading = len(head) if is_punctuation(head) else 0
     return Tag(text, words_before - joins, False, touches_next, leading=leading, within=within)
 
@@ -290,6 +315,9 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             continue
         span = spans.get(number)
         next_word = min(nearest_target(tag.word, targets, 1, default=len(words)), len(words))
+        place = bisect_left(targets, (tag.word,))
+        # Its own word follows, or none does.
+        is_beside = next_word == len(words) or targets[place][0] == tag.word
         pair = opened[-1] if opened else None  # the one that is around the tag
         is_at_end = pair is not None and (next_word > pair.last or tag.word > tags[pair.closing].word)
         if span and span.first < 0:
@@ -298,7 +326,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             if pair and is_at_end:
                 tagged.after[pair.last].append(" " * tag.after_space + row.rstrip())
             else:
-                tagged.before[next_word].append(row)
+                tagged.before[next_word].append(row if is_beside else row.rstrip() + " ")
         elif span and number < span.closing:
             tagged.add_before(span.first, tag)
             opened.append(span)
@@ -310,14 +338,29 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             earliest = max(earliest, pair.last)
         elif not tag.follows_word:
             next_word = max(next_word, pair.first) if pair else next_word
-            tagged.add_before(next_word, tag)
+            tagged.add_before(next_word, replace(tag, attached=tag.attached and is_beside))
             earliest = next_word
         elif earliest == len(words):
             tagged.before[-1].append(tag.text)
         else:
-            previous_word = nearest_target(tag.word, targets, -1, default=-1)
-            tagged.add_after(min(max(previous_word, earliest), len(words) - 1), tag)
+            previous_word = max(nearest_target(tag.word, targets, -1, default=-1), earliest)
+            earliest = max(earliest, add_after_its_word(tagged, tag, previous_word, pair))
     return str(tagged)
+
+
+def add_after_its_word(tagged: TaggedWords, tag: Tag, word: int, pair: "PairSpan | None") -> int:
+    """Write a tag after this word, or if the word is not in the pair around the tag, at the pair's edge.
+
+    Returns the word before which the tag stands if it was written at the pair's beginning, otherwise -1.
+    """
+    if pair and word < pair.first:
+        tagged.add_before(pair.first, replace(tag, attached=False))
+        return pair.first
+    if pair and word > pair.last:
+        tagged.add_after(pair.last, replace(tag, punctuation=0))
+    else:
+        tagged.add_after(min(word, len(tagged.words) - 1), tag)
+    return -1
 
 
 class PairSpan(NamedTuple):
