@@ -328,3 +328,17 @@ def test_the_public_names_are_those_of_their_modules():
         assert name in dir(dragoman)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = dragoman.nothing
+
+
+def test_training_in_python_refuses_what_the_command_line_refuses(tmp_path):
+    source, target = write_copies(tmp_path, "train", 20)
+    names = [
+        path.rename(tmp_path / f"train.{language}") for path, language in ((source, "en"), (target, "de"))
+    ]
+    data = dict(zip(("source", "target"), map(str, names), strict=True))
+    swapped = data | {"valid_source": str(names[1]), "valid_target": str(names[0])}
+    with pytest.raises(DragomanError, match="Exchange the sides"):
+        train({"out": str(tmp_path / "run"), "data": swapped})
+    with pytest.raises(DragomanError, match="each has to be a text without spaces"):
+        train({"out": str(tmp_path / "run"), "data": data, "tokenizer": {"symbols": ["a b"]}})
+    assert not (tmp_path / "run").exists()

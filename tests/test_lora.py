@@ -292,5 +292,6 @@ def test_the_score_of_additive_attention_gets_no_adapter():
     settings = AdaptationSettings(initial_model=Path("run"), lora_rank=4)
     shapes = {name: weight.shape for name, weight in build_model(MODELS["lstm"], 11, 11).named_parameters()}
     adapted = [name for name, shape in shapes.items() if is_trained(name, shape, settings)]
+    assert not is_trained("encoder.0.self_attention.score", (8, 8), settings)  # vectors of heads, not a map
     assert adapted
     assert "attention.score.weight" in shapes.keys() - set(adapted)

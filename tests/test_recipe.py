@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.settings import PRESETS
+from dragoman.pipeline.adapt import with_replay_in_folder
 from dragoman.pipeline.autoconfigure import (
     choose_batch_tokens,
     choose_schedule,
@@ -17,6 +18,7 @@ from dragoman.pipeline.recipe import Recipe, complete_recipe, resolve_paths
 from dragoman.pipeline.reopen import apply_changes, changed_settings, describe_changes, is_changeable
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.toml import overlay
 from dragoman.text.settings import DataSettings
 from dragoman.training.objective import learning_rate
 
@@ -41,6 +43,23 @@ def test_presets_give_their_sizes(preset):
 def test_sizes_override_a_preset():
     assert done(TABLE | {"preset": "tiny", "model": {"d_model": 100}}).model.key_width == 25
     assert done(TABLE | {"tokenizer": {"share_vocabulary": False}}).model.tied == "target"
+
+
+def test_the_sizes_of_base_given_one_by_one_are_base():
+    base = PRESETS["base"]
+    names = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout")
+    recipe = done(TABLE | {"preset": "tiny", "model": {name: getattr(base, name) for name in names}})
+    assert (recipe.preset, recipe.model) == ("base", base)
+
+
+def test_text_to_replay_that_is_joined_with_its_folder_is_not_joined_again():
+    table = TABLE | {
+        "data": TABLE["data"] | {"folder": "c"},
+        "adaptation": {"initial_model": "m", "replay": ["o.en", "o.de"]},
+    }
+    once = with_replay_in_folder(overlay(Recipe(), table, "r.toml"))
+    assert once.adaptation.replay == (str(Path("c/o.en").absolute()), str(Path("c/o.de").absolute()))
+    assert with_replay_in_folder(once) == once
 
 
 def test_a_chosen_preset_is_reported_unless_all_of_it_is_overridden(capsys):

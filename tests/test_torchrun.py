@@ -26,8 +26,9 @@ def test_an_unusable_variable_is_named(monkeypatch, message):
         pass
 
 
-def test_a_rank_without_other_processes_means_nothing(monkeypatch, capsys):
-    monkeypatch.setenv("RANK", "1")
+@pytest.mark.parametrize("rank", ["1", "x"])
+def test_a_rank_without_other_processes_means_nothing(monkeypatch, capsys, rank):
+    monkeypatch.setenv("RANK", rank)
     for variable in ("WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(variable, raising=False)
     with process_group() as world:

@@ -59,7 +59,7 @@ def with_replay_in_folder(recipe: Recipe) -> Recipe:
     if folder is None:
         return recipe
     replay, replay_valid = (
-        files and tuple(str(folder / path) for path in files)
+        files and tuple(str((folder / path).absolute()) for path in files)  # a second joining changes nothing
         for files in (adaptation.replay, adaptation.replay_valid)
     )
     return replace(recipe, adaptation=replace(adaptation, replay=replay, replay_valid=replay_valid))

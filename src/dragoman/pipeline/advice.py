@@ -1,7 +1,6 @@
 """Training, and sentences at its end about what went wrong."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from dragoman.pipeline.prepare import PreparedData
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import run
 from dragoman.system.messages import Say
+from dragoman.system.torchrun import process_rank
 from dragoman.text.corpus import Corpus
 
 COUNTED = 100_000  # training pairs, for the frequencies of tokens
@@ -23,7 +23,7 @@ def run_with_advice(recipe: Recipe, say: Say) -> Path:
     path = recipe.folder / "result.json"
     before = path.read_bytes() if path.exists() else None
     out = run(recipe, say)
-    if path.read_bytes() != before and int(os.environ.get("RANK", "0")) == 0:
+    if path.read_bytes() != before and process_rank() == 0:
         advise(out, say)
     return out
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.recipe import complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.messages import Say
 from dragoman.system.toml import read_toml
+from dragoman.text.mixture import check_symbols
 
 
 def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
@@ -27,7 +29,10 @@ def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
 
     table = dict(recipe) if isinstance(recipe, Mapping) else recipe_table(Path(recipe))
     origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
-    return run_with_advice(complete_recipe(table, origin, lambda asked: asked, has_gpu, say), say)
+    complete = complete_recipe(table, origin, lambda asked: asked, has_gpu, say)
+    check_symbols(complete.tokenizer.symbols)
+    refuse_swapped(complete)
+    return run_with_advice(complete, say)
 
 
 def recipe_table(path: Path) -> dict[str, Any]:

@@ -134,7 +134,8 @@ def is_trained(name: str, shape: Sequence[int], adaptation: AdaptationSettings) 
     """
     if adaptation.lora_rank is not None:
         maps = adaptation.lora_maps or ("attention",)
-        if len(shape) != 2 or min(shape) == 1 or not any(word in name for word in maps):
+        vectors = min(shape) == 1 or name.endswith(".score")  # of heads, not a linear map
+        if len(shape) != 2 or vectors or not any(word in name for word in maps):
             return False
     return not is_frozen(name, adaptation.freeze or ())
 

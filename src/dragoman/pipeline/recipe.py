@@ -76,7 +76,8 @@ def complete_recipe(
         preset, model, reason = choose_preset(asked.data, gpu())
     else:
         preset, model, reason = asked.preset, PRESETS[asked.preset], None
-    recipe = replace(flags(overlay(replace(asked, model=model), table, origin)), preset=preset)
+    recipe = flags(overlay(replace(asked, model=model), table, origin))
+    recipe = replace(recipe, preset="base" if recipe.model == PRESETS["base"] else preset)
     check_recipe(recipe)
     if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
         dropout = f" with dropout {model.dropout}" * (recipe.model == model)

@@ -18,9 +18,10 @@ def process_rank() -> int:
 
     Raises `DragomanError` if RANK is no such number.
     """
-    rank, size = environment_number("RANK", 0, at_least=0), process_count()
+    size = process_count()
     if size == 1 and not {"WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
         return 0
+    rank = environment_number("RANK", 0, at_least=0)
     if rank >= size:
         raise DragomanError(
             f"The environment variable RANK is {rank}, and WORLD_SIZE is {size}; ranks are numbered from 0."
