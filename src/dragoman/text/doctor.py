@@ -309,9 +309,7 @@ def examine(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) ->
     findings = [finding for path in (source, target) for group in check_file(path) for finding in group]
     for path in (path for files in others.values() for path in files):
         empty, not_text, crlf, inside = check_file(path)[0]
-        not_text.can_be_cleaned = inside.can_be_cleaned = (
-            False  # clean reads these files, and refuses them too
-        )
+        not_text.can_be_cleaned = inside.can_be_cleaned = False  # clean refuses such a file
         findings += [empty, not_text, crlf, inside]
     findings += check_pairs(source, target, others)
     return [finding for finding in findings if finding.count]

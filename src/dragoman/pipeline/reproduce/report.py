@@ -1,4 +1,4 @@
-"""From results of cells to a table: means and spreads over seeds, differences to the first row, verdicts.
+"""From results of cells to a table: means and spreads over seeds, differences from the first row, verdicts.
 
 Spread is the standard deviation over seeds. A difference from the first row is that of two runs with the same
 seed, so that what a seed does to all rows cancels; it is within the spread if the mean of the differences is
