@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -20,12 +22,14 @@ from dragoman.model.costs import (
 )
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.transformer import build_model
-from dragoman.pipeline.paper.departures import SECTIONS, departures, paper_recipe
+from dragoman.pipeline.paper.departures import BESIDE, NOT_GIVEN, SECTIONS, departures, paper_recipe
 from dragoman.pipeline.paper.figures import TRAINING_RUNS, estimated_flops
 from dragoman.pipeline.paper.report import explaining_vocabulary, report_on
 from dragoman.pipeline.paper.subject import subject_of
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reproduce.table3 import TABLE3
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import overlay, type_hints
 from tests.conftest import MODELS, VARIANTS
 
 TOML = Path(__file__).parents[1] / "experiments" / "table3"
@@ -210,9 +214,50 @@ def test_a_setting_that_is_not_the_papers_is_named_with_its_section(table, chang
     assert (found.setting, found.value, found.section) == (f"{table}.{name}", value, section)
 
 
-def test_settings_with_sections_exist():
-    for table, names in SECTIONS.items():
-        assert names.keys() <= vars(getattr(Recipe(), table)).keys()
+TABLES = {field.name: getattr(Recipe(), field.name) for field in fields(Recipe)}
+TABLES = {name: settings for name, settings in TABLES.items() if is_dataclass(settings)}
+
+
+def test_every_setting_is_either_compared_or_named_as_beside_the_paper():
+    assert SECTIONS.keys() == BESIDE.keys() == TABLES.keys()
+    for table, settings in TABLES.items():
+        names = [*SECTIONS[table], *BESIDE[table]]
+        assert sorted(names) == sorted(field.name for field in fields(settings))
+
+
+def other_value(settings, name):
+    """A valid value of a setting that is not the paper's."""
+    value, hint = getattr(settings, name), type_hints(type(settings))[name]
+    same = (None, value, getattr(settings, "source_tokens", None))  # whose kind the target's tokens have
+    candidates = [*get_args(hint), *(choice for option in get_args(hint) for choice in get_args(option))]
+    candidates += [2, 7, 0.25, 0.999, 2.5, "x", ("x",), ("x", "y"), Path("x")]
+    if isinstance(value, bool):
+        candidates = [not value]
+    for candidate in candidates:
+        with suppress(DragomanError):
+            if candidate not in same:
+                changed = overlay(settings, {name: candidate}, "test")
+                if getattr(changed, name) != value:
+                    return changed
+    raise AssertionError(f"no other value of {name} was found")
+
+
+COMPANIONS = {  # what a setting needs
+    "mbr": {"temperature": 1.0, "n_best": 2},
+    "sampling_alpha": {"source_tokens": "unigram"},
+    "d_model": {"d_k": 64, "d_v": 64},
+}
+
+
+@pytest.mark.parametrize(("table", "name"), [(table, name) for table in SECTIONS for name in SECTIONS[table]])
+def test_each_compared_setting_is_named_when_it_differs(table, name):
+    paper = paper_recipe("base")
+    settings = replace(getattr(paper, table), **COMPANIONS.get(name, {}))
+    recipe = replace(paper, **{table: other_value(settings, name)})
+    found = {each.setting: each for each in departures(recipe)}
+    assert f"{table}.{name}" in found
+    section = SECTIONS[table][name]
+    assert found[f"{table}.{name}"].section == ("" if section == NOT_GIVEN else section)
 
 
 def test_a_head_width_that_follows_departs_with_the_heads():

@@ -1,7 +1,6 @@
 """The report of `dragoman paper` for a terminal."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.table import Column, Table
 
@@ -93,15 +92,11 @@ def departure_table(report: Report) -> Table:
     columns = (Column(name, overflow="fold") for name in ("setting", "here", "the paper", "section"))
     table = Table(*columns, title=title, title_justify="left")
     for each in report.departures:
-        table.add_row(each.setting, shown(each.value), shown(each.paper), each.section)
+        value = "chosen when a run begins" if each.value is None else str(each.value)
+        table.add_row(each.setting, value, "none" if each.paper is None else str(each.paper), each.section)
     for subject, paper, here in report.fixed:
         table.add_row(subject, here, paper, "")
     return table
-
-
-def shown(value: Any) -> str:
-    """A setting's value in words."""
-    return "chosen when a run begins" if value is None else str(value)
 
 
 def toolkit_sentences(report: Report) -> Iterator[str]:
