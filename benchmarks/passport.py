@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.pipeline.reproduce.passport import CODE, processor
+from dragoman.pipeline.passport import CODE, processor
 
 
 def passport(command: str) -> dict[str, object]:

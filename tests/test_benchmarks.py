@@ -138,7 +138,7 @@ def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
 
 @pytest.mark.parametrize(
     ("program", "name"),
-    [("benchmarks/passport.py", "passport"), ("src/dragoman/pipeline/reproduce/passport.py", "commit")],
+    [("benchmarks/passport.py", "passport"), ("src/dragoman/pipeline/passport.py", "commit")],
 )
 def test_a_passport_says_whether_what_runs_was_changed_since_the_commit(program, name, tmp_path):
     copy = tmp_path / program

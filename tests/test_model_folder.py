@@ -18,7 +18,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, write_manifest
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
+from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model
 from dragoman.translation.weight_errors import count_layers
 from tests.conftest import MODELS, VARIANTS
 
@@ -142,6 +142,12 @@ def test_only_listed_regular_files_are_accepted(folder, tmp_path):
             '{"longest_source": "7"}',
             "about.json has to hold longest_source as a positive whole number",
         ),
+        ("about.json", '{"format": "1"}', "about.json has to hold format as a positive whole number"),
+        (
+            "about.json",
+            f'{{"format": {FORMAT + 1}}}',
+            f"format {FORMAT + 1}; .* up to {FORMAT}. Install",
+        ),
         ("about.json", "[7]", "about.json has to hold an object; it holds"),
         (
             "about.json",
@@ -180,6 +186,20 @@ def test_invalid_content_gets_a_sentence_with_the_file(folder, name, text, messa
     (folder / name).write_text(text)
     sign(folder)
     refused(folder, message)
+
+
+def test_a_folder_has_the_number_of_its_format_and_one_without_is_read(folder):
+    about = json.loads((folder / "about.json").read_text())
+    assert about.pop("format") == FORMAT
+    before = StoredModel.load(folder)
+    (folder / "about.json").write_text(json.dumps(about))
+    sign(folder)
+    after = StoredModel.load(folder)
+    assert (after.settings, after.longest_trained, after.languages) == (
+        before.settings,
+        before.longest_trained,
+        before.languages,
+    )
 
 
 def test_weights_of_another_type_or_shape_are_named(folder):

@@ -16,10 +16,10 @@ from dragoman.cli import main as cli
 from dragoman.cli.train import run_training
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
+from dragoman.pipeline.passport import text_hashes
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.reproduce import report
 from dragoman.pipeline.reproduce.page import details, quality, write_page, written_lines
-from dragoman.pipeline.reproduce.passport import text_hashes
 from dragoman.pipeline.reproduce.report import measure, table_lines, verdict
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table, describe, differences
 from dragoman.pipeline.reproduce.runner import Request, find_texts, run_table

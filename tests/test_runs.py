@@ -6,17 +6,22 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
+from dragoman import __version__
+from dragoman.pipeline.passport import describe, read_passports
 from dragoman.pipeline.run import lock, run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import file_hash
 from dragoman.system.messages import silent
-from tests.conftest import MAX_SECONDS, small_recipe
+from tests.conftest import MAX_SECONDS, small_recipe, write_copies
 from tests.test_cli import call
 
 
@@ -44,6 +49,50 @@ def test_runs_are_listed_with_state_and_scores(folder):
     assert (begun.state, begun.step, begun.validation) == ("stopped", 0, {})
     assert runs_table([begun, done]).row_count == 2
     assert json.loads(as_json(done))["folder"] == str(folder / "done")
+
+
+def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, monkeypatch, capsysbinary):
+    run_folder = tmp_path / "runs" / "more"
+    shutil.copytree(folder / "done", run_folder)
+    (first,) = read_passports(run_folder)
+    recipe = small_recipe(folder, run_folder)
+    run(recipe, silent)  # it is finished: no training begins
+    assert read_passports(run_folder) == [first]
+    monkeypatch.setattr(sys, "argv", ["/bin/dragoman", "train", "a file"])
+    run(replace(recipe, training=replace(recipe.training, updates=25, patience=0)), silent)
+    passports = read_passports(run_folder)
+    assert passports[0] == first
+    assert passports[1]["command"] == "dragoman train 'a file'"
+    assert passports[1]["data"] == {"data/manifest.json": file_hash(run_folder / "data" / "manifest.json")}
+    for each in passports:
+        assert (each["version"], each["torch"]) == (__version__, torch.__version__)
+        assert each.keys() >= {"commit", "date", "machine", "device", "threads", "python"}
+    (state,) = runs_under(run_folder, pytest.fail)
+    assert state.passports == json.loads(as_json(state))["passports"] == passports
+    status, out, _ = call(monkeypatch, capsysbinary, "runs", tmp_path / "runs")
+    assert status == 0
+    assert all(str(passports[1][name]) in out for name in ("date", "version", "machine"))
+    source, target = write_copies(tmp_path, "test", 3)
+    pair = ("--source", source, "--target", target)
+    status, out, err = call(monkeypatch, capsysbinary, "evaluate", run_folder, *pair, "--json")
+    assert status == 0
+    assert json.loads(out)["training"] == {str(run_folder): passports}
+    assert describe(passports[1]) in err
+
+
+def test_a_run_of_an_earlier_version_has_no_passport(folder, tmp_path):
+    shutil.copytree(folder / "done", tmp_path / "done")
+    (tmp_path / "done" / "passport.json").unlink()
+    (state,) = runs_under(tmp_path, pytest.fail)
+    assert (state.passports, runs_table([state]).row_count) == ([], 1)
+
+
+@pytest.mark.parametrize("content", ["[", "{}", "[1]", "null"])
+def test_a_damaged_passport_is_named(folder, tmp_path, content):
+    shutil.copytree(folder / "done", tmp_path / "done")
+    (tmp_path / "done" / "passport.json").write_text(content)
+    with pytest.raises(DragomanError, match=r"passport\.json"):
+        state_of(tmp_path / "done")
 
 
 def test_a_run_that_is_a_link_is_found_and_links_in_a_circle_end(folder, tmp_path):

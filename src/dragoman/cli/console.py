@@ -1,7 +1,6 @@
 """The command as it was typed, and output for people on standard error. This module imports no torch."""
 
 import os
-import shlex
 import sys
 import threading
 import warnings
@@ -11,11 +10,6 @@ from typing import TextIO
 from dragoman.system.errors import LongInput
 
 PACKAGE = str(Path(__file__).parent.parent)
-
-
-def command() -> str:
-    """The command of this process, as it was typed, for passports of results."""
-    return shlex.join(["dragoman", *sys.argv[1:]])
 
 
 def say(sentence: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman import __version__
-from dragoman.cli.console import command, say
+from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files, warn_of_language
 from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.cli.translate import load
@@ -89,6 +89,7 @@ def evaluate(given: Given) -> None:
     comet = Comet(asked.comet) if asked.comet else None
     baseline = load(asked.baseline, asked.engine) if names_run(asked.baseline) else None
     translator = load((asked.run, *asked.ensemble), asked.engine)
+    say_training(asked.run)
     warn_of_files(asked.run, translator.languages, asked.source, asked.target)
     if (language := asked.paper_bleu) is not None:
         languages = translator.languages
@@ -116,9 +117,19 @@ def evaluate(given: Given) -> None:
             print(score_table(results), flush=True)
 
 
+def say_training(run: Path) -> None:
+    """Say with what, when and where a run was trained, if the run says it."""
+    from dragoman.pipeline.passport import describe, read_passports
+
+    if passports := read_passports(run):
+        say(f"{run} was trained with {describe(passports[-1])}: {passports[-1].get('command', '')}")
+
+
 def recorded_inputs(asked: Evaluate) -> dict[str, Any]:
-    """What the scores depend on: the passport with the hashes of texts, and those of models, for JSON."""
-    from dragoman.pipeline.reproduce.passport import passport, text_hashes
+    """What the scores depend on, for JSON: the passport with the hashes of texts, and of each model its hash
+    and the passports of its training.
+    """
+    from dragoman.pipeline.passport import command, passport, read_passports, text_hashes
     from dragoman.translation.model_folder import model_hash
 
     runs = (asked.run, *asked.ensemble, *(asked.baseline if names_run(asked.baseline) else ()))
@@ -127,6 +138,7 @@ def recorded_inputs(asked: Evaluate) -> dict[str, Any]:
     return {
         "passport": passport(command(), __version__, text_hashes(files)),
         "models": {str(run): model_hash(run) for run in runs},
+        "training": {str(run): read_passports(run) for run in runs},
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import __version__
-from dragoman.cli.console import command, say
+from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError
 
@@ -63,7 +63,7 @@ def lab(given: Given) -> None:
 
 def run(experiment: Any, asked: Lab, report: Any) -> None:
     """Run an experiment, write its files, and print its verdict."""
-    from dragoman.pipeline.reproduce.passport import passport
+    from dragoman.pipeline.passport import command, passport
 
     began = time.perf_counter()
     result = experiment.run(asked.quick)

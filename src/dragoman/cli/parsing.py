@@ -387,7 +387,7 @@ class Command(Generic[T]):
         return f"{text} (default: {default})" if is_value else text
 
 
-FILES_OF_RUNS = ("recipe.toml", "log.jsonl", "result.json", "test.hypotheses.txt")
+FILES_OF_RUNS = ("recipe.toml", "log.jsonl", "passport.json", "result.json", "test.hypotheses.txt")
 
 
 def refuse_missing_folder(option: str, out: Path) -> None:

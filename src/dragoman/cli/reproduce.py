@@ -6,9 +6,10 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from dragoman import __version__
-from dragoman.cli.console import command, say
+from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import run_training
+from dragoman.pipeline.passport import command
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:

@@ -13,11 +13,13 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
+from dragoman import __version__
 from dragoman.evaluation.measures import chrf
 from dragoman.evaluation.metrics import Score, bleu, suitable_tokenization
 from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration
+from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule, prepare
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
@@ -62,6 +64,8 @@ def run(recipe: Recipe, say: Say) -> Path:
         recipe = read_recipe(out)
         set_threads(recipe)
         data = PreparedData.load(out / "data")
+        if world.is_main:
+            add_passport(out, __version__)
         state = fit(recipe, make_schedule(recipe), data, say, world)
         finish(recipe, data, state, say, world)
     return out

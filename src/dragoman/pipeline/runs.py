@@ -12,6 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.table import Column, Table
 
+from dragoman.pipeline.passport import describe_commit, read_passports
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
@@ -36,6 +37,8 @@ class RunState:
     test: str
     """The first score on the test data, as sacreBLEU writes it; empty without one."""
     languages: Languages
+    passports: list[dict[str, Any]]
+    """Where it was trained, one for each start of the training; none for a run of an earlier version."""
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
@@ -105,7 +108,8 @@ def state_of(folder: Path) -> RunState:
             state, step, minutes = "finished", int(result["updates"]), float(result["minutes"])
     else:
         state, test = "training" if is_locked(folder) else "stopped", ""
-    return RunState(folder, state, step, updates, minutes, scores, test, languages)
+    passports = read_passports(folder)
+    return RunState(folder, state, step, updates, minutes, scores, test, languages, passports)
 
 
 def scores_of(values: dict[str, Any]) -> dict[str, float]:
@@ -151,7 +155,10 @@ def runs_table(states: list[RunState]) -> Table:
         "loss",
         "BLEU",
         "test",
-        caption="Loss and BLEU: validation.",
+        "date",
+        "version",
+        "machine",
+        caption="Loss and BLEU: validation. Date, version and machine: the last start of the training.",
     )
     for run in states:
         scores = [
@@ -166,8 +173,18 @@ def runs_table(states: list[RunState]) -> Table:
             f"{run.minutes:.1f}",
             *scores,
             run.test,
+            *trained_with(run),
         )
     return table
+
+
+def trained_with(run: RunState) -> tuple[str, str, str]:
+    """Date, version with commit, and machine of the last start of a training; empty if they are unknown."""
+    if not run.passports:
+        return "", "", ""
+    last = run.passports[-1]
+    date, version, machine = (str(last.get(name, "")) for name in ("date", "version", "machine"))
+    return date, f"{version}{describe_commit(last)}", machine
 
 
 def as_json(run: RunState) -> str:

@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from safetensors.numpy import save_file
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from dragoman.model.interface import Model
 
 ABOUT = "about.json"  # facts of the training
+FORMAT = 1
+"""The format of a model folder. Folders of earlier formats are read; a later one is refused."""
 WEIGHTS, SETTINGS = "model.safetensors", "model.toml"
 
 
@@ -101,6 +103,7 @@ class StoredModel:
             save_file(self.weights, new / WEIGHTS)
             write_toml(self.settings, new / SETTINGS)
             about = {
+                "format": FORMAT,
                 "longest_source": self.longest_trained,
                 "source_language": self.languages.source,
                 "target_language": self.languages.target,
@@ -145,6 +148,7 @@ def read_about(folder: Path) -> tuple[int | None, Languages]:
     about = read_json(path)
     if not isinstance(about, dict):
         raise DragomanError(f"{path} has to hold an object; it holds {str(about)[:80]!r}.")
+    check_format(about, path)
     longest = about.get("longest_source")
     if longest is not None and (type(longest) is not int or not 0 < longest < 2**31):
         raise DragomanError(
@@ -155,6 +159,20 @@ def read_about(folder: Path) -> tuple[int | None, Languages]:
         return longest, Languages(*codes)
     except DragomanError as error:
         raise DragomanError(f"{path}: {error}") from error
+
+
+def check_format(about: dict[str, Any], path: Path) -> None:
+    """Raise `DragomanError` for a folder of a later format. One without a number is from before 0.1."""
+    number = about.get("format", FORMAT)
+    if type(number) is not int or number < 1:
+        raise DragomanError(
+            f"{path} has to hold format as a positive whole number; it holds {str(number)[:80]!r}."
+        )
+    if number > FORMAT:
+        raise DragomanError(
+            f"{path} says that this folder has format {number}; this version of Dragoman reads formats up to "
+            f"{FORMAT}. Install a newer version."
+        )
 
 
 def check_weights(folder: Path, settings: ModelSettings, tokenizers: Tokenizers) -> None:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import mean
 from typing import Any
 
+from dragoman.pipeline.passport import origin
 from dragoman.pipeline.reproduce.baselines import (
     CLIP_NORM,
     PUBLISHED,
@@ -15,7 +16,6 @@ from dragoman.pipeline.reproduce.baselines import (
 )
 from dragoman.pipeline.reproduce.cells import Result
 from dragoman.pipeline.reproduce.measures import Measures, minutes_to
-from dragoman.pipeline.reproduce.passport import origin
 from dragoman.pipeline.reproduce.report import VALIDATION, bootstrap_p_value, spread_of
 from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
 from dragoman.pipeline.reproduce.runner import Request

@@ -5,12 +5,12 @@ from dataclasses import asdict
 from statistics import mean
 from typing import Any
 
+from dragoman.pipeline.passport import origin
 from dragoman.pipeline.reproduce.baselines import TITLES
 from dragoman.pipeline.reproduce.baselines_page import quantity, shown
 from dragoman.pipeline.reproduce.cells import Result
 from dragoman.pipeline.reproduce.curve_cells import Point
 from dragoman.pipeline.reproduce.learning_curves import PATIENCE, SETTINGS, VALIDATIONS, vocabulary
-from dragoman.pipeline.reproduce.passport import origin
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.pipeline.reproduce.table_files import table, write_table
 from dragoman.system.wording import counted

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dragoman.pipeline.passport import origin
 from dragoman.pipeline.reproduce.cells import Result
-from dragoman.pipeline.reproduce.passport import origin
 from dragoman.pipeline.reproduce.report import Line, Measure, table_lines
 from dragoman.pipeline.reproduce.rows import PAPER_UPDATES
 from dragoman.pipeline.reproduce.runner import Request

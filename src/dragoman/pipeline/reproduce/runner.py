@@ -7,6 +7,7 @@ from statistics import mean
 from typing import Any
 
 from dragoman.pipeline.autoconfigure import duration
+from dragoman.pipeline.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.cells import (
     Cell,
     Result,
@@ -15,7 +16,6 @@ from dragoman.pipeline.reproduce.cells import (
     score_cell,
     train_cell,
 )
-from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say, silent

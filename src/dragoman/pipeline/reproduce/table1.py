@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.pipeline.passport import passport
 from dragoman.pipeline.reproduce import table_files
 from dragoman.pipeline.reproduce.complexity import (
     FEWEST_FLOPS,
@@ -16,7 +17,6 @@ from dragoman.pipeline.reproduce.complexity import (
     slope,
 )
 from dragoman.pipeline.reproduce.layers import ROWS, LayerType
-from dragoman.pipeline.reproduce.passport import passport
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
 

@@ -11,6 +11,7 @@ from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.model.costs import count_parameters, multiply_adds_by_part
 from dragoman.pipeline.paper.figures import estimated_flops
 from dragoman.pipeline.paper.report import FLOPS_PER_MULTIPLY_ADD, FORWARD_AND_BACKWARD
+from dragoman.pipeline.passport import passport, text_hashes
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.reproduce.cells import (
     Cell,
@@ -21,7 +22,6 @@ from dragoman.pipeline.reproduce.cells import (
     train_cell,
     write_result,
 )
-from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.runner import progress
 from dragoman.pipeline.reproduce.table2 import TITLE, TrainedRow
 from dragoman.pipeline.runs import damage_named, read_log

@@ -1,17 +1,26 @@
-"""Where a result comes from: command, code, text, machine. Does not import torch at the top."""
+"""Where a result comes from: command, code, text, machine. Does not import torch at the top.
+
+A run has the passports of the processes that trained it in `passport.json`, the first one first.
+"""
 
 import hashlib
+import json
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import file_hash, read_json, write_lines
 from dragoman.text.lines import raw_lines
 
 HERE = Path(__file__).parent
+PASSPORT = "passport.json"
 # What runs, from the top of the checkout. Results are written in there, and run nothing.
 CODE = (":(top)src", ":(top)lab", ":(top)benchmarks", ":(top,exclude)benchmarks/results")
 
@@ -32,6 +41,42 @@ def passport(command: str, version: str, hashes: Mapping[str, str]) -> dict[str,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
         "data": dict(hashes),
     }
+
+
+def command() -> str:
+    """The command of this process as it was typed; of a script in Python, its name and arguments."""
+    name = Path(sys.argv[0]).name
+    return shlex.join(["dragoman" if name == "__main__.py" else name, *sys.argv[1:]])
+
+
+def add_passport(run: Path, version: str) -> None:
+    """Add the passport of this process to a run that it trains or continues."""
+    here = passport(command(), version, {"data/manifest.json": file_hash(run / "data" / "manifest.json")})
+    write_lines(run / PASSPORT, [json.dumps([*read_passports(run), here], indent=2)])
+
+
+def read_passports(run: Path) -> list[dict[str, Any]]:
+    """The passports of a run; none if it is of an earlier version.
+
+    Raises `DragomanError` if the file cannot be read or holds something else.
+    """
+    path = run / PASSPORT
+    passports = read_json(path) if path.exists() else []
+    if not isinstance(passports, list) or not all(isinstance(each, dict) for each in passports):
+        raise DragomanError(f"{path} has to hold a list of objects, one for each start of the training.")
+    return passports
+
+
+def describe(passport: Mapping[str, Any]) -> str:
+    """Version, commit, date and machine in words."""
+    version, date, machine = (passport.get(name, "unknown") for name in ("version", "date", "machine"))
+    return f"Dragoman {version}{describe_commit(passport)}, {date}, {machine}"
+
+
+def describe_commit(passport: Mapping[str, Any]) -> str:
+    """The commit in parentheses; nothing for a package that is in no repository of its own."""
+    changed = " with changes" * bool(passport.get("dirty"))
+    return f" ({passport['commit']}{changed})" if passport.get("commit") else ""
 
 
 def origin(passports: Sequence[Mapping[str, Any]]) -> str:
