@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,8 +22,10 @@ from safetensors.torch import load_file, save_file
 from dragoman.model import weights as checkpoint
 from dragoman.model.loss import perplexity
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.autoconfigure import autoconfigure
+from dragoman.pipeline import autoconfigure as autoconfigure_module
+from dragoman.pipeline.autoconfigure import autoconfigure, updates_per_second
 from dragoman.pipeline.compilation import start_compiling
+from dragoman.pipeline.minutes import seconds_of_validation
 from dragoman.pipeline.prepare import (
     PreparedData,
     make_batches,
@@ -701,6 +704,45 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch)
     half = "warm-up steps?, half of the updates: so few may not converge"
     assert re.search(half, said) or recorded.training.updates == 1  # on a slow machine
     assert recorded.batches.source_tokens_per_batch == 1024
+
+
+@pytest.mark.parametrize("compiling", [0.0, 1.0, 9.0])
+def test_the_measured_speed_is_that_of_updates_whose_kernels_are_compiled(tmp_path, monkeypatch, compiling):
+    for name, value in MEASURED.items():
+        monkeypatch.setattr(f"dragoman.pipeline.autoconfigure.{name}", value)
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    open_run(recipe.out, recipe, silent, HERE)
+    data = PreparedData.load(recipe.out / "data")
+    model, batches = make_model(recipe, data, HERE.device), make_batches(recipe, data, HERE)
+    clock, shapes, encode = SimpleNamespace(now=0.0), set(), model.encode
+
+    def timed_encode(source):
+        clock.now += 0.5 + compiling * (source.shape not in shapes)
+        shapes.add(source.shape)
+        return encode(source)
+
+    model.encode = timed_encode
+    monkeypatch.setattr(autoconfigure_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    speed = updates_per_second(model, batches, recipe, HERE)
+    assert len(shapes) > 1
+    # Two batches an update, half a second each; the updates measured differ in size from the mean.
+    assert speed == pytest.approx(1.0, rel=0.2)
+
+
+def test_a_validation_is_measured_with_translations_as_long_as_the_references(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", native=False)
+    open_run(recipe.out, recipe, silent, HERE)
+    data = PreparedData.load(recipe.out / "data")
+    model, steps = make_model(recipe, data, HERE.device), []
+    decode = model.decode
+
+    def counted_decode(target, state):
+        steps.append(target.size(1))
+        return decode(target, state)
+
+    model.decode = counted_decode
+    assert seconds_of_validation(model, recipe, data, HERE) > 0
+    assert 0 < len(steps) <= data.valid.lengths()[1].max() + 1  # with END
 
 
 def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):

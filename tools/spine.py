@@ -185,7 +185,7 @@ def trace_road(folder: Path) -> Trace:
         "tokenizer": {"vocabulary": 320},
     }
     autoconfigure.TIMED_UPDATES = 1  # two updates call the same functions as seventeen
-    autoconfigure.LEAST_SECONDS = 0.0
+    autoconfigure.MAX_REPEATED = 0.0
     trace = Trace()
     threading.setprofile(trace)
     sys.setprofile(trace)

@@ -23,7 +23,8 @@ from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
 TIMED_UPDATES = 8
-LEAST_SECONDS = 3.0  # of the timed updates
+MAX_REPEATED = 60.0
+"""Seconds of the timed updates above which they are not repeated: compiling is a small part of them."""
 
 
 def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
@@ -193,9 +194,10 @@ def has_bfloat16(gpu: bool) -> bool:
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
     """The speed of training without validations, measured on a model that is thrown away.
 
-    A first update is not counted. The others are repeated if they take less than `LEAST_SECONDS`: their first
-    computation compiles kernels for each shape. On a GPU they are repeated twice, because the second one
-    captures graphs. One process is measured, and several are taken to be as many times as fast.
+    The updates are computed twice, and the second time counts: the first computation compiles kernels for
+    each shape. On a GPU the third time counts, because the second one captures graphs. Updates that take
+    longer than `MAX_REPEATED` are computed once. One process is measured, and several are taken to be as many
+    times as fast.
     """
     objective, optimizer = Objective.of(model, recipe.training), make_optimizer(model)
     trained = objective if world.size > 1 or recipe.data.guided_alignment else with_graphs(objective)
@@ -215,8 +217,9 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     timed = range(1, TIMED_UPDATES + 1)
     seconds_for(range(1))
     seconds = seconds_for(timed)
-    for _ in range(2 if world.device.type == "cuda" else int(seconds < LEAST_SECONDS)):
-        seconds = seconds_for(timed)
+    for _ in range(2 if world.device.type == "cuda" else 1):
+        if seconds < MAX_REPEATED:
+            seconds = seconds_for(timed)
     return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches))
 
 
