@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import file_hash, read_json, write_lines
+from dragoman.system.files import MANIFEST, file_hash, read_json, write_lines
 from dragoman.text.lines import raw_lines
 
 HERE = Path(__file__).parent
@@ -51,8 +51,10 @@ def command() -> str:
 
 def add_passport(run: Path, version: str) -> None:
     """Add the passport of this process to a run that it trains or continues."""
-    here = passport(command(), version, {"data/manifest.json": file_hash(run / "data" / "manifest.json")})
-    write_lines(run / PASSPORT, [json.dumps([*read_passports(run), here], indent=2)])
+    manifest = run / "data" / MANIFEST  # which runs of earlier versions do not have
+    hashes = {f"data/{MANIFEST}": file_hash(manifest)} if manifest.exists() else {}
+    passports = [*read_passports(run), passport(command(), version, hashes)]
+    write_lines(run / PASSPORT, [json.dumps(passports, indent=2)])
 
 
 def read_passports(run: Path) -> list[dict[str, Any]]:
