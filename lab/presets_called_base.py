@@ -5,7 +5,7 @@ schedules, which have the form of equation 3. Only the settings of the table are
 
 import math
 
-from dragoman.training.objective import learning_rate
+from dragoman.training.schedule import learning_rate
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 

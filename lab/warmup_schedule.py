@@ -4,7 +4,7 @@ compares it with a straight line before the maximum and with an inverse square r
 
 import math
 
-from dragoman.training.objective import learning_rate
+from dragoman.training.schedule import learning_rate
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 

@@ -521,7 +521,7 @@ def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
         if "learning_rate" in event
     ]
     assert max(rates) == pytest.approx(PEAK_RATE, rel=1e-3)
-    (formula,) = [curve for curve in training_of(tmp_path / "out").curves if curve.name == "equation 3"]
+    (formula,) = [curve for curve in training_of(tmp_path / "out").curves if curve.name == "schedule"]
     assert [rate for _, rate in formula.points] == pytest.approx(rates, abs=1e-6)  # as the log rounds
 
 

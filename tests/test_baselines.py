@@ -31,7 +31,7 @@ from dragoman.pipeline.reproduce.tuning import choose, final_recipe, run_baselin
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import read_toml, to_table
 from dragoman.text.settings import DataSettings
-from dragoman.training.objective import learning_rate
+from dragoman.training.schedule import learning_rate
 from tests.conftest import write_copies
 
 TOML = Path(__file__).parents[1] / "experiments" / "baselines"

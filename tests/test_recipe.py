@@ -20,7 +20,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay
 from dragoman.text.settings import DataSettings
-from dragoman.training.objective import learning_rate
+from dragoman.training.schedule import learning_rate
 
 TABLE = {"out": "runs/x", "preset": "base", "data": {"source": "a", "target": "b"}}
 

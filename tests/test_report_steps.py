@@ -26,7 +26,7 @@ CURVES = (
     Curve("loss", "train", ((10, 7.5), (20, 5.25), (30, 4.0))),
     Curve("loss", "validation", ((15, 6.0), (30, 4.5))),
     Curve("learning rate", "train", ((10, 0.001), (20, 0.002), (30, 0.0015))),
-    Curve("learning rate", "equation 3", ((10, 0.001), (20, 0.002), (30, 0.0015))),
+    Curve("learning rate", "schedule", ((10, 0.001), (20, 0.002), (30, 0.0015))),
 )
 
 

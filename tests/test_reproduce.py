@@ -29,7 +29,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings
-from dragoman.training.objective import learning_rate
+from dragoman.training.schedule import learning_rate
 from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import as_ranks, fork, worst
 from tests.test_cli import call

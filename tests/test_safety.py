@@ -55,6 +55,7 @@ from dragoman.training.objective import (
     make_optimizer,
     step_optimizer,
 )
+from dragoman.training.schedule import make_learning_rate
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
@@ -553,7 +554,7 @@ def train_poisoned(recipe, data, calls, messages, loss=1.0, keep_best=lambda mod
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=1))
     context = TrainingContext(
         model=poisoned(make_model(recipe, data, HERE.device), calls),
-        d_model=16,
+        learning_rate=make_learning_rate(recipe.training, 16),
         batches=make_batches(recipe, data, HERE),
         settings=recipe.training,
         schedule=make_schedule(recipe),

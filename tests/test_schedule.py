@@ -1,8 +1,15 @@
-"""The learning rate of section 5.3."""
+"""The learning rate of section 5.3, and the trapezoid of short trainings."""
+
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman.training.objective import learning_rate
+from dragoman.training.schedule import describe_learning_rate, learning_rate, make_learning_rate, trapezoid
+from dragoman.training.settings import TrainingSettings
+
+COUNTS = st.integers(1, 5000)
 
 
 def test_it_rises_linearly_for_the_warm_up_and_then_falls_with_the_inverse_root():
@@ -12,6 +19,44 @@ def test_it_rises_linearly_for_the_warm_up_and_then_falls_with_the_inverse_root(
     assert rates[15999] == pytest.approx(rates[3999] / 2)
 
 
-def test_step_zero_is_refused():
+@pytest.mark.parametrize("rate", [lambda: learning_rate(0, 512, 4000), lambda: trapezoid(0, 1, 1, 1, 1)])
+def test_step_zero_is_refused(rate):
     with pytest.raises(ValueError, match="begins with step 1, not 0"):
-        learning_rate(0, 512, 4000)
+        rate()
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300), st.floats(1e-5, 1))
+def test_a_trapezoid_rises_stays_and_falls_to_zero_in_straight_lines(warmup, stable, cooldown, peak):
+    updates = warmup + stable + cooldown
+    rates = [trapezoid(step, peak, warmup, cooldown, updates) for step in range(1, updates + 2)]
+    assert rates[:warmup] == pytest.approx([peak * step / warmup for step in range(1, warmup + 1)])
+    assert rates[warmup : warmup + stable] == [peak] * stable
+    fall = [peak * (cooldown - step) / (cooldown + 1) for step in range(cooldown + 1)]
+    assert rates[warmup + stable :] == pytest.approx(fall)
+    assert rates[-1] == 0 < min(rates[:-1])
+
+
+@given(COUNTS, COUNTS, COUNTS, st.sampled_from([128, 512]), st.floats(0.1, 4), st.none() | st.floats(1e-4, 1))
+def test_the_peak_is_that_of_the_settings(step, warmup, cooldown, d_model, scale, peak_rate):
+    chosen = TrainingSettings(
+        updates=warmup + cooldown,
+        warmup_steps=warmup,
+        cooldown_steps=cooldown,
+        learning_rate_scale=scale,
+    )
+    step = min(step, warmup + cooldown + 1)
+    for settings in (chosen, replace(chosen, schedule="trapezoid")):
+        rate = make_learning_rate(settings, d_model, peak_rate)
+        assert rate(step) <= rate(warmup) * (1 + 1e-12)
+        if peak_rate is not None:
+            assert rate(warmup) == pytest.approx(scale * peak_rate)
+        formula = describe_learning_rate(settings, d_model, peak_rate)
+        python = formula.replace("·", "*").replace("−", "-").replace("^", "**")
+        assert eval(python, {"min": min, "step": step}) == pytest.approx(rate(step), rel=1e-4)
+
+
+def test_the_paper_s_schedule_is_equation_3_to_the_last_bit():
+    settings = TrainingSettings(warmup_steps=4000)
+    assert settings.schedule == "paper"
+    for step in range(1, 20_000, 7):
+        assert make_learning_rate(settings, 512)(step) == learning_rate(step, 512, 4000)

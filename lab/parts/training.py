@@ -16,7 +16,8 @@ from dragoman.model.transformer import build_model
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.text.batches import Batch, pad
-from dragoman.training.objective import Objective, learning_rate, make_optimizer, seed_update, step_optimizer
+from dragoman.training.objective import Objective, make_optimizer, seed_update, step_optimizer
+from dragoman.training.schedule import learning_rate
 
 TINY = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=2, decoder_layers=2, dropout=0.0)
 BY_ARCHITECTURE = {

@@ -15,10 +15,11 @@ from dragoman.text.batches import Batches, Update
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
-    learning_rate,
     make_optimizer,
     with_graphs,
 )
+from dragoman.training.schedule import make_learning_rate
+from dragoman.training.settings import TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
@@ -121,6 +122,7 @@ def choose_schedule(recipe: Recipe, updates: int, validations: int = 0) -> Recip
         training,
         updates=updates,
         warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
+        cooldown_steps=choose_cooldown(training, updates),
         validate_every=every,
         checkpoint_every=training.checkpoint_every or training.validate_every or saved,
     )
@@ -134,6 +136,11 @@ def choose_warmup(updates: int, d_model: int) -> int:
     0.002.
     """
     return max(1, min(4000, max(updates // 8, 250_000 // d_model), updates // 2))
+
+
+def choose_cooldown(training: TrainingSettings, updates: int) -> int | None:
+    """Half of the updates for a trapezoid; equation 3 has no cooldown."""
+    return (training.cooldown_steps or max(1, updates // 2)) if training.schedule == "trapezoid" else None
 
 
 def check_positions(model: Model, data: PreparedData) -> None:
@@ -180,8 +187,8 @@ def duration(seconds: float) -> str:
 
 def peak_rate(recipe: Recipe) -> float:
     """The highest learning rate, which the warm-up ends with."""
-    scale, warmup = recipe.training.learning_rate_scale, recipe.training.warmup_steps or 1
-    return scale * (recipe.adaptation.peak_rate or learning_rate(warmup, recipe.model.d_model, warmup))
+    rate = make_learning_rate(recipe.training, recipe.model.d_model, recipe.adaptation.peak_rate)
+    return rate(recipe.training.warmup_steps or 1)
 
 
 def has_bfloat16(gpu: bool) -> bool:

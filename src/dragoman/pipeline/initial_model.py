@@ -27,7 +27,6 @@ from dragoman.training.context import TrainingContext
 from dragoman.training.log import Log
 from dragoman.training.loop import validate
 from dragoman.training.low_rank import LowRankAdam
-from dragoman.training.objective import learning_rate
 from dragoman.translation.model_folder import (
     ABOUT,
     WEIGHTS,
@@ -192,7 +191,7 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
     another is better. All processes call this. Raises `DragomanError` if the initial model is missing or does
     not fit.
     """
-    adaptation, warmup = recipe.adaptation, context.schedule.warmup_steps
+    adaptation = recipe.adaptation
     assert adaptation.initial_model is not None
     assert adaptation.peak_rate is not None
     for name, weight in context.model.named_parameters():
@@ -213,6 +212,4 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
         state = TrainingState(best=scores, lowest_loss=scores["loss"])
         save_checkpoint(context.model, context.make_optimizer(context.model), state, context)
         context.world.barrier()
-    scale = adaptation.peak_rate / learning_rate(warmup, context.d_model, warmup)
-    scale *= context.settings.learning_rate_scale
-    return replace(context, settings=replace(context.settings, learning_rate_scale=scale))
+    return context

@@ -35,6 +35,7 @@ from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.loop import train
 from dragoman.training.objective import Objective, corpus_loss
+from dragoman.training.schedule import make_learning_rate
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World, process_group
 from dragoman.translation.model_folder import save_model
@@ -185,7 +186,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
     out = recipe.folder
     context = TrainingContext(
         model=make_model(recipe, data, world.device),
-        d_model=recipe.model.d_model,
+        learning_rate=make_learning_rate(recipe.training, recipe.model.d_model, recipe.adaptation.peak_rate),
         batches=make_batches(recipe, data, world),
         settings=recipe.training,
         schedule=schedule,

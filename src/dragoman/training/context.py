@@ -27,8 +27,8 @@ class TrainingContext:
     """A model, its training data, and what the loop calls."""
 
     model: Model
-    d_model: int
-    """Width in the formula of the learning rate."""
+    learning_rate: Callable[[int], float]
+    """The learning rate by the number of the update, from 1."""
     batches: Batches
     settings: TrainingSettings
     schedule: Schedule

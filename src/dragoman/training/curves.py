@@ -10,7 +10,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
 from dragoman.training.log import read_events
-from dragoman.training.objective import learning_rate
+from dragoman.training.schedule import describe_learning_rate, make_learning_rate
 from dragoman.training.settings import TrainingSettings
 
 CURVES = {
@@ -37,7 +37,7 @@ class Curve:
     chart: str
     """What the number is, as `dragoman plot` calls it."""
     name: str
-    """`train`, `validation`, or `equation 3`: what the schedule's formula gives."""
+    """`train`, `validation`, or `schedule`: what the formula of the learning rate gives."""
     points: tuple[tuple[int, float], ...]
     """Update and value, at most 500 of them."""
 
@@ -59,7 +59,7 @@ class Training:
     curves: tuple[Curve, ...]
     samples: tuple[Sample, ...]
     schedule: str
-    """Equation 3 with the run's numbers."""
+    """The formula of the learning rate with the numbers of the run."""
 
 
 def training_of(run: Path) -> Training | None:
@@ -88,23 +88,24 @@ def training_of(run: Path) -> Training | None:
         for sample in listed(each.get("samples"))
         if isinstance(sample, dict)
     ]
-    scale, warmup = settings.learning_rate_scale, settings.warmup_steps
-    if warmup is None:
-        raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
+    needed = (
+        ("warmup_steps",) if settings.schedule == "paper" else ("warmup_steps", "cooldown_steps", "updates")
+    )
+    if missing := [name for name in needed if getattr(settings, name) is None]:
+        raise DragomanError(f"{path} has no {', '.join(missing)}; it is not as a run writes it.")
     peak = section(table, "adaptation", path).get("peak_rate") if "adaptation" in table else None
     if not (peak is None or type(peak) in (int, float)):
         raise DragomanError(f"{path}: adaptation.peak_rate is not a number; it is not as a run writes it.")
-    if peak:
-        scale *= peak / learning_rate(warmup, model.d_model, warmup)
+    learning_rate = make_learning_rate(settings, model.d_model, peak)
     rates = [
-        (step, float(f"{scale * learning_rate(step, model.d_model, warmup):.7g}"))
+        (step, float(f"{learning_rate(step):.7g}"))
         for curve in found
         if curve.chart == "learning rate"
         for step, _ in curve.points
         if step > 0
     ]
-    formula = f"{scale:g} · {model.d_model}^−0.5 · min(step^−0.5, step · {warmup}^−1.5)"
-    curves = [*found, Curve("learning rate", "equation 3", tuple(rates))]
+    formula = describe_learning_rate(settings, model.d_model, peak)
+    curves = [*found, Curve("learning rate", "schedule", tuple(rates))]
     return Training(tuple(each for each in curves if each.points), thinned(samples, MAX_SAMPLES), formula)
 
 

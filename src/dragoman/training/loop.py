@@ -18,7 +18,6 @@ from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
 from dragoman.training.log import UpdateMetrics, progress_bar
 from dragoman.training.objective import (
     accumulate_gradients,
-    learning_rate,
     seed_update,
     step_optimizer,
     with_graphs,
@@ -76,8 +75,7 @@ def train_from(
             sums = accumulate_gradients(objective, update, world)
             should_log = step % settings.log_every == 0
             norms_by_layer = gradient_norms_by_layer(model) if should_log else {}
-            scale = state.rate_backoff * settings.learning_rate_scale
-            rate = scale * learning_rate(step, context.d_model, schedule.warmup_steps)
+            rate = state.rate_backoff * context.learning_rate(step)
             norm = step_optimizer(optimizer, model, rate, settings.clip_norm)
             metrics.add(step, update, sums, norm, rate)
             if should_log:

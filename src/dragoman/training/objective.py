@@ -113,16 +113,6 @@ def make_optimizer(model: nn.Module) -> torch.optim.Adam:
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
-def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
-    """Equation 3: d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5), for steps from 1.
-
-    Raises `ValueError` for a step below 1.
-    """
-    if step < 1:
-        raise ValueError(f"The learning rate begins with step 1, not {step}.")
-    return float(d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
-
-
 def step_optimizer(optimizer: torch.optim.Adam, model: nn.Module, rate: float, clip_norm: float) -> Tensor:
     """Update the weights and return the gradient's norm before clipping.
 

@@ -22,8 +22,14 @@ class TrainingSettings:
     """Updates during which the learning rate rises (the paper: 4000). None is an eighth of the updates, or
     more to keep the rate at 0.002 or below; at most 4000 and at most half of the updates. With an initial
     model it is a tenth."""
+    schedule: Literal["paper", "trapezoid"] = "paper"
+    """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
+    falls to zero during the cooldown."""
+    cooldown_steps: int | None = None
+    """Last updates of a trapezoid, during which the learning rate falls to zero; None is half of the
+    updates."""
     learning_rate_scale: float = field(default=1.0, metadata=former_name("rate_scale"))
-    """Factor of the paper's learning rate (section 5.3)."""
+    """Factor of the learning rate."""
     label_smoothing: float = 0.1
     """ε_ls (section 5.4)."""
     guided_alignment_weight: float = 0.1
@@ -66,7 +72,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         intervals = ("validate_every", "checkpoint_every", "log_every")
-        counts = ("updates", "warmup_steps", "average", "threads", *intervals)
+        counts = ("updates", "warmup_steps", "cooldown_steps", "average", "threads", *intervals)
         rates = ("learning_rate_scale", "label_smoothing", "clip_norm", "guided_alignment_weight")
         least = dict.fromkeys(counts, 1) | dict.fromkeys((*rates, "seed", "patience"), 0) | {"minutes": 0.01}
         most = {"threads": 1024, "updates": 10**9, "minutes": 10**7}

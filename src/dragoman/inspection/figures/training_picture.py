@@ -16,7 +16,7 @@ UNITS = {
     "target tokens per second": "target tokens per second",
 }
 FROM_ZERO = ("BLEU", "BLEU of the old text", "learning rate", "norm of the gradient")
-LOOKS = {"train": "self", "validation": "best", "equation 3": "feed"}
+LOOKS = {"train": "self", "validation": "best", "schedule": "feed"}
 WIDTH, HEIGHT, ACROSS, DOWN = 330.0, 150.0, 440.0, 236.0
 
 
@@ -36,7 +36,7 @@ def training_picture(run: Path) -> str:
     for place, (name, colour) in enumerate(LOOKS.items()):
         drawing.polyline([(16 + 130 * place, y), (44 + 130 * place, y)], f"stroke-{colour}", stroke=3)
         drawing.text(50 + 130 * place, y + 4, name, css="fill-faint")
-    schedule = f"Equation 3 of this run: learning rate = {training.schedule}."
+    schedule = f"The schedule of this run: learning rate = {training.schedule}."
     return finished(drawing, [schedule])
 
 
@@ -48,9 +48,9 @@ def draw_chart(
     low = 0.0 if chart in FROM_ZERO else min(values)
     axes = Axes(drawing, left, top, WIDTH, HEIGHT, (0, last), (low, max(values)))
     axes.draw("update", UNITS.get(chart, chart))
-    for curve in sorted(curves, key=lambda each: each.name != "equation 3"):  # the formula is below
+    for curve in sorted(curves, key=lambda each: each.name != "schedule"):  # the formula is below
         points = [axes.place(step, value) for step, value in curve.points]
-        wide = 5.0 if curve.name == "equation 3" else 1.8
+        wide = 5.0 if curve.name == "schedule" else 1.8
         colour = LOOKS[curve.name]
         drawing.polyline(points, f"stroke-{colour}", curve.name, 0.6 if wide > 2 else 1.0, wide)
         if curve.name == "validation":

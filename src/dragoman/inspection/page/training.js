@@ -16,7 +16,7 @@ export function Training({ inspection }) {
   const charts = [...new Set(curves.map(({ chart }) => chart))];
   const last = Math.max(...curves.map(({ points }) => points.at(-1)[0]));
   return html`
-    <p>These curves are from the log of the run. Equation 3 of the paper with the run's values: learning
+    <p>These curves are from the log of the run. The schedule of section 5.3 with the numbers of the run: learning
       rate = ${" "}<${Formula} text=${schedule} />.</p>
     <div class="charts">${charts.map((chart) => html`<${Chart} key=${chart} chart=${chart} last=${last}
       curves=${curves.filter((curve) => curve.chart === chart)} />`)}</div>
@@ -65,5 +65,5 @@ function Chart({ chart, curves, last }) {
 }
 
 function lineClass(name) {
-  return `trace ${name === "equation 3" ? "formula-trace" : name}`;
+  return `trace ${name === "schedule" ? "formula-trace" : name}`;
 }

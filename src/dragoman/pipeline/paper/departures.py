@@ -59,6 +59,7 @@ SECTIONS = {
     "training": {
         "updates": "5.2",
         "patience": "5.2",
+        "schedule": "5.3",
         "warmup_steps": "5.3",
         "learning_rate_scale": "5.3",
         "clip_norm": "5.3",
@@ -132,6 +133,7 @@ BESIDE = {
     "batches": {"micro_batch_tokens": "memory: the gradient is the same"},
     "training": {
         "minutes": "acts by the number of updates",
+        "cooldown_steps": "acts with another schedule only",
         "guided_alignment_weight": "acts with guided_alignment only",
         "seed": "which random numbers",
         "validate_every": "what is reported",

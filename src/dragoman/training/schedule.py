@@ -1,0 +1,69 @@
+"""The learning rate of each update: equation 3 (section 5.3), and a trapezoid for short trainings.
+
+Does not import torch.
+"""
+
+from collections.abc import Callable
+
+from dragoman.training.settings import TrainingSettings
+
+PEAK_RATE = 0.002
+"""Of a trapezoid, unless a recipe has another one."""
+
+
+def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
+    """Equation 3: d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5), for steps from 1.
+
+    Raises `ValueError` for a step below 1.
+    """
+    check_step(step)
+    return float(d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
+
+
+def trapezoid(step: int, peak: float, warmup_steps: int, cooldown_steps: int, updates: int) -> float:
+    """Rise linearly to `peak`, stay, and fall linearly to zero, which the step after the last one would have.
+
+    Source: Zhai et al. 2022 (arXiv 2106.04560), section 3.5; Hägele et al. 2024 (arXiv 2405.18392). Raises
+    `ValueError` for a step below 1.
+    """
+    check_step(step)
+    return peak * min(1.0, step / warmup_steps, max(0.0, (updates + 1 - step) / (cooldown_steps + 1)))
+
+
+def check_step(step: int) -> None:
+    """Raise `ValueError` for a step below 1."""
+    if step < 1:
+        raise ValueError(f"The learning rate begins with step 1, not {step}.")
+
+
+def make_learning_rate(
+    settings: TrainingSettings, d_model: int, peak_rate: float | None = None
+) -> Callable[[int], float]:
+    """The learning rate by the number of the update, from 1; in `settings` all is chosen.
+
+    `peak_rate` is its maximum before `learning_rate_scale` is applied; None is that of equation 3, or
+    `PEAK_RATE` for a trapezoid.
+    """
+    warmup, scale = settings.warmup_steps, settings.learning_rate_scale
+    assert warmup is not None
+    if settings.schedule == "trapezoid":
+        updates, cooldown = settings.updates, settings.cooldown_steps
+        assert updates is not None
+        assert cooldown is not None
+        peak = scale * (peak_rate or PEAK_RATE)
+        return lambda step: trapezoid(step, peak, warmup, cooldown, updates)
+    if peak_rate is not None:
+        scale *= peak_rate / learning_rate(warmup, d_model, warmup)
+    return lambda step: scale * learning_rate(step, d_model, warmup)
+
+
+def describe_learning_rate(settings: TrainingSettings, d_model: int, peak_rate: float | None = None) -> str:
+    """The formula of `make_learning_rate` with its numbers."""
+    warmup, scale = settings.warmup_steps, settings.learning_rate_scale
+    if settings.schedule == "trapezoid":
+        updates, cooldown = settings.updates or 0, settings.cooldown_steps or 0
+        fall = f"({updates + 1} − step) / {cooldown + 1}"
+        return f"{scale * (peak_rate or PEAK_RATE):g} · min(1, step / {warmup}, {fall})"
+    if peak_rate is not None:
+        scale *= peak_rate / learning_rate(warmup or 1, d_model, warmup or 1)
+    return f"{scale:g} · {d_model}^−0.5 · min(step^−0.5, step · {warmup}^−1.5)"
