@@ -19,7 +19,6 @@ from dragoman.training.objective import (
     with_graphs,
 )
 from dragoman.training.schedule import make_learning_rate
-from dragoman.training.settings import TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
@@ -65,7 +64,10 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
         reasons.append(f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes")
+    is_open = training.updates is None  # the number of updates is chosen later, and with it the cooldown
     recipe = choose_schedule(recipe, training.updates or updates, validations)
+    if not is_open:
+        recipe = with_cooldown(recipe)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
@@ -122,11 +124,20 @@ def choose_schedule(recipe: Recipe, updates: int, validations: int = 0) -> Recip
         training,
         updates=updates,
         warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
-        cooldown_steps=choose_cooldown(training, updates),
         validate_every=every,
         checkpoint_every=training.checkpoint_every or training.validate_every or saved,
     )
     return replace(recipe, training=training)
+
+
+def with_cooldown(recipe: Recipe, done: int = 0) -> Recipe:
+    """The recipe with a cooldown after `done` updates, of a trapezoid: half of all updates at most."""
+    training = recipe.training
+    if training.schedule == "paper":
+        return recipe
+    updates = training.updates or 1
+    cooldown = training.cooldown_steps or max(1, updates // 2)
+    return replace(recipe, training=replace(training, cooldown_steps=max(1, min(cooldown, updates - done))))
 
 
 def choose_warmup(updates: int, d_model: int) -> int:
@@ -136,11 +147,6 @@ def choose_warmup(updates: int, d_model: int) -> int:
     0.002.
     """
     return max(1, min(4000, max(updates // 8, 250_000 // d_model), updates // 2))
-
-
-def choose_cooldown(training: TrainingSettings, updates: int) -> int | None:
-    """Half of the updates for a trapezoid; equation 3 has no cooldown."""
-    return (training.cooldown_steps or max(1, updates // 2)) if training.schedule == "trapezoid" else None
 
 
 def check_positions(model: Model, data: PreparedData) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,8 @@ from dragoman.evaluation.measures import chrf
 from dragoman.evaluation.metrics import Score, bleu, suitable_tokenization
 from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
-from dragoman.pipeline.autoconfigure import autoconfigure, duration
+from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
+from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
 from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule, prepare
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
@@ -33,6 +35,7 @@ from dragoman.text.lines import read_lines
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.interrupt import TrainingInterruptedError
+from dragoman.training.log import read_events
 from dragoman.training.loop import train
 from dragoman.training.objective import Objective, corpus_loss
 from dragoman.training.schedule import make_learning_rate
@@ -67,6 +70,8 @@ def run(recipe: Recipe, say: Say) -> Path:
         data = PreparedData.load(out / "data")
         if world.is_main:
             add_passport(out, __version__)
+        if (out / BUDGET).exists():
+            recipe = train_until_choice(recipe, data, say, world)
         state = fit(recipe, make_schedule(recipe), data, say, world)
         finish(recipe, data, state, say, world)
     return out
@@ -138,6 +143,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
 
         reopen(out, recipe, say)
         return
+    started = time.monotonic()
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
         raise DragomanError(
             "With --shard the speed of a single process cannot be measured; give a number of --updates."
@@ -172,14 +178,51 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         from dragoman.pipeline.reopen import with_file_name
 
         raise with_file_name(error, out) from error
-    write_toml(autoconfigure(recipe, PreparedData.load(out / "data"), say, world), out / "recipe.toml")
+    complete = autoconfigure(recipe, PreparedData.load(out / "data"), say, world)
+    if recipe.training.updates is None:
+        gpu = world.device.type == "cuda"
+        seconds = 60 * complete.training.minutes * (4 if gpu else 1)
+        Budget(seconds, preparation=time.monotonic() - started).write(out)
+    write_toml(complete, out / "recipe.toml")
 
 
 # ---- train
 
 
-def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world: World) -> TrainingState:
-    """Train, from the start or the newest checkpoint.
+def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
+    """Train for a part of the minutes, then choose the number of updates and record it.
+
+    Returns the recipe that has the number.
+    """
+    out, schedule = recipe.folder, make_schedule(recipe)
+    budget = Budget.read(out)
+    batches = make_batches(recipe, data, world)
+    most = most_updates(recipe, len(batches.plan(0)) / recipe.batches.accumulate)
+    seconds = budget.training * CHOICE[recipe.training.schedule]
+    state = fit(*open_ended(recipe, schedule, most), data, say, world, seconds)
+
+    if world.is_main:
+        test = out / "data" / "test.source.txt"
+        test_ratio = sum(1 for _ in read_lines(test)) / len(data.valid_source) if test.exists() else 0.0
+        updates = choose_updates(budget, state, read_events(out / "log.jsonl"), most, test_ratio)
+        chosen = replace(recipe, training=replace(recipe.training, updates=updates))
+        write_toml(with_cooldown(chosen, state.step), out / "recipe.toml")
+        (out / BUDGET).unlink()
+        done = f"{state.step:,} updates took {duration(budget.preparation + state.seconds)}"
+        say(f"Chosen: {updates:,} updates, since {done}, the preparation included.")
+    world.barrier()
+    return read_recipe(out)
+
+
+def fit(
+    recipe: Recipe,
+    schedule: Schedule,
+    data: PreparedData,
+    say: Say,
+    world: World,
+    max_seconds: float = math.inf,
+) -> TrainingState:
+    """Train, from the start or the newest checkpoint, for `max_seconds` at most.
 
     `out/model` always holds the best model by validation so far.
     """
@@ -195,6 +238,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         keep_best=lambda model: keep(out / "model", model, recipe, data),
         say=say,
         world=world,
+        max_seconds=max_seconds,
     )
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.initial_model import begin

@@ -1,5 +1,6 @@
 """What the training loop is given, and the error that it raises."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ class TrainingContext:
     """Called when a validation is better than all before it, in the main process alone."""
     say: Say
     world: World
+    max_seconds: float = math.inf
+    """Training ends when it has taken so long, earlier processes included."""
     make_optimizer: Callable[[nn.Module], torch.optim.Adam] = make_optimizer
     make_objective: Callable[[Model, TrainingSettings], nn.Module] = Objective.of
 

@@ -88,11 +88,8 @@ def training_of(run: Path) -> Training | None:
         for sample in listed(each.get("samples"))
         if isinstance(sample, dict)
     ]
-    needed = (
-        ("warmup_steps",) if settings.schedule == "paper" else ("warmup_steps", "cooldown_steps", "updates")
-    )
-    if missing := [name for name in needed if getattr(settings, name) is None]:
-        raise DragomanError(f"{path} has no {', '.join(missing)}; it is not as a run writes it.")
+    if settings.warmup_steps is None:
+        raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
     peak = section(table, "adaptation", path).get("peak_rate") if "adaptation" in table else None
     if not (peak is None or type(peak) in (int, float)):
         raise DragomanError(f"{path}: adaptation.peak_rate is not a number; it is not as a run writes it.")

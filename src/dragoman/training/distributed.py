@@ -29,7 +29,7 @@ from dragoman.model.interface import Model
 from dragoman.model.variants import BatchNorm
 from dragoman.system.errors import DragomanError
 from dragoman.system.torchrun import environment_number, process_count, process_rank
-from dragoman.training.interrupt import STOP_SIGNALS, StopRequest
+from dragoman.training.interrupt import OUT_OF_TIME, STOP_SIGNALS, StopRequest
 from dragoman.training.world import World, is_sharded
 
 PREPARATION_TIMEOUT = timedelta(days=2)  # of the processes that wait while the main one prepares the corpus
@@ -82,8 +82,8 @@ class ProcessGroup(World):
                 lines[rank :: self.size] = bytes(row[:size].tolist()).decode().split("\n")
         return lines
 
-    def stop_request(self, step: int) -> StopRequest:
-        return SharedStopRequest(self, step)
+    def stop_request(self, step: int, deadline: float) -> StopRequest:
+        return SharedStopRequest(self, step, deadline)
 
     # ---- gradients and weights
 
@@ -149,8 +149,8 @@ class SharedStopRequest(StopRequest):
     step would wait for the GPU.
     """
 
-    def __init__(self, world: World, step: int) -> None:
-        super().__init__()
+    def __init__(self, world: World, step: int, deadline: float) -> None:
+        super().__init__(deadline)
         self.world = world
         self._next_query, self._last_query, self._last_time = step + 1, step, time.monotonic()
 
@@ -159,13 +159,14 @@ class SharedStopRequest(StopRequest):
             return None
         now = time.monotonic()
         seconds_per_step = (now - self._last_time) / (step - self._last_query)
-        received = [float(number == self.signal_number) for number in STOP_SIGNALS]
+        numbers, here = (*STOP_SIGNALS, OUT_OF_TIME), self.number
+        received = [float(number == here) for number in numbers]
         *counts, seconds = self.world.all_reduce(
             torch.tensor([*received, seconds_per_step], device=self.world.device)
         ).tolist()
         interval = max(1, round(SECONDS_BETWEEN_QUERIES * self.world.size / seconds))
         self._next_query, self._last_query, self._last_time = step + interval, step, now
-        return next((number for number, count in zip(STOP_SIGNALS, counts, strict=True) if count), None)
+        return next((number for number, count in zip(numbers, counts, strict=True) if count), None)
 
 
 @contextmanager

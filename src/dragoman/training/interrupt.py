@@ -1,12 +1,18 @@
 """Signals that end training after the current update: SIGINT (Ctrl-C), SIGTERM and SIGHUP."""
 
+import math
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
+
+
+OUT_OF_TIME = -1
+"""In place of a signal's number: the time of the training is over."""
 
 
 class TrainingInterruptedError(Exception):
@@ -22,10 +28,12 @@ class TrainingInterruptedError(Exception):
 
 
 class StopRequest:
-    """Records the first stop signal of this process."""
+    """Records the first stop signal of this process, and that its time is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, deadline: float = math.inf) -> None:
+        """`deadline` is a time of the monotonic clock."""
         self.signal_number: int | None = None
+        self.deadline = deadline
 
     def handle(self, number: int, _: FrameType | None) -> None:
         """Signal handler. A second Ctrl-C raises `KeyboardInterrupt`."""
@@ -33,12 +41,17 @@ class StopRequest:
             raise KeyboardInterrupt
         self.signal_number = self.signal_number or number
 
+    @property
+    def number(self) -> int | None:
+        """The signal that this process has received, or `OUT_OF_TIME`."""
+        return self.signal_number or (OUT_OF_TIME if time.monotonic() >= self.deadline else None)
+
     def after(self, step: int) -> int | None:  # noqa: ARG002  needed by several processes
-        """The signal that a process has received by the end of this step, if any.
+        """The signal that a process has received by the end of this step, or `OUT_OF_TIME`; None for neither.
 
         All processes call this after each step.
         """
-        return self.signal_number
+        return self.number
 
 
 @contextmanager

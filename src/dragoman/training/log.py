@@ -96,6 +96,10 @@ class UpdateMetrics:
         """The duration of training, including that of earlier processes."""
         return time.monotonic() - self._started
 
+    def time_at(self, seconds: float) -> float:
+        """When the training will have taken so many seconds, as a time of the monotonic clock."""
+        return self._started + seconds
+
     def restart_clock(self) -> None:
         """Exclude the time since the last line, spent on validation or a checkpoint, from the next one."""
         self._last_line = time.monotonic()

@@ -14,7 +14,7 @@ from dragoman.text.batches import Update
 from dragoman.training.checkpoint import TrainingState, resume, save_checkpoint
 from dragoman.training.context import DivergenceError, Samples, Scores, TrainingContext
 from dragoman.training.gradient_norms import gradient_norms_by_layer
-from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
+from dragoman.training.interrupt import OUT_OF_TIME, TrainingInterruptedError, stop_signals
 from dragoman.training.log import UpdateMetrics, progress_bar
 from dragoman.training.objective import (
     accumulate_gradients,
@@ -28,7 +28,9 @@ from dragoman.training.world import unsharded
 
 
 def train(context: TrainingContext) -> TrainingState:
-    """Train until the updates are done or validation stops improving. Returns the state reached.
+    """Train until the updates are done, validation stops improving or the time is over.
+
+    Returns the state reached; a checkpoint has it.
 
     Raises `DivergenceError` for a NaN or an infinity; with `on_divergence = "skip"` if it is in the
     validation loss or the weights, or if too many updates in succession have one; with `"rollback"` if the
@@ -65,7 +67,7 @@ def train_from(
     updates = prefetch(context.batches.updates(state.epoch, state.batches_done), world.device)
     signal_received: int | None = None
     with (
-        stop_signals(world.stop_request(state.step)) as stop,
+        stop_signals(world.stop_request(state.step, metrics.time_at(context.max_seconds))) as stop,
         progress_bar(schedule.updates, state.step, world.is_main) as advance,
         closing(updates),
     ):
@@ -95,7 +97,7 @@ def train_from(
                 save_checkpoint(model, optimizer, state, context)
                 metrics.restart_clock()
     world.barrier()
-    if signal_received:
+    if signal_received and signal_received != OUT_OF_TIME:
         raise TrainingInterruptedError(signal_received, state.step)
     return state
 
@@ -110,8 +112,10 @@ def validate_and_keep(
     metrics.flush()
     check_weights(context.model, state.step)
     candidate = full_model()
+    started = metrics.seconds
     scores, samples = validate(candidate, state.step, context)
-    values = {"minutes": state.seconds / 60, **scores, "samples": samples}
+    times = {"minutes": state.seconds / 60, "seconds": metrics.seconds - started}
+    values = {**times, **scores, "samples": samples}
     metrics.write("validation", state.step, values)
     if state.best is None or is_better(scores, state.best, context.settings.best_by):
         state = replace(state, best=scores, best_step=state.step)

@@ -39,18 +39,18 @@ def check_step(step: int) -> None:
 def make_learning_rate(
     settings: TrainingSettings, d_model: int, peak_rate: float | None = None
 ) -> Callable[[int], float]:
-    """The learning rate by the number of the update, from 1; in `settings` all is chosen.
+    """The learning rate by the number of the update, from 1; in `settings` the warm-up is chosen.
 
-    `peak_rate` is its maximum before `learning_rate_scale` is applied; None is that of equation 3, or
-    `PEAK_RATE` for a trapezoid.
+    A trapezoid without `updates` or `cooldown_steps` does not fall. `peak_rate` is its maximum before
+    `learning_rate_scale` is applied; None is that of equation 3, or `PEAK_RATE` for a trapezoid.
     """
     warmup, scale = settings.warmup_steps, settings.learning_rate_scale
     assert warmup is not None
     if settings.schedule == "trapezoid":
         updates, cooldown = settings.updates, settings.cooldown_steps
-        assert updates is not None
-        assert cooldown is not None
         peak = scale * (peak_rate or PEAK_RATE)
+        if updates is None or cooldown is None:
+            return lambda step: peak * min(1.0, step / warmup)
         return lambda step: trapezoid(step, peak, warmup, cooldown, updates)
     if peak_rate is not None:
         scale *= peak_rate / learning_rate(warmup, d_model, warmup)
@@ -61,9 +61,10 @@ def describe_learning_rate(settings: TrainingSettings, d_model: int, peak_rate: 
     """The formula of `make_learning_rate` with its numbers."""
     warmup, scale = settings.warmup_steps, settings.learning_rate_scale
     if settings.schedule == "trapezoid":
-        updates, cooldown = settings.updates or 0, settings.cooldown_steps or 0
-        fall = f"({updates + 1} − step) / {cooldown + 1}"
-        return f"{scale * (peak_rate or PEAK_RATE):g} · min(1, step / {warmup}, {fall})"
+        updates, cooldown = settings.updates, settings.cooldown_steps
+        is_open = updates is None or cooldown is None
+        fall = "" if is_open else f", ({updates} + 1 − step) / ({cooldown} + 1)"
+        return f"{scale * (peak_rate or PEAK_RATE):g} · min(1, step / {warmup}{fall})"
     if peak_rate is not None:
         scale *= peak_rate / learning_rate(warmup or 1, d_model, warmup or 1)
     return f"{scale:g} · {d_model}^−0.5 · min(step^−0.5, step · {warmup}^−1.5)"

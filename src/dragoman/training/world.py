@@ -67,9 +67,9 @@ class World:
         """
         return list(part)
 
-    def stop_request(self, step: int) -> StopRequest:
-        """A record of the stop signals that a process receives after `step`."""
-        return StopRequest()
+    def stop_request(self, step: int, deadline: float) -> StopRequest:
+        """A record of the stop signals that a process receives after `step`, and of the end of its time."""
+        return StopRequest(deadline)
 
     # ---- gradients and weights
 

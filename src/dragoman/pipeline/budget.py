@@ -1,0 +1,91 @@
+"""The number of updates that fit into the minutes of a recipe, chosen from the training itself.
+
+A run begins with an estimated number. Its learning rate does not depend on that number before the cooldown,
+so the number is chosen late, from the speed so far. Until then the run has the file `budget.json`.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.pipeline.minutes import AT_THE_END, MAX_PASSES, PAPER_UPDATES
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import read_json, write_lines
+from dragoman.training.checkpoint import TrainingState
+from dragoman.training.settings import Schedule
+
+BUDGET = "budget.json"
+CHOICE = {"trapezoid": 0.45, "paper": 0.85}
+"""The share of the time after which the number is chosen, by schedule: before the cooldown of a trapezoid."""
+TEST_COST = 4.0
+"""Seconds to translate a sentence of the test data, beside those of a validation: beam 4 beside greedy."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds of a run."""
+
+    seconds: float
+    """All that it may take."""
+    preparation: float
+    """Those before the first update."""
+
+    def write(self, out: Path) -> None:
+        """Write `budget.json`."""
+        write_lines(out / BUDGET, [json.dumps(vars(self))])
+
+    @classmethod
+    def read(cls, out: Path) -> "Budget":
+        """Read `budget.json`. Raises `DragomanError` if it is damaged."""
+        values = read_json(out / BUDGET)
+        if not isinstance(values, dict) or {*values} != {"seconds", "preparation"}:
+            raise DragomanError(f"{out / BUDGET} has to hold seconds and preparation, as a run writes it.")
+        if not all(type(value) in (int, float) and 0 <= value < 1e10 for value in values.values()):
+            raise DragomanError(f"{out / BUDGET} has to hold positive numbers of seconds.")
+        return cls(**values)
+
+    @property
+    def training(self) -> float:
+        """Seconds from the first update to the end."""
+        return max(1.0, self.seconds - self.preparation)
+
+
+def open_ended(recipe: Recipe, schedule: Schedule, most: int) -> tuple[Recipe, Schedule]:
+    """Recipe and schedule of the training before the choice: the learning rate does not fall to zero.
+
+    `most` is the number of updates that the run may have at most.
+    """
+    training = replace(recipe.training, updates=None)
+    before_cooldown = most if training.schedule == "paper" else most - (training.cooldown_steps or most // 2)
+    return replace(recipe, training=training), replace(schedule, updates=max(1, before_cooldown))
+
+
+def choose_updates(
+    budget: Budget, state: TrainingState, events: list[dict[str, Any]], most: int, test_ratio: float
+) -> int:
+    """The number of updates for which the time suffices, at the speed of the second half so far.
+
+    `events` are those of the log; `test_ratio` is the number of test sentences divided by that of validation
+    sentences. At most `most`, and one more than those that are done.
+    """
+    validations = [event for event in events if event["event"] == "validation" and event["step"] > 0]
+    durations = sorted(event["seconds"] for event in validations)
+    validation = durations[len(durations) // 2] if durations else 0.0
+    # Validations are part of the speed. The first half is slower: kernels are compiled.
+    points = [(0, 0.0), *((event["step"], 60 * event["minutes"]) for event in validations)]
+    half = [point for point in points if point[0] <= state.step / 2][-1]
+    speed = (state.step - half[0]) / (state.seconds - half[1])
+    end = (AT_THE_END + TEST_COST * test_ratio) * validation
+    left = budget.training - state.seconds - end
+    return min(most, state.step + max(1, int(left * speed)))
+
+
+def most_updates(recipe: Recipe, updates_per_epoch: float) -> int:
+    """The most updates that are chosen: the paper's 100,000, or so many passes over the corpus."""
+    if recipe.adaptation.initial_model is not None:
+        from dragoman.pipeline.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
+
+        return max(1, int(PASSES_OF_ADAPTATION * updates_per_epoch))
+    return max(1, int(min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch)))

@@ -1,0 +1,169 @@
+"""The minutes of a run: the number of updates is chosen from the training, as if it had been given."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.pipeline import run as run_module
+from dragoman.pipeline.budget import BUDGET, Budget, choose_updates
+from dragoman.pipeline.prepare import PreparedData, make_batches
+from dragoman.pipeline.recipe import read_recipe
+from dragoman.pipeline.run import run
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import file_hash
+from dragoman.system.messages import silent
+from dragoman.training.checkpoint import TrainingState, checkpoints
+from dragoman.training.interrupt import TrainingInterruptedError
+from dragoman.training.world import World
+from tests.conftest import small_recipe
+
+SCHEDULES = ["paper", "trapezoid"]
+
+
+def recipe_for(folder, schedule, minutes=0.01):
+    recipe = small_recipe(folder, folder / "run", updates=None, minutes=minutes, schedule=schedule)
+    return replace(recipe, training=replace(recipe.training, validate_every=10, checkpoint_every=10))
+
+
+def hashes(out):
+    """Of the last weights and moments, and of the model that was kept."""
+    last = checkpoints(out)[-1]
+    files = last / "model.safetensors", last / "optimizer.safetensors", out / "model" / "model.safetensors"
+    return [last.name, *map(file_hash, files)]
+
+
+def run_with_recorded_numbers(out, folder):
+    """A run that is given what another run has chosen."""
+    recipe = read_recipe(out)
+    assert recipe.training.updates
+    again = replace(recipe, out=folder / "again")
+    run(again, silent)
+    return again.out
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_run_for_minutes_is_the_run_with_the_updates_that_it_chose(tmp_path, schedule):
+    recipe, messages = recipe_for(tmp_path, schedule), []
+    run(recipe, messages.append)
+    assert not (recipe.out / BUDGET).exists()
+    assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
+    chosen = read_recipe(recipe.out).training
+    assert any(message.startswith(f"Chosen: {chosen.updates:,} updates, since ") for message in messages)
+    assert (chosen.cooldown_steps is None) == (schedule == "paper")
+
+
+def interrupt_at(monkeypatch, step):
+    """Send this process a signal when it has done so many updates."""
+    learning_rate = run_module.make_learning_rate
+
+    def make(*arguments):
+        rate = learning_rate(*arguments)
+
+        def interrupting(number):
+            if number == step:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return rate(number)
+
+        return interrupting
+
+    monkeypatch.setattr(run_module, "make_learning_rate", make)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("step", [1, 7])
+def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, monkeypatch, schedule, step):
+    recipe = recipe_for(tmp_path, schedule, minutes=20)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step)
+        with pytest.raises(TrainingInterruptedError):
+            run(recipe, silent)
+    assert Budget.read(recipe.out).seconds == 20 * 60
+    Budget(seconds=1.0, preparation=0.5).write(recipe.out)
+    run(recipe, silent)
+    assert not (recipe.out / BUDGET).exists()
+    assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_run_that_is_killed_in_the_choice_is_as_if_it_were_not(tmp_path, monkeypatch, schedule):
+    """After the number was written, and before the file that asks for it was deleted."""
+    recipe, budgets = recipe_for(tmp_path, schedule), []
+
+    class KilledError(Exception):
+        pass
+
+    def kill(path, unlink=Path.unlink, **options):
+        if path.name == BUDGET:
+            budgets.append(Budget.read(path.parent))
+            raise KilledError
+        unlink(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", kill)
+        with pytest.raises(KilledError):
+            run(recipe, silent)
+    assert budgets
+    run(recipe, silent)
+    assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
+
+
+def events_of(speed, slow, until, seconds, every, validation):
+    """The log of a training at a constant speed, which is divided by `slow` up to `until` seconds."""
+    events, now, step = [], 0.0, 0
+    while now < seconds:
+        step += 1
+        now += (slow if now < until else 1.0) / speed
+        if step % every == 0:
+            now += validation
+            events.append({"event": "validation", "step": step, "minutes": now / 60, "seconds": validation})
+    return TrainingState(step=step, seconds=now), events
+
+
+@given(
+    st.floats(0.5, 50),
+    st.floats(1, 10),
+    st.floats(0, 0.2),
+    st.floats(0.05, 0.3),
+    st.integers(180, 3000),
+    st.floats(0, 0.01),
+)
+def test_the_chosen_updates_fill_the_minutes(speed, slow, until, preparation, seconds, validation):
+    """At any speed, after a slow beginning."""
+    budget = Budget(seconds, preparation * seconds)
+    every = max(1, int(speed * seconds / 20))
+    validation *= seconds
+    state, events = events_of(speed, slow, until * seconds, 0.45 * budget.training, every, validation)
+    updates = choose_updates(budget, state, events, 10**9, 1.0)
+    rest = (updates - state.step) / speed + (updates // every - state.step // every) * validation
+    end = (2 + 4) * validation * bool(events)
+    assert budget.preparation + state.seconds + rest + end == pytest.approx(seconds, rel=0.06)
+
+
+def test_a_damaged_budget_is_named(tmp_path):
+    for content in (
+        "[",
+        "[]",
+        "{}",
+        '{"seconds": "1", "preparation": 2}',
+        '{"seconds": 1, "preparation": -2}',
+    ):
+        (tmp_path / BUDGET).write_text(content)
+        with pytest.raises(DragomanError, match=r"budget\.json"):
+            Budget.read(tmp_path)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_chosen_updates_have_the_bound_of_passes(tmp_path, monkeypatch, schedule):
+    for module in ("minutes", "budget"):
+        monkeypatch.setattr(f"dragoman.pipeline.{module}.MAX_PASSES", 2)
+    recipe = recipe_for(tmp_path, schedule, minutes=5)
+    run(recipe, silent)
+    chosen = read_recipe(recipe.out)
+    batches = make_batches(chosen, PreparedData.load(recipe.out / "data"), World())
+    assert chosen.training.updates == 2 * len(batches.plan(0)) // chosen.batches.accumulate
+    assert not (recipe.out / BUDGET).exists()
