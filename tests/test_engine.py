@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END
 from dragoman.model.transformer import build_model
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder, Progress
@@ -29,7 +30,7 @@ from dragoman.search.trace import stable_prefixes
 from dragoman.system.machine import trim_memory
 from dragoman.translation.model_folder import numpy_weights
 from tests.conftest import MAX_SECONDS
-from tests.test_native import model_of, native, texts
+from tests.test_native import few_tokens, model_of, native, texts, with_few_tokens
 
 FOREVER = SearchSettings(max_length=10_000), Constraints(min_length=10_000)
 # One sentence has more hypotheses than a thread extends at once.
@@ -278,3 +279,33 @@ def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
         assert progress.ids(number) == [*chain(*before_the_end)]
         assert not found[number] or found[number][0].ids[: len(progress.ids(number))] == progress.ids(number)
     assert any(map(progress.ids, range(len(sources))))
+
+
+@pytest.mark.parametrize("beam_size", [2, 8])
+@pytest.mark.parametrize("tokens", [{7}, {7, 9}, {*range(4, 12)}], ids=len)
+def test_what_is_told_during_a_search_is_where_every_result_begins(lib, beam_size, tokens):
+    """A hypothesis that has finished may be the result, too. Of few tokens all live ones have the same."""
+    draw, shorter = random.Random(beam_size), 0
+    sources = [[*few_tokens(draw), END] for _ in range(3)]
+    rules = Constraints(banned=[[token] for token in range(1, 12) if token not in {END, *tokens}])
+    model = with_few_tokens(1)
+    for most in range(1, 6):  # what is told is read after the last step but one
+        settings, progress = SearchSettings(beam_size=beam_size, max_length=most), Progress()
+        decoder = native(lib, model, "float32", 1)
+        found = decoder.submit(sources, settings, rules, progress).result(SECONDS)
+        for number, source in enumerate(sources):
+            told, of_the_live = [[]], [0]
+            for step in beam_steps(model, torch.tensor([source]), settings, rules):
+                told += stable_prefixes([step])
+                is_live = step.beam.live_log_probs[0] > -torch.inf
+                of_the_live.append(common(step.beam.live[0, is_live, 1:].tolist()))
+            assert progress.ids(number) == told[-2]
+            assert found[number][0].ids[: len(told[-2])] == told[-2]
+            shorter += len(told[-2]) < of_the_live[-2]
+    assert shorter or len(tokens) > 1
+
+
+def common(rows: list[list[int]]) -> int:
+    """How many first tokens all rows share."""
+    columns = enumerate(zip(*rows, strict=True))
+    return next((place for place, tokens in columns if len({*tokens}) > 1), len(rows[0]) if rows else 0)

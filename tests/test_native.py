@@ -162,6 +162,71 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
             same_hypotheses(found, ranked[:n_best])
 
 
+def with_few_tokens(seed):
+    """A model of 12 tokens, of which several are about as likely as END: hypotheses end at any length."""
+    torch.manual_seed(seed)
+    settings = ModelSettings(d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
+    model = build_model(settings, 12, 12).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1.5)
+    return model
+
+
+def few_tokens(draw, most=6):
+    """Up to so many tokens of that model."""
+    return [draw.randrange(4, 12) for _ in range(draw.randint(1, most))]
+
+
+def any_search(draw):
+    """Settings of a search that C++ implements: every size of a beam and of its n best, every penalty."""
+    beam_size = draw.randint(1, 8)
+    return SearchSettings(
+        beam_size=beam_size,
+        n_best=max(draw.randint(1, beam_size) for _ in range(2)),
+        max_length=draw.choice([*[None] * 5, draw.randint(1, 9)]),
+        max_extra_tokens=draw.choice([0, 2, 4, 5, 6, 8]),
+        **{
+            draw.choice(["length_power", "length_penalty"]): draw.choice(
+                [0.0, 0.6, *[draw.uniform(1, 3)] * 4]
+            )
+        },
+    )
+
+
+def any_rules(draw):
+    """Constraints of any kind, and often none."""
+    return draw.choice(
+        [
+            *[Constraints()] * 3,
+            Constraints(
+                min_length=draw.choice([0, draw.randint(1, 4)]),
+                no_repeat_ngram=draw.choice([0, draw.randint(1, 3)]),
+                banned=draw.choice([[], [few_tokens(draw, 2), few_tokens(draw, 3)]]),
+                prefix=draw.choice([[], few_tokens(draw, 3)]),
+            ),
+        ]
+    )
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_the_n_best_are_those_of_pytorch_for_any_n_and_any_penalty(lib, first):
+    for seed in range(first, first + 20):
+        draw = random.Random(seed)
+        model, asked, rules = with_few_tokens(seed), any_search(draw), any_rules(draw)
+        sources = [[*few_tokens(draw), END] for _ in range(3)]
+        if asked.max_length is not None:
+            asked = replace(asked, max_length=max(asked.max_length, rules.min_capacity))
+        found = native(lib, model, "float32", 1).search(sources, asked, rules)
+        for best, expected in zip(found, python_search(model, sources, asked, rules), strict=True):
+            assert [one.ids for one in best] == [one.ids for one in expected], (seed, asked, rules)
+            assert 1 <= len(best) <= asked.n_best
+            for one, other in zip(best, expected, strict=True):
+                assert (one.log_probability, one.score) == pytest.approx(
+                    (other.log_probability, other.score), abs=1e-4
+                )
+
+
 @pytest.mark.parametrize(
     ("kind", "rules", "beam_size"),
     [
