@@ -12,7 +12,7 @@ from dragoman import Translator
 from dragoman.model.symbols import END
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Constraints
+from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.sampling import sample
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
@@ -84,6 +84,42 @@ def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
     torch.testing.assert_close(
         [one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5
     )
+
+
+PHRASES = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=3), max_size=3)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(4, 8), max_size=4), PHRASES, st.integers(0, 4), st.integers(1, 4), st.integers(0, 2)
+)
+def test_a_prefix_and_forced_words_have_room_whatever_the_length_of_the_source(
+    prefix, forced, min_length, source_tokens, extra
+):
+    rules = Constraints(min_length=min_length, prefix=prefix, forced=forced)
+    asked = SearchSettings(beam_size=2, max_extra_tokens=extra)
+    longest = max_target_length(source_tokens, None, asked, rules.min_capacity)
+    assert longest == max(source_tokens - 1 + extra, min_length, len(prefix) + sum(map(len, forced)))
+    for limit in (longest or 1, longest + 3):  # of the settings, and of the model, whose limit counts END
+        assert (
+            max_target_length(source_tokens, None, replace(asked, max_length=limit), rules.min_capacity)
+            == longest
+        )
+        assert max_target_length(source_tokens, limit + 1, asked, rules.min_capacity) == longest
+    for needed in range(1, rules.min_capacity):
+        with pytest.raises(DragomanError, match=f"asks for {rules.min_capacity} tokens"):
+            max_target_length(source_tokens, needed + 1, asked, rules.min_capacity)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_the_shortest_source_is_translated_with_a_prefix_and_forced_words(kind):
+    rules = Constraints(prefix=[5, 5, 4], forced=[[4, 4], [1]])
+    asked = SearchSettings(beam_size=3, max_extra_tokens=0)
+    ((found,),) = grid_beam_search(tiny(kind, 6, 0), SOURCE[:, -1:], asked, rules)
+    assert found.ids[:3] == [5, 5, 4]
+    assert has(found.ids, [4, 4])
+    assert has(found.ids, [1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
