@@ -1,5 +1,6 @@
 """Rules for translations, against a filter of all translations there are."""
 
+import random
 import re
 from dataclasses import replace
 
@@ -21,8 +22,8 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import follows, repeats, word_continuations
 from dragoman.translation.model_folder import Tokenizers
-from tests.conftest import KINDS
-from tests.test_search import brute_force, tiny
+from tests.conftest import KINDS, no_shape_checks
+from tests.test_search import any_rules, any_search, brute_force, few_tokens, tiny, with_few_tokens
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
 SOURCE = torch.tensor([[4, 5, END]])
@@ -162,6 +163,19 @@ def test_without_forced_words_a_grid_is_a_beam(model, sources):
         strict=True,
     ):
         assert [one.ids for one in grid] == [one.ids for one in beam]
+        assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5, rel=1e-6)
+
+
+@pytest.mark.parametrize("first", range(0, 20, 10))
+@no_shape_checks()
+def test_a_grid_is_a_beam_for_any_n_any_penalty_and_any_rules(first):
+    for seed in range(first, first + 10):
+        draw = random.Random(seed)
+        model, asked, rules = with_few_tokens(seed), any_search(draw), any_rules(draw)
+        asked = replace(asked, max_length=asked.max_length and max(asked.max_length, rules.min_capacity))
+        source = torch.tensor([[*few_tokens(draw), END]])
+        (grid,), (beam,) = (search(model, source, asked, rules) for search in (grid_beam_search, beam_search))
+        assert [one.ids for one in grid] == [one.ids for one in beam], (seed, asked, rules)
         assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5, rel=1e-6)
 
 

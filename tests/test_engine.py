@@ -30,7 +30,8 @@ from dragoman.search.trace import stable_prefixes
 from dragoman.system.machine import trim_memory
 from dragoman.translation.model_folder import numpy_weights
 from tests.conftest import MAX_SECONDS
-from tests.test_native import few_tokens, model_of, native, texts, with_few_tokens
+from tests.test_native import model_of, native, texts
+from tests.test_search import few_tokens, with_few_tokens
 
 FOREVER = SearchSettings(max_length=10_000), Constraints(min_length=10_000)
 # One sentence has more hypotheses than a thread extends at once.

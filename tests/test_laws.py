@@ -12,6 +12,7 @@ from dragoman.model.interface import Model
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import build_model
+from dragoman.model.variants import BatchNorm
 from tests.conftest import MODELS, VARIANTS, VOCABULARY, no_shape_checks, random_model
 
 
@@ -191,3 +192,35 @@ def test_the_embeddings_of_both_sides_are_dropped(dropped, sources, targets):
     dropped.train()
     one, other = (dropped.decode(targets, state)[0] for _ in range(2))
     assert not torch.equal(one, other)
+
+
+def test_every_normalisation_has_the_epsilon_of_the_settings(model):
+    if model.settings.architecture in ("lstm", "gru", "conv"):  # they have none
+        return
+    other = random_model(replace(model.settings, norm_epsilon=0.25))
+    epsilons = [
+        module.epsilon if isinstance(module, BatchNorm) else module.eps
+        for module in other.modules()
+        if isinstance(module, BatchNorm | nn.LayerNorm)
+    ]
+    assert set(epsilons) <= {0.25}
+    assert epsilons or model.settings.norm == "none"
+
+
+@pytest.mark.parametrize("architecture", get_args(Architecture))
+def test_embeddings_positions_and_scores_begin_as_large_as_they_are_documented(architecture):
+    settings = ModelSettings(
+        architecture, d_model=64, d_ff=8, heads=4, encoder_layers=1, decoder_layers=1, tied="none"
+    )
+    if architecture not in ("lstm", "gru"):
+        settings = replace(settings, positions="learned", max_positions=300)
+    if architecture != "conv":
+        settings = replace(settings, attention_score="general")
+    model = build_model(settings, 500, 400)
+    of_words = 0.1 if architecture == "conv" else 64**-0.5
+    names = ("source_embedding.weight", "target_embedding.weight", "output.weight")
+    expected = dict.fromkeys((*names, "source_positions.table", "target_positions.table"), of_words)
+    for name, weight in model.named_parameters():
+        if deviation := 16**-0.5 if name.endswith("attention.score") else expected.get(name):
+            assert weight.std().item() == pytest.approx(deviation, rel=0.1), name
+            assert weight.mean().item() == pytest.approx(0, abs=deviation / 5), name

@@ -31,7 +31,16 @@ from dragoman.text.batches import pad
 from dragoman.translation.model_folder import numpy_weights
 from dragoman.translation.token_ids import explain_out_of_memory
 from tests.conftest import NEEDS_BFLOAT16, VOCABULARY
-from tests.test_search import PENALTIES, reference_steps, same_hypotheses, tiny
+from tests.test_search import (
+    PENALTIES,
+    any_rules,
+    any_search,
+    few_tokens,
+    reference_steps,
+    same_hypotheses,
+    tiny,
+    with_few_tokens,
+)
 
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
 KINDS = {
@@ -160,53 +169,6 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
         for row, found in zip(sources, in_cpp.search(sources, asked), strict=True):
             *_, (_, ranked) = reference_steps(model, row, asked)
             same_hypotheses(found, ranked[:n_best])
-
-
-def with_few_tokens(seed):
-    """A model of 12 tokens, of which several are about as likely as END: hypotheses end at any length."""
-    torch.manual_seed(seed)
-    settings = ModelSettings(d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
-    model = build_model(settings, 12, 12).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(1.5)
-    return model
-
-
-def few_tokens(draw, most=6):
-    """Up to so many tokens of that model."""
-    return [draw.randrange(4, 12) for _ in range(draw.randint(1, most))]
-
-
-def any_search(draw):
-    """Settings of a search that C++ implements: every size of a beam and of its n best, every penalty."""
-    beam_size = draw.randint(1, 8)
-    return SearchSettings(
-        beam_size=beam_size,
-        n_best=max(draw.randint(1, beam_size) for _ in range(2)),
-        max_length=draw.choice([*[None] * 5, draw.randint(1, 9)]),
-        max_extra_tokens=draw.choice([0, 2, 4, 5, 6, 8]),
-        **{
-            draw.choice(["length_power", "length_penalty"]): draw.choice(
-                [0.0, 0.6, *[draw.uniform(1, 3)] * 4]
-            )
-        },
-    )
-
-
-def any_rules(draw):
-    """Constraints of any kind, and often none."""
-    return draw.choice(
-        [
-            *[Constraints()] * 3,
-            Constraints(
-                min_length=draw.choice([0, draw.randint(1, 4)]),
-                no_repeat_ngram=draw.choice([0, draw.randint(1, 3)]),
-                banned=draw.choice([[], [few_tokens(draw, 2), few_tokens(draw, 3)]]),
-                prefix=draw.choice([[], few_tokens(draw, 3)]),
-            ),
-        ]
-    )
 
 
 @pytest.mark.parametrize("first", range(0, 80, 20))

@@ -44,6 +44,19 @@ def test_embeddings_states_of_each_layer_and_features_are_dropped(sources, targe
     assert not torch.equal(model.logits(features), model.logits(features))
 
 
+@pytest.mark.parametrize("architecture", ["lstm", "gru"])
+def test_a_decoder_begins_with_the_mean_of_the_encoders_states_and_an_empty_cell(sources, architecture):
+    model = random_model(replace(GRU, architecture=architecture, input_feeding=True))
+    state = model.encode(sources)
+    hidden, cell, fed = state.past
+    for number, source in enumerate(sources):
+        mean = state.memory[number, source != PAD].mean(0)
+        expected = torch.tanh(model.start.weight @ mean + model.start.bias)
+        torch.testing.assert_close(hidden[number].flatten(), expected)
+    assert not cell.any()
+    assert not fed.any()
+
+
 @pytest.mark.parametrize("score", ["dot", "general"])
 def test_scores_are_those_of_luong(sources, targets, score):
     model = random_model(replace(GRU, attention_score=score))
