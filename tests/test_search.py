@@ -342,7 +342,7 @@ def with_few_tokens(seed):
     model = build_model(settings, 12, 12).eval()
     with torch.no_grad():
         for weight in model.parameters():
-            weight.mul_(1.5)
+            weight.mul_(2.2)
     return model
 
 
@@ -353,7 +353,7 @@ def few_tokens(draw, most=6):
 
 def any_search(draw):
     """Settings of a beam search: every size of the beam and of its n best, every penalty."""
-    beam_size = draw.randint(1, 8)
+    beam_size = draw.choice([1, 2, 2, 3, 3, 4, 4, 6, 8])
     return SearchSettings(
         beam_size=beam_size,
         n_best=max(draw.randint(1, beam_size) for _ in range(2)),
@@ -382,13 +382,14 @@ def any_rules(draw):
     )
 
 
-@pytest.mark.parametrize("first", range(0, 24, 12))
+@pytest.mark.parametrize("first", range(0, 8, 4))
 @no_shape_checks()
 def test_any_n_and_any_penalty_are_searched_as_in_the_reference(first):
-    for seed in range(first, first + 12):
+    for seed in range(first, first + 4):
         draw = random.Random(seed)
-        model, asked, source = with_few_tokens(seed), any_search(draw), [*few_tokens(draw, 4), END]
-        assert_equals_reference(model, torch.tensor([source]), asked)
+        model, asked = with_few_tokens(seed), any_search(draw)
+        for source in [[*few_tokens(draw, 4), END] for _ in range(2)]:
+            assert_equals_reference(model, torch.tensor([source]), asked)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
