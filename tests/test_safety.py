@@ -40,7 +40,7 @@ from dragoman.training.checkpoint import average_checkpoints, checkpoints, resum
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.distributed import ProcessGroup
 from dragoman.training.divergence import first_non_finite_layer
-from dragoman.training.log import Log
+from dragoman.training.log import Log, UpdateMetrics
 from dragoman.training.loop import train
 from dragoman.training.memory import (
     available_memory,
@@ -459,6 +459,15 @@ def test_the_number_of_tokens_fits_into_memory():
     assert fitting_tokens(lambda pairs: forward(pairs, 2**24), 300, 4096, HERE.device, 4 * half) == 1
 
 
+def test_half_of_the_memory_that_is_not_reserved_is_for_the_graph():
+    weight, free = torch.ones(3, requires_grad=True), free_memory(HERE.device)
+    for share in (0, 0.5):
+        most = fitting_tokens(
+            lambda pairs: Keep.apply(weight, pairs * (free // 1000)), 1, 4096, HERE.device, int(share * free)
+        )
+        assert most == pytest.approx((1 - share) * 1000 / 2, rel=0.2)  # other processes take and give memory
+
+
 def test_available_memory_is_bounded_by_system_and_control_groups(tmp_path):
     for name, text in {
         "proc/meminfo": "MemFree: 1 kB\nMemAvailable:    5000 kB\n",
@@ -622,6 +631,55 @@ def test_a_non_finite_update_can_be_skipped(tmp_path):
         "skipped." in messages[0]
     )
     assert [line["step"] for line in log_of(recipe) if line["event"] == "skipped"] == [5]
+
+
+@pytest.mark.parametrize("non_finite", [[], [0], [3], [1, 3]])
+def test_a_line_of_the_log_is_of_the_finite_updates(tmp_path, non_finite):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="skip")
+    context = TrainingContext(
+        model=make_model(recipe, data, HERE.device),
+        d_model=16,
+        batches=make_batches(recipe, data, HERE),
+        settings=recipe.training,
+        schedule=make_schedule(recipe),
+        folder=recipe.out,
+        validate=lambda model, name: ({}, []),
+        keep_best=lambda model: None,
+        say=lambda message: None,
+        world=HERE,
+    )
+    metrics = UpdateMetrics(context, lambda: context.model, 0, 0.0)
+    updates = dict(enumerate(islice(context.batches.updates(0, 0), 4)))
+    for number, update in updates.items():
+        norm = math.inf if number in non_finite else 1.0 + number
+        sums = torch.tensor([20.0 * (number + 1), 10.0 * (number + 1) ** 2], dtype=torch.float64)
+        metrics.add(number + 1, update, sums, torch.tensor(norm), 0.1 * (number + 1))
+    metrics.flush({"encoder.0": torch.tensor(2.0)})
+    *skipped, line = log_of(recipe)
+    finite = [number for number in updates if number not in non_finite]
+    tokens, last = sum(updates[number].tokens for number in finite), finite[-1]
+    assert [each["step"] for each in skipped] == [number + 1 for number in non_finite]
+    assert (line["event"], line["step"], line["tokens"], line["epoch"]) == ("train", last + 1, tokens, 0)
+    assert line["loss"] == pytest.approx(sum(20 * (number + 1) for number in finite) / tokens, rel=1e-6)
+    assert line["nll"] == pytest.approx(sum(10 * (number + 1) ** 2 for number in finite) / tokens, rel=1e-6)
+    assert (line["gradient_norm"], line["learning_rate"]) == pytest.approx((last + 1.0, 0.1 * (last + 1)))
+    assert line.get("gradient_norms") == (None if 3 in non_finite else {"encoder.0": 2.0})
+
+
+@pytest.mark.parametrize("losses", ["33333333", "54332111", "43434343"])
+def test_training_ends_after_as_many_validations_without_a_lower_loss_as_patience_has(tmp_path, losses):
+    recipe, data = prepared_run(
+        tmp_path, "run", validate_every=3, checkpoint_every=3, warmup_steps=1, patience=2
+    )
+    values, kept = iter(map(float, losses)), []
+    state = train_poisoned(recipe, data, set(), [], lambda: next(values), kept.append)
+    best = ended = 0  # the numbers of validations
+    while ended < 7 and ended - best < 2:
+        ended += 1
+        best = ended if losses[ended] < losses[best] else best
+    assert state.step == 3 * (ended + 1)
+    assert state.best_step == state.lowest_step == 3 * (best + 1)
+    assert len(kept) == len({min(losses[: number + 1]) for number in range(ended + 1)})
 
 
 def test_too_many_non_finite_updates_end_the_run(tmp_path):
