@@ -3,7 +3,6 @@
 import json
 import random
 import resource
-from collections import Counter
 
 import numpy as np
 import pytest
