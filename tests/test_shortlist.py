@@ -57,10 +57,8 @@ def model_1(pairs):
             for t in target:
                 for s in source:
                     counts[s, t] += p[s, t] / sum(p[other, t] for other in source)
-        p = {
-            (s, t): count / sum(counts[link] for link in links if link[0] == s)
-            for (s, t), count in counts.items()
-        }
+        totals = {s: sum(counts[link] for link in links if link[0] == s) for s, _ in links}
+        p = {link: count / totals[link[0]] for link, count in counts.items()}
     return p
 
 
