@@ -236,9 +236,7 @@ def test_lost_checkpoints_are_noticed_once_the_log_has_two_validations(tmp_path,
     if validations < 2:  # the first one is logged a moment before its checkpoint
         refuse_lost_checkpoints(tmp_path)
         return
-    with pytest.raises(
-        DragomanError, match=f"trained for {8 * validations} updates, and its checkpoints are"
-    ):
+    with pytest.raises(DragomanError, match=f"trained for {8 * validations} updates, and its"):
         refuse_lost_checkpoints(tmp_path)
 
 

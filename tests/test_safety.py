@@ -55,6 +55,7 @@ from dragoman.training.objective import (
     make_optimizer,
     step_optimizer,
 )
+from dragoman.training.rollback import MIN_RATE_BACKOFF
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
@@ -743,6 +744,16 @@ def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
     ]
 
 
+def test_a_run_that_always_diverges_tries_every_rate_down_to_the_lowest(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", log_every=1)
+    messages = []
+    with pytest.raises(DivergenceError):
+        train_poisoned(recipe, data, set(range(100)), messages)
+    rates = [float(message.split(" times the learning rate")[0].split()[-1]) for message in messages]
+    assert rates == [0.5**halvings for halvings in range(1, 7)]
+    assert rates[-1] == MIN_RATE_BACKOFF
+
+
 def test_the_lower_rate_survives_a_kill_right_after_the_rollback(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
 
@@ -771,8 +782,9 @@ def test_a_run_that_was_killed_after_a_rollback_goes_back_further_if_it_diverges
 
 def test_after_a_second_rollback_the_best_model_is_still_the_one_that_is_kept(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", validate_every=4)
-    kept, losses = [], iter([3.0, 1.0, 2.0, 2.5, 2.5, 2.5, 2.5, 2.5])
-    state = train_poisoned(recipe, data, {10, 12}, [], loss=lambda: next(losses), keep_best=kept.append)
+    kept, messages, losses = [], [], iter([3.0, 1.0, 2.0, 2.5, 2.5, 2.5, 2.5, 2.5])
+    state = train_poisoned(recipe, data, {10, 14}, messages, loss=lambda: next(losses), keep_best=kept.append)
+    assert ["update 8," in message for message in messages] == [True, False]  # the second one is to update 4
     assert len(kept) == 2  # with the losses 3 and 1
     assert (state.best_step, state.best["loss"]) == (8, 1.0)
 
