@@ -860,12 +860,20 @@ def test_the_first_non_finite_layer_is_named(tmp_path):
         first_non_finite_layer(objective, batch)
         == "the gradient of model.decoder.0.feed_forward.outer.weight"
     )
+    model.encoder[0].feed_forward.inner.weight.register_hook(lambda gradient: gradient / 0)
+    assert (  # the backward pass reaches the decoder first
+        first_non_finite_layer(objective, batch)
+        == "the gradient of model.decoder.0.feed_forward.outer.weight"
+    )
     model.encoder[0].feed_forward.outer.weight.requires_grad_(False)  # as `--freeze` and LoRA do
     assert (
         first_non_finite_layer(objective, batch)
         == "the gradient of model.decoder.0.feed_forward.outer.weight"
     )
     handle.remove()
+    smoothing, objective.cross_entropy.smoothing = objective.cross_entropy.smoothing, math.nan
+    assert first_non_finite_layer(objective, batch) == "the loss"
+    objective.cross_entropy.smoothing = smoothing
     with torch.no_grad():
         model.decoder[0].feed_forward.inner.weight[0, 0] = float("nan")
     assert first_non_finite_layer(objective, batch) == "the output of model.decoder.0.feed_forward.inner"

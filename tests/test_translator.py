@@ -35,7 +35,7 @@ from dragoman.translation import analysis
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
 from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, join_translations, split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
-from dragoman.translation.token_ids import encode_sentences
+from dragoman.translation.token_ids import DEFAULT_SPLIT, encode_sentences, split_length
 from dragoman.translation.translator import PreparedSentences, Translation
 from tests.conftest import ALL_PRECISIONS, MAX_SECONDS, MODELS
 
@@ -597,6 +597,14 @@ def test_parts_are_joined_by_a_space_unless_wide_punctuation_ends_one(texts):
         joined = joined[len(text) :].removeprefix("" if text.endswith(WIDE_PAUSES) else " ")
     assert joined == ""
     assert join_texts(["他来了。", "她走了，", "the end.", "so"]) == "他来了。她走了，the end. so"
+
+
+@given(st.none() | st.integers(1, 5), st.none() | st.integers(1, 5))
+def test_sentences_are_split_above_what_was_trained_or_can_be_read_and_not_into_ends(trained, readable):
+    length = split_length(SearchSettings(), trained, readable)
+    assert length == max(2, trained or readable or DEFAULT_SPLIT)
+    assert split_length(SearchSettings(n_best=2), trained, readable) == 0
+    assert split_length(SearchSettings(split=7), trained, readable) == 7
 
 
 def test_a_joined_translation_has_the_sums_and_the_tokens_of_its_parts():
