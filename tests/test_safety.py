@@ -649,7 +649,7 @@ def test_a_line_of_the_log_is_of_the_finite_updates(tmp_path, non_finite):
         say=lambda message: None,
         world=HERE,
     )
-    metrics = UpdateMetrics(context, lambda: context.model, 0, 0.0)
+    metrics = UpdateMetrics(context, lambda: context.model, 0, 1000.0)
     updates = dict(enumerate(islice(context.batches.updates(0, 0), 4)))
     for number, update in updates.items():
         norm = math.inf if number in non_finite else 1.0 + number
@@ -665,6 +665,8 @@ def test_a_line_of_the_log_is_of_the_finite_updates(tmp_path, non_finite):
     assert line["nll"] == pytest.approx(sum(10 * (number + 1) ** 2 for number in finite) / tokens, rel=1e-6)
     assert (line["gradient_norm"], line["learning_rate"]) == pytest.approx((last + 1.0, 0.1 * (last + 1)))
     assert line.get("gradient_norms") == (None if 3 in non_finite else {"encoder.0": 2.0})
+    assert metrics.consecutive_non_finite == 3 - last
+    assert metrics.seconds >= 1000  # with those of earlier processes
 
 
 @pytest.mark.parametrize("losses", ["33333333", "54332111", "43434343"])
