@@ -657,9 +657,9 @@ def test_damaged_files_are_refused(tmp_path):
     theirs.write("config.yaml", "- model")
     refused(theirs, r"config.yaml holds no configuration of JoeyNMT")
     theirs.write("config.yaml", "!!python/object/apply:os.getcwd []")
-    refused(theirs, r"config.yaml cannot be read: could not determine a constructor")
+    refused(theirs, r"config.yaml cannot be read as YAML: could not determine a constructor")
     theirs.write("config.yaml", "[" * 3000)
-    refused(theirs, r"config.yaml cannot be read: .*recursion")
+    refused(theirs, r"config.yaml cannot be read: it has lists within")
     (theirs.path / "config.yaml").unlink()
     refused(theirs, r"config.yaml cannot be read")
 

@@ -7,9 +7,11 @@ from dragoman.inspection.figures.catalogue import Figure
 from dragoman.inspection.figures.choice import Choice
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
-from dragoman.pipeline.recipe import read_recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.toml import overlay, read_toml
+from dragoman.training.curves import section
+from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_settings
 
 PAPER = "ε and V are the paper's (V: section 5.1, about 37000 tokens)."
@@ -95,5 +97,7 @@ def smoothing_of(run: Path | None) -> tuple[float, int, str]:
     vocabulary = len(Tokenizers.load(model_folder(run)).target)
     if not (run / "recipe.toml").exists():
         return 0.1, vocabulary, "ε is the paper's: a model folder does not say with which it was trained."
-    smoothing = read_recipe(run).training.label_smoothing
+    path = run / "recipe.toml"
+    table = section(read_toml(path), "training", path)
+    smoothing = overlay(TrainingSettings(), table, str(path)).label_smoothing
     return smoothing, vocabulary, "ε is that of the run's recipe, V the size of its target vocabulary."
