@@ -716,7 +716,7 @@ def test_a_rolled_back_run_equals_one_resumed_with_half_the_rate(tmp_path):
     train_poisoned(back, data, {10}, [])
     train_poisoned(replace(fresh, training=replace(fresh.training, updates=8)), other, set(), [])
     newest = checkpoints(fresh.out)[-1]
-    state = json.loads((newest / "place.json").read_text()) | {"pace": 0.5}
+    state = json.loads((newest / "place.json").read_text()) | {"rate_backoff": 0.5}
     (newest / "place.json").write_text(json.dumps(state))
     (newest / "manifest.json").unlink()
     write_manifest(newest)

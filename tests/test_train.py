@@ -422,9 +422,9 @@ def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(finished
     recipe = copied(finished[0], tmp_path)
     later = replace(recipe, training=replace(recipe.training, updates=48))
     result = (recipe.out / "result.json").read_text()
-    for damaged, message in (("{}", "lacks 'updates'"), (result[:-9], "is not JSON"), ("[]", "a wrong type")):
+    for damaged, message in (("{}", "lacks model, kept"), (result[:-9], "as JSON"), ("[]", "a table")):
         (recipe.out / "result.json").write_text(damaged)
-        with pytest.raises(DragomanError, match=rf"result\.json .*{message}.*not as a run writes it"):
+        with pytest.raises(DragomanError, match=rf"result\.json .*{message}"):
             run(later, silent)
     (recipe.out / "result.json").write_text(result)
     (recipe.out / "best" / "model.safetensors").write_bytes(b"damaged")
