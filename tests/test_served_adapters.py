@@ -76,7 +76,7 @@ def answers(app, *requests):
 
     async def send():
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://a") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return [
                 await (client.get(path) if body is None else client.post(path, json=body))
                 for path, body in requests

@@ -1,0 +1,363 @@
+"""Laws of the parts of the server: bodies, keys, rates, queues, alternatives, metrics."""
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections import Counter
+from contextlib import ExitStack
+from fractions import Fraction
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman import SearchSettings, Translation
+from dragoman.native.settings import EngineSettings
+from dragoman.serving import libretranslate
+from dragoman.serving.admission import Admission, excess
+from dragoman.serving.app import make_app
+from dragoman.serving.errors import ApiError
+from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
+from dragoman.serving.loading import load_models
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.middleware import client_of, read_body
+from dragoman.serving.models import Models
+from dragoman.serving.server import serve
+from dragoman.serving.service import Service
+from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
+from dragoman.training.curves import training_of
+from dragoman.translation.documents import plain_text
+from tests.test_served_adapters import answers
+
+V1 = "/v1/translate"
+
+
+# ---- bodies
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12), st.integers(0, 200), st.booleans())
+def test_a_body_is_what_arrived_or_is_refused_before_its_end(chunks, most, is_endless):
+    """Whatever the sizes of its chunks, no more of a body is taken than the first chunk beyond the limit."""
+    taken = []
+
+    async def receive():
+        if len(taken) < len(chunks):
+            taken.append(chunks[len(taken)])
+            return {"type": "http.request", "body": taken[-1], "more_body": is_endless or taken != chunks}
+        if not is_endless:
+            taken.append(b"")
+            return {"type": "http.request"}
+        taken.append(b"more")
+        return {"type": "http.request", "body": b"more", "more_body": True}
+
+    sizes = list(accumulate(map(len, chunks)))
+    if is_endless or (sizes and sizes[-1] > most):
+        with pytest.raises(ApiError) as refused:
+            asyncio.run(read_body({}, {}, receive, most))
+        assert (refused.value.status, refused.value.code) == (413, "too_large")
+        assert sum(map(len, taken[:-1])) <= most < sum(map(len, taken))
+    else:
+        assert asyncio.run(read_body({}, {}, receive, most)) == b"".join(chunks)
+
+
+@given(st.integers(0, 10**20), st.integers(0, 10_000), st.integers(0, 3))
+def test_a_body_is_refused_by_the_length_that_it_declares(length, most, zeros):
+    async def receive():
+        return {"type": "http.request", "body": b"a", "more_body": False}
+
+    declared = {b"content-length": b"0" * zeros + str(length).encode()}
+    if length <= most and most > 0:
+        assert asyncio.run(read_body({}, declared, receive, most)) == b"a"
+    elif length > most:
+        with pytest.raises(ApiError) as refused:
+            asyncio.run(read_body({}, declared, None, most))  # it is not read
+        assert refused.value.status == 413
+
+
+# ---- keys
+
+
+@given(st.text(st.sampled_from(" \t\r\n\v\f\u2003"), max_size=3))
+def test_no_blank_key_is_a_key_whatever_the_file_holds(blank):
+    assert Keys({"a": hash_of(blank)}).owner(blank) is None
+
+
+@given(st.dictionaries(st.text(max_size=4), st.text(min_size=1, max_size=4), max_size=4), st.text(max_size=4))
+def test_a_key_has_the_owner_that_it_was_made_for(keys, other):
+    known = Keys({name: hash_of(key) for name, key in keys.items()})
+    for key in (*keys.values(), other):
+        owners = {name for name, value in keys.items() if value == key and key.strip()}
+        assert known.owner(key) in (owners or {None})
+
+
+@pytest.mark.parametrize("blank", BLANK_KEYS)
+def test_a_file_with_the_hash_of_nothing_is_refused(tmp_path, blank):
+    path = tmp_path / "keys.toml"
+    add_key(path, "one")
+    path.write_text(f'{path.read_text()}"two" = "{hash_of(blank)}"\n')
+    with pytest.raises(DragomanError, match=r"keys.toml has the hash of an empty key for 'two', with which"):
+        Keys.load(path)
+
+
+def test_a_request_without_a_key_or_with_a_blank_one_has_no_key():
+    app = make_app(Service(None, ServerSettings(), Metrics()), Keys({"a": hash_of(""), "b": hash_of(" ")}))
+    bodies = [{"text": "amber", name: key} for name in ("api_key", "auth_key") for key in ("", " ")]
+    paths = ["/v1/models", "/v1/models?api_key=", "/v2/usage?auth_key=%20", "/metrics"]
+    found = answers(app, *((path, None) for path in paths), *(("/v2/translate", body) for body in bodies))
+    assert [each.status_code for each in found] == [403] * len(found)
+
+
+def test_a_file_of_keys_is_a_regular_file_or_a_link_to_one(tmp_path):
+    (tmp_path / "2026").mkdir()
+    key = add_key(tmp_path / "2026" / "keys.toml", "one")
+    (tmp_path / "..data").symlink_to("2026")  # as Kubernetes mounts secrets
+    (tmp_path / "keys.toml").symlink_to("..data/keys.toml")
+    assert Keys.load(tmp_path / "keys.toml").owner(key) == "one"
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link", "2026"):
+        with pytest.raises(DragomanError, match=f"{name} is not a regular file; give a file for --api-keys"):
+            Keys.load(tmp_path / name)
+        with pytest.raises(DragomanError, match=f"{name} is not a regular file"):
+            add_key(tmp_path / name, "two")
+    (tmp_path / "nothing").symlink_to("nowhere")
+    with pytest.raises(DragomanError, match="nothing does not exist; dragoman serve RUN --api-keys"):
+        Keys.load(tmp_path / "nothing")
+    (tmp_path / "large").write_bytes(b"#" * (MAX_FILE + 1))
+    with pytest.raises(
+        DragomanError, match=r"large has 1,000,001 bytes, and a file of keys may have 1,000,000"
+    ):
+        Keys.load(tmp_path / "large")
+
+
+def test_the_keys_are_read_before_the_address_is_used(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = ServerSettings(port=taken.getsockname()[1], api_keys=tmp_path / "pipe")
+        with pytest.raises(DragomanError, match="pipe is not a regular file"):
+            serve([], EngineSettings(), settings, print)
+
+
+# ---- rates
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 12)), max_size=8)
+"""Pauses in units of 1/64 second, which floats have exactly, and how many requests are tried after each."""
+
+
+@given(STEPS, st.integers(1, 8))
+def test_in_any_time_a_client_has_the_requests_of_a_minute_and_those_of_that_time(steps, per_minute):
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr(time, "monotonic", lambda: now)
+        limit, alone, allowed = RateLimit(per_minute), RateLimit(per_minute), []
+        for pause, tries in steps:
+            now += pause / 64
+            for _ in range(tries):
+                wait = limit.seconds_until_allowed("a")
+                assert wait == alone.seconds_until_allowed("a")
+                limit.seconds_until_allowed("another")
+                if not wait:
+                    allowed.append(now)
+                else:
+                    assert 0 < wait <= 60 / per_minute
+                    now += wait + 1e-6
+                    assert limit.seconds_until_allowed("a") == 0  # as it was told
+                    assert alone.seconds_until_allowed("a") == 0
+                    allowed.append(now)
+        for number, first in enumerate(allowed):
+            for count, last in enumerate(allowed[number:], 1):
+                assert count <= per_minute + (last - first) * per_minute / 60 + 1e-6
+
+
+@given(STEPS, st.integers(1, 8))
+def test_after_any_pause_a_rested_client_has_the_requests_of_a_minute_at_once(steps, per_minute):
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr(time, "monotonic", lambda: now)
+        limit = RateLimit(per_minute)
+        for pause, tries in steps:
+            now += 61 + pause / 64
+            allowed = [limit.seconds_until_allowed("a") == 0 for _ in range(per_minute + tries)]
+            assert allowed == [True] * per_minute + [False] * tries
+
+
+def test_clients_without_requests_are_forgotten_and_others_are_not(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    limit = RateLimit(1)
+    for number in range(10_000):
+        limit.seconds_until_allowed(str(number))
+    now = 119.0
+    assert limit.seconds_until_allowed("busy") == 0
+    assert limit.seconds_until_allowed("busy") > 0
+    now = 121.0
+    limit.seconds_until_allowed("one more")
+    assert limit.buckets.keys() == {"busy", "one more"}
+    assert limit.seconds_until_allowed("busy") > 0
+    assert RateLimit(0).seconds_until_allowed("any") == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),  # a network of 2^64 addresses is one client's
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+    ],
+)
+def test_a_client_is_an_address_or_a_network(one, other, is_same):
+    assert (client_of({"client": (one, 1)}) == client_of({"client": (other, 2)})) == is_same
+    assert client_of({"client": None}) == client_of({})
+
+
+# ---- queues
+
+
+CLIENTS = st.sampled_from("abcde")
+HELD = st.dictionaries(CLIENTS, st.integers(0, 300), max_size=5)
+AMOUNTS = st.integers(0, 300)
+
+
+@given(HELD, CLIENTS, AMOUNTS, st.integers(1, 300) | st.floats(1, 300))
+def test_each_of_n_clients_may_always_have_its_share_of_a_queue(held, client, amount, limit):
+    count = len({*held, client})
+    if held.get(client, 0) + amount <= limit // count:
+        assert excess(held, client, amount, limit) <= 0
+
+
+@given(HELD, CLIENTS, AMOUNTS, st.integers(1, 300))
+def test_a_client_may_have_all_that_the_others_leave_and_no_more_than_the_queue(held, client, amount, limit):
+    found = excess(held, client, amount, limit)
+    total = sum(held.values()) + amount
+    if total <= limit or not held.keys() - {client}:
+        assert found == pytest.approx(total - limit) or found <= 0
+    if not held.keys() - {client}:
+        assert found == total - limit
+    if total <= limit:
+        assert found <= 0
+    if held.get(client, 0) + amount > limit:
+        assert found > 0
+
+
+@given(st.lists(st.tuples(CLIENTS, st.integers(1, 120)), max_size=60), st.integers(10, 200))
+def test_a_queue_is_bounded_however_many_clients_fill_it(requests, limit):
+    """At most the sum of the shares 1/1, 1/2, … 1/n, and what the first request has beyond the queue."""
+    queue = Admission(limit, deadline=8.0)
+    with ExitStack() as running:
+        for client, tokens in requests:
+            before, refused = queue.tokens, None
+            try:
+                running.enter_context(queue.admit(tokens, client))
+            except ApiError as error:
+                refused = error
+            if refused:
+                assert (refused.status, refused.code) == (429, "queue_full")
+                assert refused.retry_after >= 1
+            assert queue.tokens == before + (0 if refused else tokens)
+            assert before or not refused
+        most = sum(Fraction(limit, count) for count in range(1, len(queue.held) + 1))
+        assert queue.tokens <= max(most, 120 + most - limit)
+        assert queue.tokens == sum(queue.held.values())
+        assert queue.requests >= len(queue.held)
+    assert (queue.tokens, queue.requests, queue.held) == (0, 0, Counter())
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(10, 200), st.integers(1, 60))
+def test_a_client_alone_has_the_whole_queue_and_keeps_no_other_out(sizes, limit, tokens):
+    queue, total = Admission(limit, deadline=8.0), 0
+    with ExitStack() as running:
+        for size in sizes:
+            is_admitted = not total or total + size <= limit
+            try:
+                running.enter_context(queue.admit(size, "greedy"))
+                total += size
+                assert is_admitted
+            except ApiError:
+                assert not is_admitted
+        if tokens <= limit // 2:
+            running.enter_context(queue.admit(tokens, "other"))
+
+
+# ---- alternatives of LibreTranslate
+
+
+def translations(texts):
+    return [Translation(text, -1.0, -1.0, []) for text in texts]
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["A.", "B.", "C.", ""]), min_size=1, max_size=5), min_size=1, max_size=3
+    ),
+    st.integers(1, 6),
+)
+def test_no_alternative_is_given_counttwice_or_is_the_translation(texts, count):
+    document = plain_text(" ".join(f"X{number}." for number in range(len(texts))), "en", True)
+    n_best = [translations(each) for each in texts]
+    assert len(document.segments) == len(n_best)
+    best = libretranslate.joined(document, n_best, 0)
+    found = libretranslate.alternatives(document, n_best, count)
+    assert len(found) == len({*found}) <= count
+    assert best not in found
+    ranks = {libretranslate.joined(document, n_best, rank) for rank in range(count + 1)}
+    assert {best, *found} == ranks  # and none is left out
+
+
+@given(st.integers(0, 20), st.integers(1, 20))
+def test_a_search_for_alternatives_has_a_beam_that_is_wide_enough(count, beam_size):
+    search = libretranslate.with_alternatives(SearchSettings(beam_size=beam_size), count)
+    assert search.n_best == count + 1 <= search.beam_size
+    assert search.beam_size in (beam_size, count + 1)
+
+
+@pytest.mark.parametrize("given_count", [None, 0, "0", "", -3, "-3", 1, "1", "15", 15, "x", "1.5", 16, "99"])
+def test_the_number_of_alternatives_is_one_that_the_server_allows(given_count):
+    asked = libretranslate.TranslateParameters(alternatives=given_count)
+    settings = ServerSettings(max_beam_size=16, max_n_best=16)
+    if given_count in ("x", "1.5", 16, "99"):
+        message = (
+            "is not a number" if isinstance(given_count, str) and given_count != "99" else "must be <= 15"
+        )
+        with pytest.raises(ApiError, match=f"Invalid request: alternatives parameter {message}"):
+            libretranslate.alternatives_of(asked, settings)
+    else:
+        assert libretranslate.alternatives_of(asked, settings) == max(0, int(given_count or 0))
+
+
+# ---- inspections and the description
+
+
+@pytest.mark.parametrize("show_samples", [False, True])
+def test_the_samples_of_a_training_are_shown_only_if_the_server_may(trained, show_samples):
+    run = trained / "run"
+    settings = ServerSettings(show_samples=show_samples)
+    app = make_app(Service(load_models([run], EngineSettings()), settings, Metrics()), None)
+    (answer,) = answers(app, ("/v1/inspect", {"text": "amber"}))
+    expected = training_of(run)
+    assert expected.samples
+    found = answer.json()["training"]
+    assert found["schedule"] == expected.schedule
+    assert len(found["curves"]) == len(expected.curves)
+    if show_samples:
+        assert [each["source"] for each in found["samples"]] == [each.source for each in expected.samples]
+    else:
+        assert found["samples"] is None
+        assert not any(each.reference in answer.text for each in expected.samples if len(each.reference) > 9)
+
+
+def test_the_description_is_made_once():
+    app = make_app(Service(Models(()), ServerSettings(), Metrics()), None)
+    made, make = [], app.app.openapi
+    app.app.openapi = lambda: made.append(1) or make()
+    one, other = answers(app, ("/openapi.json", None), ("/openapi.json", None))
+    assert one.content == other.content
+    assert one.headers["content-type"] == "application/json"
+    assert one.json() == json.loads(json.dumps(make()))
+    assert made == [1]
