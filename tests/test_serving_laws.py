@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from fractions import Fraction
 from itertools import accumulate
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from dragoman import SearchSettings, Translation
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import libretranslate
-from dragoman.serving.admission import Admission, excess
+from dragoman.serving.admission import MIN_QUEUE, Admission, excess
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
@@ -286,6 +287,57 @@ def test_a_client_alone_has_the_whole_queue_and_keeps_no_other_out(sizes, limit,
             running.enter_context(queue.admit(tokens, "other"))
 
 
+@given(st.integers(0, 5_000), st.integers(50, 5_000))
+def test_the_speed_of_a_queue_is_that_of_the_last_seconds(before, tokens_per_second):
+    """What can be done in half of the deadline is admitted at this speed, but never less than MIN_QUEUE."""
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr(time, "monotonic", lambda: now)
+        queue = Admission(10**9, deadline=8.0)
+        for speed in [before] * 100 + [tokens_per_second] * 120:
+            with queue.admit(speed, "a"):
+                now += 1.0
+            now += 3.0  # without work
+        most = max(tokens_per_second * 4, MIN_QUEUE)
+        with queue.admit(1, "a"):
+            assert queue.seconds_too_many(int(0.98 * most), "a") == 0
+            assert 0 < queue.seconds_too_many(int(1.02 * most) + 1, "a") <= 8
+
+
+def send(app, *requests, **headers):
+    """The statuses of posted requests with these headers, each a path with a body."""
+
+    async def post():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return [
+                (await client.post(path, json=body, headers=headers)).status_code for path, body in requests
+            ]
+
+    return asyncio.run(post())
+
+
+def test_a_request_has_the_place_of_its_key_or_address_in_a_queue(trained):
+    service = Service(
+        load_models([trained / "run"], EngineSettings()), ServerSettings(queue_tokens=20), Metrics()
+    )
+    keyed = make_app(service, Keys({name: hash_of(name) for name in ("one", "two")}))
+    requests = [
+        (V1, {"text": "amber"}),
+        (f"{V1}/stream", {"text": "amber"}),
+        ("/translate", {"q": "amber", "source": "en", "target": "de"}),
+        ("/v2/translate", {"text": ["amber"], "target_lang": "de"}),
+        ("/v1/score", {"pairs": [["amber", "AMBER"]]}),
+    ]
+    for app, client, other, headers in (
+        (keyed, "one", "two", {"Authorization": "Bearer one"}),
+        (make_app(service, None), "127.0.0.1", "192.0.2.1", {}),
+    ):
+        for holder, status in ((client, 429), (other, 200)):
+            with service.admission.admit(20, holder), service.analyses.admit(20, holder):
+                assert send(app, *requests, **headers) == [status] * len(requests)
+
+
 # ---- alternatives of LibreTranslate
 
 
@@ -299,7 +351,7 @@ def translations(texts):
     ),
     st.integers(1, 6),
 )
-def test_no_alternative_is_given_counttwice_or_is_the_translation(texts, count):
+def test_no_alternative_is_given_twice_or_is_the_translation(texts, count):
     document = plain_text(" ".join(f"X{number}." for number in range(len(texts))), "en", True)
     n_best = [translations(each) for each in texts]
     assert len(document.segments) == len(n_best)
@@ -316,6 +368,7 @@ def test_a_search_for_alternatives_has_a_beam_that_is_wide_enough(count, beam_si
     search = libretranslate.with_alternatives(SearchSettings(beam_size=beam_size), count)
     assert search.n_best == count + 1 <= search.beam_size
     assert search.beam_size in (beam_size, count + 1)
+    assert search.beam_size >= beam_size
 
 
 @pytest.mark.parametrize("given_count", [None, 0, "0", "", -3, "-3", 1, "1", "15", 15, "x", "1.5", 16, "99"])
