@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import SearchSettings, Translation
+from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
-from dragoman.serving import libretranslate
+from dragoman.serving import deepl, libretranslate
 from dragoman.serving.admission import MIN_QUEUE, Admission, excess
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
@@ -25,7 +25,7 @@ from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import client_of, read_body
-from dragoman.serving.models import Models
+from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.server import serve
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
@@ -415,3 +415,171 @@ def test_the_description_is_made_once():
     assert one.headers["content-type"] == "application/json"
     assert one.json() == json.loads(json.dumps(make()))
     assert made == [1]
+
+
+# ---- the three APIs
+
+
+@pytest.fixture(scope="module")
+def served(trained):
+    """A service of a model from English to German, and of one from German to English."""
+    translator = Translator.load(trained / "run")
+    models = Models(
+        tuple(ServedModel("".join(pair), *pair, translator) for pair in (("en", "de"), ("de", "en")))
+    )
+    return Service(models, ServerSettings(max_tokens=60), Metrics())
+
+
+PLACES = {
+    "header": ("/v2/usage", {"headers": {"Authorization": "Bearer {}"}}),
+    "header in capitals": ("/v2/usage", {"headers": {"Authorization": "BEARER  {} "}}),
+    "header of DeepL": ("/v2/usage", {"headers": {"Authorization": "deepl-auth-key {}"}}),
+    "query": ("/v2/usage?auth_key={}", {}),
+    "query of LibreTranslate": ("/v2/usage?a=b&api_key={}", {}),
+    "form": ("/v2/usage", {"data": {"a": "b", "auth_key": "{}"}}),
+    "multipart": ("/v2/usage", {"files": {"a": (None, "b"), "api_key": (None, "{}")}}),
+    "JSON": ("/v2/usage", {"json": {"a": "b", "api_key": "{}"}}),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_is_read_wherever_a_client_may_put_it(served, place):
+    app = make_app(served, Keys({"one": hash_of("a-key")}))
+
+    def fill(value, key):
+        if isinstance(value, str):
+            return value.format(key)
+        if isinstance(value, dict):
+            return {name: fill(each, key) for name, each in value.items()}
+        return tuple(fill(each, key) for each in value) if isinstance(value, tuple) else value
+
+    async def ask(key):
+        path, options = PLACES[place]
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.post(fill(path, key), **fill(options, key))).status_code
+
+    assert [asyncio.run(ask(key)) for key in ("a-key", "a-ke", "a-key2", "")] == [200, 403, 403, 403]
+
+
+def test_metrics_and_open_paths_are_not_counted_by_the_rate_and_all_else_is(served):
+    service = Service(served.models, ServerSettings(requests_per_minute=2), Metrics())
+    app = make_app(service, None)
+    paths = ["/metrics", "/languages", "/health", "/openapi.json"] * 3
+    assert [each.status_code for each in answers(app, *((path, None) for path in paths))] == [200] * len(
+        paths
+    )
+    found = answers(
+        app, *((path, None) for path in ("/v1/models", "/v2/usage", "/v2/languages", "/v1/models"))
+    )
+    assert [each.status_code for each in found] == [200, 200, 429, 429]
+    assert all(1 <= int(each.headers["retry-after"]) <= 30 for each in found[2:])
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_what_is_translated_is_counted_under_its_name(sentences, source, target):
+    metrics = Metrics()
+    metrics.translated(sentences, source, target)
+    metrics.translated(1, 1, 1)
+    lines = metrics.text().decode().splitlines()
+    for name, count in (
+        ("dragoman_sentences_total", sentences),
+        ('dragoman_tokens_total{side="source"}', source),
+        ('dragoman_tokens_total{side="target"}', target),
+    ):
+        assert f"{name} {count + 1}.0" in lines
+
+
+@pytest.mark.parametrize("path", [V1, f"{V1}/stream", "/translate", "/v2/translate"])
+def test_every_api_counts_its_sentences_and_tokens(served, path):
+    text = "amber birch. Cedar https://example.org/a delta. Ember"
+    body = {
+        "/translate": {"q": text, "source": "en", "target": "de"},
+        "/v2/translate": {"text": [text], "target_lang": "de"},
+    }.get(path, {"text": text, "model": "ende"})
+    service = Service(served.models, ServerSettings(), Metrics())
+    app = make_app(service, None)
+    (found,) = answers(app, (path, body))
+    assert found.status_code == 200
+    counted_before = service.metrics.sentences, service.metrics.source_tokens, service.metrics.target_tokens
+    reference = Service(served.models, ServerSettings(), Metrics())
+    (alone,) = answers(make_app(reference, None), (V1, {"text": text, "model": "ende"}))
+    best = [each["n_best"][0] for each in alone.json()["translations"][0]["sentences"]]
+    assert counted_before[0] == len(best) == 3
+    assert counted_before[2] == sum(len(each["tokens"]) for each in best)
+    assert counted_before[1] == reference.metrics.source_tokens > 0
+
+
+def test_characters_of_deepl_are_those_of_the_texts(served):
+    texts = ["amber", "birch cedar", ""]
+    app = make_app(served, None)
+    before, found, after = answers(
+        app, ("/v2/usage", None), ("/v2/translate", {"text": texts, "target_lang": "de"}), ("/v2/usage", None)
+    )
+    billed = [each["billed_characters"] for each in found.json()["translations"]]
+    assert billed == list(map(len, texts))
+    assert after.json()["character_count"] - before.json()["character_count"] == sum(billed)
+
+
+@pytest.mark.parametrize("off", ["0", 0, False])
+def test_sentences_of_deepl_are_split_unless_it_is_switched_off(off):
+    text = "amber birch. Cedar delta."
+    for kind in (None, "html", "xml"):
+        for given_split, count in ((off, 1), ("1", 2), (None, 2)):
+            asked = deepl.TranslateParameters(text=text, tag_handling=kind, split_sentences=given_split)
+            assert len(deepl.document_of(asked, text, "en").segments) == count
+
+
+def test_tags_of_deepl_split_and_do_not_split_as_it_is_asked():
+    text = "<d>amber <x>birch</x> cedar</d>"
+
+    def sentences(**options):
+        asked = deepl.TranslateParameters(text=text, tag_handling="xml", **options)
+        return len(deepl.document_of(asked, text, "en").segments)
+
+    assert sentences(non_splitting_tags="d") == 1
+    assert sentences(splitting_tags="x") > sentences(non_splitting_tags="d")
+
+
+@pytest.mark.parametrize("off", ["0", 0])
+def test_what_deepl_has_and_this_server_has_not_is_refused(off):
+    for refused in (
+        {"outline_detection": off},
+        {"formality": "more"},
+        *({name: "a"} for name in deepl.UNSUPPORTED),
+    ):
+        with pytest.raises(ApiError) as error:
+            deepl.refuse_unsupported(deepl.TranslateParameters(text="a", **refused), 50)
+        assert error.value.status == 400
+        assert next(iter(refused)) in error.value.message
+    for accepted in ({"formality": "prefer_less"}, {"formality": "default"}, {"outline_detection": "1"}):
+        deepl.refuse_unsupported(deepl.TranslateParameters(text="a", **accepted), 50)
+
+
+def test_languages_that_libretranslate_detects_are_the_likeliest_first(served):
+    text = "The weather was lovely, and so we went for a long walk."
+    (found,) = answers(make_app(served, None), ("/detect", {"q": text}))
+    languages = found.json()
+    assert [each["language"] for each in languages] == ["en", "de"][: len(languages)]
+    shares = [each["confidence"] for each in languages]
+    assert shares == sorted(shares, reverse=True)
+    for auto in ("auto", "AUTO"):
+        (answer,) = answers(
+            make_app(served, None), ("/translate", {"q": text, "source": auto, "target": "de"})
+        )
+        assert answer.json()["detectedLanguage"]["language"] == "en"
+
+
+def test_alternatives_count_for_the_queue_by_their_number(served):
+    body = {"text": "amber birch", "model": "ende"}
+    few, many = answers(
+        make_app(served, None), *(("/v1/alternatives", body | {"count": count}) for count in (2, 30))
+    )
+    assert (few.status_code, many.status_code) == (200, 413)
+
+
+def test_html_is_split_into_sentences_only_if_it_may_be(served):
+    body = {"text": "<p>amber birch. Cedar delta.</p>", "format": "html", "model": "ende"}
+    split, whole = answers(make_app(served, None), (V1, body), (V1, body | {"split_sentences": False}))
+    counts = [len(each.json()["translations"][0]["sentences"]) for each in (split, whole)]
+    assert counts == [2, 1]
