@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, libretranslate
-from dragoman.serving.admission import MIN_QUEUE, Admission, excess
+from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
@@ -302,6 +302,14 @@ def test_the_speed_of_a_queue_is_that_of_the_last_seconds(before, tokens_per_sec
         with queue.admit(1, "a"):
             assert queue.seconds_too_many(int(0.98 * most), "a") == 0
             assert 0 < queue.seconds_too_many(int(1.02 * most) + 1, "a") <= 8
+            with pytest.raises(ApiError) as refused:
+                queue.admit(int(1.02 * most) + 1, "a").__enter__()
+            assert refused.value.retry_after >= 1  # no answer says 0 seconds
+
+
+def test_a_text_that_is_prepared_alone_may_have_any_length():
+    preparation = Preparation()
+    assert preparation.submit(lambda: 1, 2 * MAX_CHARACTERS, "one").result() == 1
 
 
 def send(app, *requests, **headers):
@@ -539,6 +547,8 @@ def test_tags_of_deepl_split_and_do_not_split_as_it_is_asked():
 
     assert sentences(non_splitting_tags="d") == 1
     assert sentences(splitting_tags="x") > sentences(non_splitting_tags="d")
+    text = "<d>amber</d><d>birch</d>"
+    assert (sentences(), sentences(non_splitting_tags="d")) == (2, 1)
 
 
 @pytest.mark.parametrize("off", ["0", 0])
@@ -583,3 +593,28 @@ def test_html_is_split_into_sentences_only_if_it_may_be(served):
     split, whole = answers(make_app(served, None), (V1, body), (V1, body | {"split_sentences": False}))
     counts = [len(each.json()["translations"][0]["sentences"]) for each in (split, whole)]
     assert counts == [2, 1]
+
+
+def test_at_most_three_languages_are_detected_of_many(served):
+    models = Models((ServedModel("any", "und", "und", served.models.models[0].translator),))
+    app = make_app(Service(models, ServerSettings(), Metrics()), None)
+    (found,) = answers(app, ("/detect", {"q": "amber de la"}))
+    assert len({each["language"] for each in found.json()}) == 3
+
+
+def test_the_log_leaves_out_checks_that_succeed_and_nothing_else(served, capsys):
+    paths = ["/health", "/ready", "/metrics", "/v1/models", "/nothing"]
+    for keys, logged in ((None, paths[3:]), (Keys({}), paths[2:])):
+        answers(make_app(served, keys), *((path, None) for path in paths))
+        records = map(json.loads, capsys.readouterr().err.splitlines())
+        routes = [each["route"] for each in records]
+        assert routes == [path if path != "/nothing" else "other" for path in logged]
+
+
+@pytest.mark.parametrize("value", ["abc", "A" * 64, "g" * 64, "0" * 63, "0" * 65, 7])
+def test_a_file_of_keys_holds_hashes_alone(tmp_path, value):
+    (tmp_path / "keys.toml").write_text(f"[keys]\none = {json.dumps(value)}\n")
+    with pytest.raises(
+        DragomanError, match=r"has to hold a table \[keys\] with a SHA-256 hash for each name"
+    ):
+        Keys.load(tmp_path / "keys.toml")
