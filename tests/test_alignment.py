@@ -259,3 +259,10 @@ def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translat
             ]
             assert found == list(zip(most, range(len(most)), strict=True))
     assert all(one != other for one, other in itertools.combinations(answers, 2))
+
+
+@pytest.mark.parametrize("target", [[0, 2], [1, 1], [0, 0, 3]])
+def test_a_target_word_without_a_token_has_no_link(target):
+    weights = torch.rand(len(target) + 1, 3, generator=torch.Generator().manual_seed(1))
+    links = word_alignment(weights, [0, 1], target)
+    assert [word for _, word in links] == sorted({*target})

@@ -8,9 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.symbols import END, PAD, START
+from dragoman.pipeline.autoconfigure import choose_from_text
+from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import PAIRS_MULTIPLE, Batches, pad
 from dragoman.text.corpus import Corpus, CorpusStatistics
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Tokenizers
 
 
 class Pairs(Corpus):
@@ -82,6 +88,17 @@ def test_the_ranks_together_compute_the_update_of_one_process(lengths, accumulat
                     or len(batch.pairs) <= 1
                     or max(batch.source.numel(), batch.target_in.numel()) <= micro_batch_tokens
                 )
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(1, 9000), st.integers(1, 9000)), min_size=1, max_size=5), st.booleans())
+def test_the_chosen_batches_have_room_for_every_pair_that_longest_admits(lengths, gpu):
+    corpus, tokenizer = Pairs(lengths), Tokenizer.train(["a b"], "word", TokenizerSettings(), 10)
+    data = PreparedData(Tokenizers(tokenizer, tokenizer), corpus, corpus, [], [], 0)
+    recipe, _ = choose_from_text(Recipe(), data, int(corpus.lengths()[1].sum()) + len(lengths), gpu)
+    caps = recipe.batches.source_tokens_per_batch, recipe.batches.target_tokens_per_batch
+    plan = Batches(corpus, *caps, seed=1).plan(0)
+    assert sorted(pair for pairs in plan for pair in pairs) == list(range(len(lengths)))
 
 
 def first_updates(batches, count):

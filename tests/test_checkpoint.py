@@ -20,8 +20,15 @@ from dragoman.system.files import (
     write_folder,
 )
 from dragoman.system.new_folder import write_new_folder
-from dragoman.training.checkpoint import TrainingState, load_optimizer, optimizer_tensors, resume
+from dragoman.training.checkpoint import (
+    TrainingState,
+    load_optimizer,
+    optimizer_tensors,
+    refuse_lost_checkpoints,
+    resume,
+)
 from dragoman.training.distributed import ProcessGroup
+from dragoman.training.log import Log
 from dragoman.training.objective import make_optimizer
 from tests.processes import fork, worst
 
@@ -220,6 +227,19 @@ def test_an_optimizer_comes_back_exactly():
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("validations", range(4))
+def test_lost_checkpoints_are_noticed_once_the_log_has_two_validations(tmp_path, validations):
+    log = Log(tmp_path, 0, tensorboard=False)
+    for number in range(1, validations + 1):
+        log.write("train", 8 * number, {})
+        log.write("validation", 8 * number, {})
+    if validations < 2:  # the first one is logged a moment before its checkpoint
+        refuse_lost_checkpoints(tmp_path)
+        return
+    with pytest.raises(DragomanError, match=f"trained for {8 * validations} updates, and its"):
+        refuse_lost_checkpoints(tmp_path)
+
+
 def test_processes_that_found_different_steps_all_refuse_to_resume(tmp_path):
     steps = (4, 8, 12)  # the second process has the mean of all
 

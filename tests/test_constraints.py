@@ -1,5 +1,6 @@
 """Rules for translations, against a filter of all translations there are."""
 
+import random
 import re
 from dataclasses import replace
 
@@ -12,17 +13,18 @@ from dragoman import Translator
 from dragoman.model.symbols import END
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Constraints
+from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.sampling import sample
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import follows, repeats, word_continuations
 from dragoman.translation.model_folder import Tokenizers
-from tests.conftest import KINDS
-from tests.test_search import brute_force, tiny
+from tests.conftest import KINDS, no_shape_checks
+from tests.test_search import any_rules, any_search, brute_force, few_tokens, tiny, with_few_tokens
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
 SOURCE = torch.tensor([[4, 5, END]])
@@ -86,6 +88,42 @@ def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
     )
 
 
+PHRASES = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=3), max_size=3)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(4, 8), max_size=4), PHRASES, st.integers(0, 4), st.integers(1, 4), st.integers(0, 2)
+)
+def test_a_prefix_and_forced_words_have_room_whatever_the_length_of_the_source(
+    prefix, forced, min_length, source_tokens, extra
+):
+    rules = Constraints(min_length=min_length, prefix=prefix, forced=forced)
+    asked = SearchSettings(beam_size=2, max_extra_tokens=extra)
+    longest = max_target_length(source_tokens, None, asked, rules.min_capacity)
+    assert longest == max(source_tokens - 1 + extra, min_length, len(prefix) + sum(map(len, forced)))
+    for limit in (longest or 1, longest + 3):  # of the settings, and of the model, whose limit counts END
+        assert (
+            max_target_length(source_tokens, None, replace(asked, max_length=limit), rules.min_capacity)
+            == longest
+        )
+        assert max_target_length(source_tokens, limit + 1, asked, rules.min_capacity) == longest
+    for needed in range(1, rules.min_capacity):
+        with pytest.raises(DragomanError, match=f"asks for {rules.min_capacity} tokens"):
+            max_target_length(source_tokens, needed + 1, asked, rules.min_capacity)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_the_shortest_source_is_translated_with_a_prefix_and_forced_words(kind):
+    rules = Constraints(prefix=[5, 5, 4], forced=[[4, 4], [1]])
+    asked = SearchSettings(beam_size=3, max_extra_tokens=0)
+    ((found,),) = grid_beam_search(tiny(kind, 6, 0), SOURCE[:, -1:], asked, rules)
+    assert found.ids[:3] == [5, 5, 4]
+    assert has(found.ids, [4, 4])
+    assert has(found.ids, [1])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "rules",
@@ -125,6 +163,19 @@ def test_without_forced_words_a_grid_is_a_beam(model, sources):
         beam_search(model, sources, asked),
         strict=True,
     ):
+        assert [one.ids for one in grid] == [one.ids for one in beam]
+        assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@no_shape_checks()
+def test_a_grid_is_a_beam_for_any_n_any_penalty_and_any_rules(seed):
+    draw = random.Random(seed)
+    model, asked, rules = with_few_tokens(seed), any_search(draw), any_rules(draw)
+    asked = replace(asked, max_length=asked.max_length and max(asked.max_length, rules.min_capacity))
+    sources = pad([few_tokens(draw) for _ in range(6)], END)
+    found = (search(model, sources, asked, rules) for search in (grid_beam_search, beam_search))
+    for grid, beam in zip(*found, strict=True):
         assert [one.ids for one in grid] == [one.ids for one in beam]
         assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5, rel=1e-6)
 

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END
 from dragoman.model.transformer import build_model
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder, Progress
@@ -30,6 +31,7 @@ from dragoman.system.machine import trim_memory
 from dragoman.translation.model_folder import numpy_weights
 from tests.conftest import MAX_SECONDS
 from tests.test_native import model_of, native, texts
+from tests.test_search import few_tokens, with_few_tokens
 
 FOREVER = SearchSettings(max_length=10_000), Constraints(min_length=10_000)
 # One sentence has more hypotheses than a thread extends at once.
@@ -147,6 +149,7 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
 
 
 # A search that needs more memory than there is, and searches that share its batches.
+SMALL = ModelSettings(d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=2)
 WIDE = ModelSettings(d_model=16, d_ff=16, heads=8, d_k=64, d_v=64, encoder_layers=1, decoder_layers=6)
 SHORT_OF_MEMORY = f"""
 import resource
@@ -190,6 +193,70 @@ def test_a_search_that_memory_does_not_suffice_for_fails_alone(tmp_path, others)
     np.savez(tmp_path / "weights.npz", **numpy_weights(build_model(WIDE, 50, 50).eval()))
     command = [sys.executable, "-c", SHORT_OF_MEMORY + others, tmp_path / "weights.npz"]
     subprocess.run(command, check=True, timeout=MAX_SECONDS)
+
+
+# Of all allocations in C++ the one that is asked for fails.
+FAILING_NEW = """
+#include <atomic>
+#include <cstdlib>
+#include <new>
+static std::atomic<long> until_failure{-1};
+extern "C" void fail_allocation(long number) { until_failure = number; }
+extern "C" long allocations_left() { return until_failure; }
+void* operator new(std::size_t size) {
+    if (until_failure >= 0 && until_failure-- == 0) throw std::bad_alloc();
+    if (void* memory = std::malloc(size ? size : 1)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+"""
+ANY_ALLOCATION = f"""
+import ctypes
+import random
+import sys
+import numpy
+from dragoman.native.build import DECODER, load_library
+from dragoman.native.decoder import NativeDecoder
+from dragoman.model.settings import ModelSettings
+from dragoman.search.settings import SearchSettings
+
+decoder = NativeDecoder(load_library(DECODER), {SMALL}, dict(numpy.load(sys.argv[1])), "float32", 1)
+failing, draw, short = ctypes.CDLL(sys.argv[2]), random.Random(3), 0
+searches = [
+    ([[*draw.choices(range(4, 50), k=draw.randint(1, 9)), 3] for _ in range(sentences)],
+     SearchSettings(beam_size=beam_size, max_extra_tokens=6))
+    for sentences, beam_size in ((1, 1), (1, 3), (2, 2), (1, 4))
+]
+alone = [decoder.submit(*each).result({SECONDS}) for each in searches]
+for number in sorted(draw.sample(range(600), 150)):
+    failing.fail_allocation(number)
+    failed = 0
+    try:
+        futures = [decoder.submit(*each) for each in searches]
+    except MemoryError:
+        continue
+    for future, expected in zip(futures, alone):
+        try:
+            assert future.result({SECONDS}) == expected, number
+        except MemoryError:
+            failed += 1
+    assert failed <= 1
+    short += failed
+    failing.fail_allocation(-1)
+    assert [decoder.submit(*each).result({SECONDS}) for each in searches] == alone, number
+assert short > 20, short
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD")
+def test_whichever_allocation_fails_the_other_searches_find_what_they_find_alone(tmp_path):
+    np.savez(tmp_path / "weights.npz", **numpy_weights(build_model(SMALL, 50, 50).eval()))
+    (tmp_path / "new.cpp").write_text(FAILING_NEW)
+    library = tmp_path / "new.so"
+    subprocess.run(["g++", "-shared", "-fPIC", tmp_path / "new.cpp", "-o", library], check=True)
+    command = [sys.executable, "-c", ANY_ALLOCATION, tmp_path / "weights.npz", library]
+    subprocess.run(command, check=True, timeout=MAX_SECONDS, env=os.environ | {"LD_PRELOAD": str(library)})
 
 
 def random_search(draw: random.Random) -> tuple[list[list[int]], SearchSettings, Constraints]:
@@ -278,3 +345,33 @@ def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
         assert progress.ids(number) == [*chain(*before_the_end)]
         assert not found[number] or found[number][0].ids[: len(progress.ids(number))] == progress.ids(number)
     assert any(map(progress.ids, range(len(sources))))
+
+
+@pytest.mark.parametrize("beam_size", [2, 8])
+@pytest.mark.parametrize("tokens", [{7}, {7, 9}, {*range(4, 12)}], ids=len)
+def test_what_is_told_during_a_search_is_where_every_result_begins(lib, beam_size, tokens):
+    """A hypothesis that has finished may be the result, too. Of few tokens all live ones have the same."""
+    draw, shorter = random.Random(beam_size), 0
+    sources = [[*few_tokens(draw), END] for _ in range(3)]
+    rules = Constraints(banned=[[token] for token in range(1, 12) if token not in {END, *tokens}])
+    model = with_few_tokens(1)
+    for most in range(1, 6):  # what is told is read after the last step but one
+        settings, progress = SearchSettings(beam_size=beam_size, max_length=most), Progress()
+        decoder = native(lib, model, "float32", 1)
+        found = decoder.submit(sources, settings, rules, progress).result(SECONDS)
+        for number, source in enumerate(sources):
+            told, of_the_live = [[]], [0]
+            for step in beam_steps(model, torch.tensor([source]), settings, rules):
+                told += stable_prefixes([step])
+                is_live = step.beam.live_log_probs[0] > -torch.inf
+                of_the_live.append(common(step.beam.live[0, is_live, 1:].tolist()))
+            assert progress.ids(number) == told[-2]
+            assert found[number][0].ids[: len(told[-2])] == told[-2]
+            shorter += len(told[-2]) < of_the_live[-2]
+    assert shorter or len(tokens) > 1
+
+
+def common(rows: list[list[int]]) -> int:
+    """How many first tokens all rows share."""
+    columns = enumerate(zip(*rows, strict=True))
+    return next((place for place, tokens in columns if len({*tokens}) > 1), len(rows[0]) if rows else 0)

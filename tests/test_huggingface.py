@@ -304,7 +304,10 @@ DAMAGE = [
     (lambda at: cut(at, "config.json"), "config.json cannot be read"),
     (lambda at: cut(at, "vocab.json"), "vocab.json cannot be read"),
     (lambda at: cut(at, "source.spm"), "source.spm is not a SentencePiece model"),
-    (lambda at: (at / "config.json").write_text("[" * 100_000), "config.json cannot be read: .*recursion"),
+    (
+        lambda at: (at / "config.json").write_text("[" * 100_000),
+        "config.json cannot be read: it has lists",
+    ),
     (lambda at: (at / "vocab.json").write_text("[]"), "vocab.json holds no JSON object"),
     (
         lambda at: (at / "vocab.json").write_text('{"<unk>": 0, "a": 2}'),

@@ -469,13 +469,13 @@ def test_a_scale_may_be_a_number(tmp_path):
     assert joeynmt.read(theirs.path).model.settings.scale_embeddings is True
 
 
-def test_lists_within_lists_are_shown_in_part(tmp_path):
+def test_aliases_that_repeat_too_much_are_refused(tmp_path):
     theirs = Folder(tmp_path / "model")
     bomb = "a0: &a0 [x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
     )
     (theirs.path / "config.yaml").write_text(f"{bomb}model: *a11\n")
-    with pytest.raises(DragomanError, match="model is ") as told:
+    with pytest.raises(DragomanError, match="config.yaml has more than 16,384 values") as told:
         joeynmt.read(theirs.path)
     assert len(str(told.value)) < 1000
 
@@ -653,13 +653,13 @@ def test_damaged_files_are_refused(tmp_path):
     path.unlink()
     refused(theirs, "should hold one checkpoint, and has none; rename the one that is meant")
     theirs.write("config.yaml", "model: [")
-    refused(theirs, r"config.yaml cannot be read: while parsing")
+    refused(theirs, r"config.yaml cannot be read as YAML: while parsing")
     theirs.write("config.yaml", "- model")
     refused(theirs, r"config.yaml holds no configuration of JoeyNMT")
     theirs.write("config.yaml", "!!python/object/apply:os.getcwd []")
-    refused(theirs, r"config.yaml cannot be read: could not determine a constructor")
+    refused(theirs, r"config.yaml cannot be read as YAML: could not determine a constructor")
     theirs.write("config.yaml", "[" * 3000)
-    refused(theirs, r"config.yaml cannot be read: .*recursion")
+    refused(theirs, r"config.yaml cannot be read: it has lists within")
     (theirs.path / "config.yaml").unlink()
     refused(theirs, r"config.yaml cannot be read")
 

@@ -1,15 +1,19 @@
 """Laws that every model keeps, whatever its architecture: what training and search rely on."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 import torch
+from torch import nn
 
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.interface import Model
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import build_model
-from tests.conftest import MODELS, VARIANTS, VOCABULARY, random_model
+from dragoman.model.variants import BatchNorm
+from tests.conftest import MODELS, VARIANTS, VOCABULARY, no_shape_checks, random_model
 
 
 @pytest.fixture(params=MODELS | VARIANTS)
@@ -125,3 +129,98 @@ def test_the_same_seed_gives_the_same_weights_wherever_they_lie_in_memory(archit
             ).state_dict()
         )
     assert all(torch.equal(one[name], made[0][name]) for one in made for name in one)
+
+
+def dropping(model: Model) -> dict[nn.Module, str]:
+    """The modules that drop something in training, each with the name of its rate."""
+    found: dict[nn.Module, str] = {}
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            found[module] = "p"
+        elif isinstance(module, MultiHeadAttention) or (
+            isinstance(module, nn.RNNBase) and module.num_layers > 1
+        ):
+            found[module] = "dropout"
+    return found
+
+
+def set_rates(modules: dict[nn.Module, str], rate: float) -> None:
+    for module, name in modules.items():
+        setattr(module, name, rate)
+
+
+@pytest.fixture(params=MODELS | VARIANTS)
+def dropped(request: pytest.FixtureRequest) -> Model:
+    """Each model, in training, with a rate of dropout for every part that can have one."""
+    settings = replace((MODELS | VARIANTS)[request.param], dropout=0.5)
+    if any(isinstance(module, MultiHeadAttention) for module in random_model(settings).modules()):
+        settings = replace(settings, attention_dropout=0.25)
+    return random_model(settings).train()
+
+
+@no_shape_checks()
+def test_every_dropout_has_the_rate_of_the_settings_and_acts_alone(dropped, sources, targets):
+    modules = dropping(dropped)
+    for module, name in modules.items():
+        of_attention = isinstance(module, MultiHeadAttention)
+        assert getattr(module, name) == (0.25 if of_attention else 0.5)
+
+    def logits() -> torch.Tensor:
+        return dropped.logits(features(dropped, sources, targets))
+
+    dropped.eval()
+    assert torch.equal(logits(), logits())
+    dropped.train()
+    set_rates(modules, 0.0)
+    whole = logits()
+    assert torch.equal(logits(), whole)
+    for module, name in modules.items():
+        set_rates({module: name}, 0.5)
+        assert not torch.equal(logits(), whole), module
+        set_rates({module: name}, 0.0)
+
+
+@no_shape_checks()
+def test_the_embeddings_of_both_sides_are_dropped(dropped, sources, targets):
+    set_rates(dropping(dropped), 0.0)
+    dropped.dropout.p = 0.5
+    encoded = [dropped.encode(sources) for _ in range(2)]
+    dropped.eval()
+    one, other = (dropped.decode(targets, state)[0] for state in encoded)
+    assert not torch.equal(one, other)
+    state = dropped.encode(sources)
+    dropped.train()
+    one, other = (dropped.decode(targets, state)[0] for _ in range(2))
+    assert not torch.equal(one, other)
+
+
+def test_every_normalisation_has_the_epsilon_of_the_settings(model):
+    if model.settings.architecture in ("lstm", "gru", "conv"):  # they have none
+        return
+    other = random_model(replace(model.settings, norm_epsilon=0.25))
+    epsilons = [
+        module.epsilon if isinstance(module, BatchNorm) else module.eps
+        for module in other.modules()
+        if isinstance(module, BatchNorm | nn.LayerNorm)
+    ]
+    assert set(epsilons) <= {0.25}
+    assert epsilons or model.settings.norm == "none"
+
+
+@pytest.mark.parametrize("architecture", get_args(Architecture))
+def test_embeddings_positions_and_scores_begin_as_large_as_they_are_documented(architecture):
+    settings = ModelSettings(
+        architecture, d_model=64, d_ff=8, heads=4, encoder_layers=1, decoder_layers=1, tied="none"
+    )
+    if architecture not in ("lstm", "gru"):
+        settings = replace(settings, positions="learned", max_positions=300)
+    if architecture != "conv":
+        settings = replace(settings, attention_score="general")
+    model = build_model(settings, 500, 400)
+    of_words = 0.1 if architecture == "conv" else 64**-0.5
+    names = ("source_embedding.weight", "target_embedding.weight", "output.weight")
+    expected = dict.fromkeys((*names, "source_positions.table", "target_positions.table"), of_words)
+    for name, weight in model.named_parameters():
+        if deviation := 16**-0.5 if name.endswith("attention.score") else expected.get(name):
+            assert weight.std().item() == pytest.approx(deviation, rel=0.1), name
+            assert weight.mean().item() == pytest.approx(0, abs=deviation / 5), name

@@ -11,7 +11,7 @@ from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.log import Log
+from dragoman.training.log import Log, read_events
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.tensorboard import refuse_missing_tensorboard, scalars
 from tests.conftest import write_copies
@@ -52,6 +52,11 @@ def test_a_resumed_log_continues_after_the_checkpoint(tmp_path):
         file.write("\0\0\0\n[]\n{}\n" + '{"event": "train", "st')  # as a machine that goes down may leave it
     Log(tmp_path, 2, tensorboard=False).write("train", 3, {"loss": 0.5})
     assert [(line["step"], line["loss"]) for line in read(tmp_path)] == [(1, 1.0), (2, 1.0), (3, 0.5)]
+
+
+def test_a_last_line_without_its_end_is_no_event(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"event": "train", "step": 1}\n{"event": "train", "step": 2}')
+    assert [event["step"] for event in read_events(tmp_path / "log.jsonl")] == [1]
 
 
 def test_tensorboard_gets_curves_and_texts(tmp_path):

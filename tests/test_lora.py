@@ -81,6 +81,15 @@ def test_an_update_is_adam_on_the_factors():
         torch.testing.assert_close(layer.weight.detach(), (initial + scale * b @ a).detach())
 
 
+def test_the_first_factor_keeps_the_size_of_its_input_and_the_second_is_zero():
+    model = nn.Linear(400, 30, bias=False)
+    optimizer = LowRankAdam(model, 8, 16.0, seed=1)
+    optimizer.step()
+    state = optimizer.state[model.weight]
+    assert state["a"].std().item() == pytest.approx(400**-0.5, rel=0.1)
+    assert not state["b"].any()
+
+
 def test_a_gradient_that_is_not_finite_changes_nothing():
     layer = nn.Linear(5, 4, bias=False)
     optimizer, before = LowRankAdam(layer, rank=2, alpha=4, seed=3), layer.weight.detach().clone()

@@ -31,7 +31,16 @@ from dragoman.text.batches import pad
 from dragoman.translation.model_folder import numpy_weights
 from dragoman.translation.token_ids import explain_out_of_memory
 from tests.conftest import NEEDS_BFLOAT16, VOCABULARY
-from tests.test_search import PENALTIES, reference_steps, same_hypotheses, tiny
+from tests.test_search import (
+    PENALTIES,
+    any_rules,
+    any_search,
+    few_tokens,
+    reference_steps,
+    same_hypotheses,
+    tiny,
+    with_few_tokens,
+)
 
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
 KINDS = {
@@ -160,6 +169,24 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
         for row, found in zip(sources, in_cpp.search(sources, asked), strict=True):
             *_, (_, ranked) = reference_steps(model, row, asked)
             same_hypotheses(found, ranked[:n_best])
+
+
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_the_n_best_are_those_of_pytorch_for_any_n_and_any_penalty(lib, first):
+    for seed in range(first, first + 10):
+        draw = random.Random(seed)
+        model, asked, rules = with_few_tokens(seed), any_search(draw), any_rules(draw)
+        sources = [[*few_tokens(draw), END] for _ in range(8)]
+        if asked.max_length is not None:
+            asked = replace(asked, max_length=max(asked.max_length, rules.min_capacity))
+        found = native(lib, model, "float32", 1).search(sources, asked, rules)
+        for best, expected in zip(found, python_search(model, sources, asked, rules), strict=True):
+            assert [one.ids for one in best] == [one.ids for one in expected], (seed, asked, rules)
+            assert 1 <= len(best) <= asked.n_best
+            for one, other in zip(best, expected, strict=True):
+                assert (one.log_probability, one.score) == pytest.approx(
+                    (other.log_probability, other.score), abs=1e-4
+                )
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,41 @@ from tests.test_safety import assert_stopping_changes_nothing
 GRU = ModelSettings("gru", d_model=8, encoder_layers=1, decoder_layers=2)
 
 
+@pytest.mark.parametrize("architecture", ["lstm", "gru"])
+def test_embeddings_states_of_each_layer_and_features_are_dropped(sources, targets, architecture):
+    model = random_model(replace(GRU, architecture=architecture, dropout=0.5)).train()
+    read = {}
+
+    def keep(name, columns):
+        return lambda _, inputs: read.setdefault(name, []).append(
+            getattr(inputs[0], "data", inputs[0])[:, columns]
+        )
+
+    model.encoder.register_forward_pre_hook(keep("source embeddings", slice(None)))
+    model.decoder[0].register_forward_pre_hook(keep("target embeddings", slice(8)))
+    model.decoder[1].register_forward_pre_hook(keep("states of the first layer", slice(None)))
+    model.features.register_forward_pre_hook(keep("states of the last layer", slice(8)))
+    model.features.register_forward_pre_hook(keep("target embeddings again", slice(-8, None)))
+    features, _ = model.decode(targets, model.encode(sources))
+    for name, inputs in read.items():
+        assert 0.25 < torch.cat(inputs).eq(0).double().mean() < 0.75, name
+    assert len(read) == 5
+    assert not torch.equal(model.logits(features), model.logits(features))
+
+
+@pytest.mark.parametrize("architecture", ["lstm", "gru"])
+def test_a_decoder_begins_with_the_mean_of_the_encoders_states_and_an_empty_cell(sources, architecture):
+    model = random_model(replace(GRU, architecture=architecture, input_feeding=True))
+    state = model.encode(sources)
+    hidden, cell, fed = state.past
+    for number, source in enumerate(sources):
+        mean = state.memory[number, source != PAD].mean(0)
+        expected = torch.tanh(model.start.weight @ mean + model.start.bias)
+        torch.testing.assert_close(hidden[number].flatten(), expected)
+    assert not cell.any()
+    assert not fed.any()
+
+
 @pytest.mark.parametrize("score", ["dot", "general"])
 def test_scores_are_those_of_luong(sources, targets, score):
     model = random_model(replace(GRU, attention_score=score))

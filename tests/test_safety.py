@@ -40,7 +40,7 @@ from dragoman.training.checkpoint import average_checkpoints, checkpoints, resum
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.distributed import ProcessGroup
 from dragoman.training.divergence import first_non_finite_layer
-from dragoman.training.log import Log
+from dragoman.training.log import Log, UpdateMetrics
 from dragoman.training.loop import train
 from dragoman.training.memory import (
     available_memory,
@@ -55,6 +55,7 @@ from dragoman.training.objective import (
     make_optimizer,
     step_optimizer,
 )
+from dragoman.training.rollback import MIN_RATE_BACKOFF
 from dragoman.training.schedule import make_learning_rate
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
@@ -460,6 +461,15 @@ def test_the_number_of_tokens_fits_into_memory():
     assert fitting_tokens(lambda pairs: forward(pairs, 2**24), 300, 4096, HERE.device, 4 * half) == 1
 
 
+def test_half_of_the_memory_that_is_not_reserved_is_for_the_graph():
+    weight, free = torch.ones(3, requires_grad=True), free_memory(HERE.device)
+    for share in (0, 0.5):
+        most = fitting_tokens(
+            lambda pairs: Keep.apply(weight, pairs * (free // 1000)), 1, 4096, HERE.device, int(share * free)
+        )
+        assert most == pytest.approx((1 - share) * 1000 / 2, rel=0.2)  # other processes take and give memory
+
+
 def test_available_memory_is_bounded_by_system_and_control_groups(tmp_path):
     for name, text in {
         "proc/meminfo": "MemFree: 1 kB\nMemAvailable:    5000 kB\n",
@@ -625,6 +635,57 @@ def test_a_non_finite_update_can_be_skipped(tmp_path):
     assert [line["step"] for line in log_of(recipe) if line["event"] == "skipped"] == [5]
 
 
+@pytest.mark.parametrize("non_finite", [[], [0], [3], [1, 3]])
+def test_a_line_of_the_log_is_of_the_finite_updates(tmp_path, non_finite):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="skip")
+    context = TrainingContext(
+        model=make_model(recipe, data, HERE.device),
+        d_model=16,
+        batches=make_batches(recipe, data, HERE),
+        settings=recipe.training,
+        schedule=make_schedule(recipe),
+        folder=recipe.out,
+        validate=lambda model, name: ({}, []),
+        keep_best=lambda model: None,
+        say=lambda message: None,
+        world=HERE,
+    )
+    metrics = UpdateMetrics(context, lambda: context.model, 0, 1000.0)
+    updates = dict(enumerate(islice(context.batches.updates(0, 0), 4)))
+    for number, update in updates.items():
+        norm = math.inf if number in non_finite else 1.0 + number
+        sums = torch.tensor([20.0 * (number + 1), 10.0 * (number + 1) ** 2], dtype=torch.float64)
+        metrics.add(number + 1, update, sums, torch.tensor(norm), 0.1 * (number + 1))
+    metrics.flush({"encoder.0": torch.tensor(2.0)})
+    *skipped, line = log_of(recipe)
+    finite = [number for number in updates if number not in non_finite]
+    tokens, last = sum(updates[number].tokens for number in finite), finite[-1]
+    assert [each["step"] for each in skipped] == [number + 1 for number in non_finite]
+    assert (line["event"], line["step"], line["tokens"], line["epoch"]) == ("train", last + 1, tokens, 0)
+    assert line["loss"] == pytest.approx(sum(20 * (number + 1) for number in finite) / tokens, rel=1e-6)
+    assert line["nll"] == pytest.approx(sum(10 * (number + 1) ** 2 for number in finite) / tokens, rel=1e-6)
+    assert (line["gradient_norm"], line["learning_rate"]) == pytest.approx((last + 1.0, 0.1 * (last + 1)))
+    assert line.get("gradient_norms") == (None if 3 in non_finite else {"encoder.0": 2.0})
+    assert metrics.consecutive_non_finite == 3 - last
+    assert metrics.seconds >= 1000  # with those of earlier processes
+
+
+@pytest.mark.parametrize("losses", ["33333333", "54332111", "43434343"])
+def test_training_ends_after_as_many_validations_without_a_lower_loss_as_patience_has(tmp_path, losses):
+    recipe, data = prepared_run(
+        tmp_path, "run", validate_every=3, checkpoint_every=3, warmup_steps=1, patience=2
+    )
+    values, kept = iter(map(float, losses)), []
+    state = train_poisoned(recipe, data, set(), [], lambda: next(values), kept.append)
+    best = ended = 0  # the numbers of validations
+    while ended < 7 and ended - best < 2:
+        ended += 1
+        best = ended if losses[ended] < losses[best] else best
+    assert state.step == 3 * (ended + 1)
+    assert state.best_step == state.lowest_step == 3 * (best + 1)
+    assert len(kept) == len({min(losses[: number + 1]) for number in range(ended + 1)})
+
+
 def test_too_many_non_finite_updates_end_the_run(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="skip")
     messages = []
@@ -656,7 +717,7 @@ def test_a_rolled_back_run_equals_one_resumed_with_half_the_rate(tmp_path):
     train_poisoned(back, data, {10}, [])
     train_poisoned(replace(fresh, training=replace(fresh.training, updates=8)), other, set(), [])
     newest = checkpoints(fresh.out)[-1]
-    state = json.loads((newest / "place.json").read_text()) | {"pace": 0.5}
+    state = json.loads((newest / "place.json").read_text()) | {"rate_backoff": 0.5}
     (newest / "place.json").write_text(json.dumps(state))
     (newest / "manifest.json").unlink()
     write_manifest(newest)
@@ -684,6 +745,16 @@ def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
         "update 20, with 0.25 times the learning rate.",
         "update 16, with 0.125 times the learning rate.",  # the cause may be older
     ]
+
+
+def test_a_run_that_always_diverges_tries_every_rate_down_to_the_lowest(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", log_every=1)
+    messages = []
+    with pytest.raises(DivergenceError):
+        train_poisoned(recipe, data, set(range(100)), messages)
+    rates = [float(message.split(" times the learning rate")[0].split()[-1]) for message in messages]
+    assert rates == [0.5**halvings for halvings in range(1, 7)]
+    assert rates[-1] == MIN_RATE_BACKOFF
 
 
 def test_the_lower_rate_survives_a_kill_right_after_the_rollback(tmp_path):
@@ -714,8 +785,9 @@ def test_a_run_that_was_killed_after_a_rollback_goes_back_further_if_it_diverges
 
 def test_after_a_second_rollback_the_best_model_is_still_the_one_that_is_kept(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", validate_every=4)
-    kept, losses = [], iter([3.0, 1.0, 2.0, 2.5, 2.5, 2.5, 2.5, 2.5])
-    state = train_poisoned(recipe, data, {10, 12}, [], loss=lambda: next(losses), keep_best=kept.append)
+    kept, messages, losses = [], [], iter([3.0, 1.0, 2.0, 2.5, 2.5, 2.5, 2.5, 2.5])
+    state = train_poisoned(recipe, data, {10, 14}, messages, loss=lambda: next(losses), keep_best=kept.append)
+    assert ["update 8," in message for message in messages] == [True, False]  # the second one is to update 4
     assert len(kept) == 2  # with the losses 3 and 1
     assert (state.best_step, state.best["loss"]) == (8, 1.0)
 
@@ -791,12 +863,20 @@ def test_the_first_non_finite_layer_is_named(tmp_path):
         first_non_finite_layer(objective, batch)
         == "the gradient of model.decoder.0.feed_forward.outer.weight"
     )
+    model.encoder[0].feed_forward.inner.weight.register_hook(lambda gradient: gradient / 0)
+    assert (  # the backward pass reaches the decoder first
+        first_non_finite_layer(objective, batch)
+        == "the gradient of model.decoder.0.feed_forward.outer.weight"
+    )
     model.encoder[0].feed_forward.outer.weight.requires_grad_(False)  # as `--freeze` and LoRA do
     assert (
         first_non_finite_layer(objective, batch)
         == "the gradient of model.decoder.0.feed_forward.outer.weight"
     )
     handle.remove()
+    smoothing, objective.cross_entropy.smoothing = objective.cross_entropy.smoothing, math.nan
+    assert first_non_finite_layer(objective, batch) == "the loss"
+    objective.cross_entropy.smoothing = smoothing
     with torch.no_grad():
         model.decoder[0].feed_forward.inner.weight[0, 0] = float("nan")
     assert first_non_finite_layer(objective, batch) == "the output of model.decoder.0.feed_forward.inner"

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
@@ -332,6 +333,63 @@ PENALTIES = [
 def kept_model(request):
     """As `model`, and the same for all tests: `following` need not compute again. Read only."""
     return random_model(MODELS[request.param])
+
+
+def with_few_tokens(seed):
+    """A model of 12 tokens, of which several are about as likely as END: hypotheses end at any length."""
+    torch.manual_seed(seed)
+    settings = ModelSettings(d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
+    model = build_model(settings, 12, 12).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2.2)
+    return model
+
+
+def few_tokens(draw, most=6):
+    """Up to so many tokens of that model."""
+    return [draw.randrange(4, 12) for _ in range(draw.randint(1, most))]
+
+
+def any_search(draw):
+    """Settings of a beam search: every size of the beam and of its n best, every penalty."""
+    beam_size = draw.choice([1, 2, 2, 3, 3, 4, 4, 6, 8])
+    return SearchSettings(
+        beam_size=beam_size,
+        n_best=max(draw.randint(1, beam_size) for _ in range(2)),
+        max_length=draw.choice([*[None] * 5, draw.randint(1, 9)]),
+        max_extra_tokens=draw.choice([0, 2, 4, 5, 6, 8]),
+        **{
+            draw.choice(["length_power", "length_penalty"]): draw.choice(
+                [0.0, 0.6, *[draw.uniform(1, 3)] * 4]
+            )
+        },
+    )
+
+
+def any_rules(draw):
+    """Constraints of any kind, and often none."""
+    return draw.choice(
+        [
+            *[Constraints()] * 3,
+            Constraints(
+                min_length=draw.choice([0, draw.randint(1, 4)]),
+                no_repeat_ngram=draw.choice([0, draw.randint(1, 3)]),
+                banned=draw.choice([[], [few_tokens(draw, 2), few_tokens(draw, 3)]]),
+                prefix=draw.choice([[], few_tokens(draw, 3)]),
+            ),
+        ]
+    )
+
+
+@pytest.mark.parametrize("first", range(0, 8, 4))
+@no_shape_checks()
+def test_any_n_and_any_penalty_are_searched_as_in_the_reference(first):
+    for seed in range(first, first + 4):
+        draw = random.Random(seed)
+        model, asked = with_few_tokens(seed), any_search(draw)
+        for source in [[*few_tokens(draw, 4), END] for _ in range(2)]:
+            assert_equals_reference(model, torch.tensor([source]), asked)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)

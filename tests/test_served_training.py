@@ -38,6 +38,7 @@ def test_a_served_run_shows_its_training_and_a_model_folder_does_not(browser, tr
         page = open_inspection(browser, server.address, "run")
         tab(page, "Training")
         assert expected["schedule"].replace("^", "") in page.locator("#view").inner_text()
+        assert "--show-samples" in page.locator("#view").inner_text()
         assert page.get_by_role("img", name="learning rate").count() == 1
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page = open_inspection(browser, server.address, "model")

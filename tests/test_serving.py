@@ -359,7 +359,6 @@ JSON = "application/json"
     ("path", "body", "kind", "message"),
     [
         (V1, b'{"text": "amber",}', JSON, "The body is not JSON: "),
-        (V1, b'{"text": "amber"}', "text/plain", "The body has to be a JSON object, sent with Content-"),
         (V1, b'"amber"', JSON, "The body has to be a JSON object, sent with Content-Type: application/json."),
         (V1, b"", JSON, "The body has to be a JSON object, sent with Content-Type: application/json."),
         (V1, b'{"text": [1]}', JSON, "text: it has to be a valid string; text.0: it has to be a valid"),
@@ -512,7 +511,7 @@ def test_a_byte_order_mark_begins_no_text(client):
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(client):
-    answer = client.post(V1, content=b"x" * 1_000_001)
+    answer = client.post(V1, content=b"x" * 1_000_001, headers={"content-type": JSON})
     assert answer.status_code == 413
     assert "more than 1,000,000 bytes" in answer.json()["error"]["message"]
 
@@ -521,8 +520,8 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(client):
     "raw",
     [
         b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /",
-        b"POST /v1/translate HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-        b"POST /v1/translate HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{}",
+        b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{}",
         b"\x00\x01\x02\r\n\r\n",
         b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
     ],
@@ -631,7 +630,7 @@ def test_a_client_that_goes_away_frees_its_place(run):
 
 def test_a_client_that_goes_away_with_requests_in_a_row_is_no_error(run):
     body = json.dumps(endless()).encode()
-    head = f"POST {V1} HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {V1} HTTP/1.1\r\nHost: [::1]\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
     with serving(run) as server, server.client() as client:
         host, port = server.address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:
@@ -776,7 +775,13 @@ def test_pages_of_allowed_origins_can_read_every_answer(run):
         for answer in answers:
             assert answer.headers["access-control-allow-origin"] == "https://example.org"
         assert "Retry-After" in answers[-1].headers["access-control-expose-headers"]
+        asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+        for origin, status in (("https://example.org", 200), ("https://example.com", 403), ("null", 403)):
+            preflight = client.options(V1, headers={"Origin": origin, **asked})
+            assert preflight.status_code == status
+            assert ("access-control-allow-origin" in preflight.headers) == (status == 200)
         other = client.post(V1, json={"text": "amber"}, headers={"Origin": "https://example.com"})
+        assert other.status_code == 403
         assert "access-control-allow-origin" not in other.headers
 
 
@@ -828,14 +833,14 @@ def test_the_queue_is_bounded_in_tokens_and_in_time(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     queue = Admission(max_tokens=10_000, deadline=8.0)
-    with queue.admit(20_000):  # alone
+    with queue.admit(20_000, "one"):  # alone
         with pytest.raises(Exception, match="busy"):
-            queue.admit(1).__enter__()
+            queue.admit(1, "one").__enter__()
         now = 20.0
     assert queue.tokens == 0
     # 1,000 tokens per second: 4,000 are done in half of the deadline.
-    with queue.admit(3_900), queue.admit(50), pytest.raises(Exception, match="busy"):
-        queue.admit(100).__enter__()
+    with queue.admit(3_900, "one"), queue.admit(50, "one"), pytest.raises(Exception, match="busy"):
+        queue.admit(100, "one").__enter__()
     assert queue.tokens == 0
 
 
@@ -843,14 +848,14 @@ def test_nobody_waits_longer_than_until_the_requests_so_far_have_ended(monkeypat
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     queue = Admission(max_tokens=10_000, deadline=8.0)
-    with queue.admit(100):
+    with queue.admit(100, "one"):
         now = 1.0
     for _ in range(50):  # they pass the deadline, and count as no work
-        with suppress(TimeoutError), queue.admit(9_000):
+        with suppress(TimeoutError), queue.admit(9_000, "one"):
             now += 8.0
             raise TimeoutError
-    with queue.admit(9_000):
-        assert queue.seconds_too_many(5_000) == 8.0
+    with queue.admit(9_000, "one"):
+        assert queue.seconds_too_many(5_000, "one") == 8.0
 
 
 def test_keys_that_are_made_at_once_are_all_kept(tmp_path):
@@ -888,6 +893,18 @@ def test_a_new_key_leaves_the_rest_of_its_file(tmp_path):
         ({"new_key": "a"}, "--new-key needs --api-keys"),
         ({"port": 70_000}, "port is 70000"),
         ({"deadline": 0}, "deadline is 0"),
+        ({"host": "127.example.org"}, "127.example.org can be reached from other machines"),
+        (
+            {"allow_hosts": ("https://example.org",)},
+            "--allow-hosts has 'https://example.org', which is no name",
+        ),
+        (
+            {"allow_hosts": ("example.org:80",)},
+            "which is no name of a host. Give names without scheme and port",
+        ),
+        ({"allow_hosts": ("a.*.org",)}, "which is no name"),
+        ({"allow_origins": ("https://example.org/",)}, "which is no origin. Give scheme, host and"),
+        ({"allow_origins": ("null",)}, "--allow-origins has 'null'"),
     ],
 )
 def test_settings_that_are_unsafe_or_out_of_bounds_are_refused(options, message):

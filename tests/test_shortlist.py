@@ -7,12 +7,14 @@ import resource
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.model.weights import save_tensors
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
-from dragoman.search.shortlist import Shortlist, best_translations
+from dragoman.search.shortlist import EM_ITERATIONS, Shortlist, best_translations
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.translation.token_ids import encode_sentences
@@ -43,6 +45,36 @@ def test_translations_are_found_in_parallel_text():
         assert [
             target for (source, target), _ in sorted(found, key=lambda one: one[1]) if source == token
         ] == [token + 10, token + 11]
+
+
+def model_1(pairs):
+    """The probability of each target token given a source token, as Brown et al. (1993) write IBM Model 1."""
+    links = {(s, t) for source, target in pairs for s in source for t in target}
+    p = dict.fromkeys(links, 1.0)
+    for _ in range(EM_ITERATIONS):
+        counts = dict.fromkeys(links, 0.0)
+        for source, target in pairs:
+            for t in target:
+                for s in source:
+                    counts[s, t] += p[s, t] / sum(p[other, t] for other in source)
+        totals = {s: sum(counts[link] for link in links if link[0] == s) for s, _ in links}
+        p = {link: count / totals[link[0]] for link, count in counts.items()}
+    return p
+
+
+SENTENCE = st.lists(st.integers(4, 8), max_size=5)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(SENTENCE, SENTENCE), max_size=6), st.integers(1, 4))
+def test_the_best_translations_are_those_of_model_1(pairs, most):
+    p, found = model_1(pairs), {}
+    for (source, target), rank in best_translations(pairs, 10, most):
+        found[source, rank] = p[source, target]
+    for token in {source for source, _ in p}:
+        best = sorted((each for (source, _), each in p.items() if source == token), reverse=True)[:most]
+        assert [found.pop((token, rank)) for rank in range(len(best))] == pytest.approx(best)
+    assert not found
 
 
 def test_a_sentence_has_the_translations_of_its_tokens_and_the_frequent_ones():

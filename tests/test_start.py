@@ -34,12 +34,14 @@ def test_a_run_is_named_after_its_files(tmp_path, source, target, name):
 
 
 def test_the_perplexity_of_a_diverged_model_is_short(tmp_path, capsys):
-    result = {"validation": {"bleu": 0.0, "perplexity": perplexity(math.inf)}}
+    result = {"model": "the last", "kept": "last", "updates": 1, "minutes": 0.1, "candidates": {}}
+    result["validation"] = {"loss": math.inf, "nll": math.inf, "bleu": 0.0}
+    result["validation"]["perplexity"] = perplexity(math.inf)
     (tmp_path / "result.json").write_text(json.dumps(result))
     say_result(tmp_path)
     assert capsys.readouterr().err == "Validation: BLEU 0.00 (greedy), perplexity 1.014e+304.\n"
     (tmp_path / "result.json").write_text("{}")
-    with pytest.raises(DragomanError, match="lacks 'validation'; it is not as a run writes it"):
+    with pytest.raises(DragomanError, match="lacks model, kept, updates, minutes, validation"):
         say_result(tmp_path)
 
 

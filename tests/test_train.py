@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock, Timeout
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -420,9 +422,9 @@ def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(finished
     recipe = copied(finished[0], tmp_path)
     later = replace(recipe, training=replace(recipe.training, updates=48))
     result = (recipe.out / "result.json").read_text()
-    for damaged, message in (("{}", "lacks 'updates'"), (result[:-9], "is not JSON"), ("[]", "a wrong type")):
+    for damaged, message in (("{}", "lacks model, kept"), (result[:-9], "as JSON"), ("[]", "a table")):
         (recipe.out / "result.json").write_text(damaged)
-        with pytest.raises(DragomanError, match=rf"result\.json .*{message}.*not as a run writes it"):
+        with pytest.raises(DragomanError, match=rf"result\.json .*{message}"):
             run(later, silent)
     (recipe.out / "result.json").write_text(result)
     (recipe.out / "best" / "model.safetensors").write_bytes(b"damaged")
@@ -873,6 +875,26 @@ def test_training_stops_when_validation_no_longer_improves():
     assert is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "bleu")
     assert not is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "loss")
     assert is_better({"bleu": 0, "loss": 4}, {"bleu": 0, "loss": 5}, "bleu")
+
+
+SCORES = st.fixed_dictionaries({"bleu": st.integers(0, 2), "loss": st.integers(1, 3)})
+
+
+@given(SCORES, SCORES)
+def test_higher_bleu_or_lower_loss_is_better_and_the_loss_decides_between_equal_bleu(one, other):
+    rank, other_rank = ((each["bleu"], -each["loss"]) for each in (one, other))
+    assert is_better(one, other, "bleu") == (rank > other_rank)
+    assert is_better(one, other, "loss") == (rank[1] > other_rank[1])
+
+
+@given(*[st.integers(1, 4)] * 3, st.integers(0, 12), st.integers(0, 12), st.integers(0, 30))
+def test_training_stops_after_the_validations_of_patience_and_the_warm_up(
+    every, patience, warmup, best, lowest, more
+):
+    schedule = Schedule(updates=10**6, warmup_steps=10 * warmup, validate_every=every, checkpoint_every=every)
+    settings, step = TrainingSettings(patience=patience), every * (max(best, lowest) + more)
+    state = TrainingState(step=step, best_step=every * best, lowest_step=every * lowest)
+    assert stopped_early(state, settings, schedule) == (more >= patience and step > 10 * warmup)
 
 
 def test_a_signal_in_the_last_validation_ends_training_and_it_resumes(tmp_path):

@@ -20,9 +20,11 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.model.transformer import build_model
 from dragoman.native.packed_linear import can_pack
+from dragoman.native.settings import EngineSettings
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search
 from dragoman.search.ensemble import Ensemble
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.options import SearchOptions
 from dragoman.search.scoring import Likelihood, token_log_probabilities
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError
@@ -30,10 +32,11 @@ from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
-from dragoman.translation.model_folder import Tokenizers, save_model
-from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, split
+from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
+from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, join_translations, split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
-from dragoman.translation.token_ids import encode_sentences
+from dragoman.translation.token_ids import DEFAULT_SPLIT, encode_sentences, split_length
+from dragoman.translation.translator import PreparedSentences, Translation
 from tests.conftest import ALL_PRECISIONS, MAX_SECONDS, MODELS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
@@ -459,6 +462,32 @@ def test_models_of_the_same_vocabularies_are_an_ensemble(folder, translator, tmp
         Translator.load(folder, tmp_path / "other")
 
 
+def test_an_ensemble_has_the_limits_of_its_shortest_models(translator):
+    stored, positions = [], ((7, None), (None, 9), (5, 6), (8, 12))
+    for trained, longest in positions:
+        learned = {} if longest is None else {"positions": "learned", "max_positions": longest}
+        settings, size = replace(SETTINGS, **learned), len(translator.tokenizers.target)
+        weights = numpy_weights(build_model(settings, size, size))
+        stored.append(StoredModel(weights, settings, translator.tokenizers, trained))
+    for models in itertools.permutations(stored, 2):
+        limits = [(each.longest_trained, each.settings.longest) for each in models]
+        both = Translator.of(models, EngineSettings(), "cpu")
+        shortest = tuple(
+            min((each for each in column if each), default=None) for column in zip(*limits, strict=True)
+        )
+        assert (both.longest_trained, both.longest_source) == shortest
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), max_size=4), st.integers(1, 12))
+def test_the_tokens_of_a_sentence_are_counted_whatever_its_parts_are(sentences, longest):
+    parts = [[[*[5] * tokens, END] for tokens in sentence] for sentence in sentences]
+    prepared = PreparedSentences(SEARCH, [], parts, Constraints())
+    assert prepared.count_longer(longest) == sum(sum(sentence) + 1 > longest for sentence in sentences)
+    assert prepared.count_longer(None) == 0
+    assert prepared.tokens == sum(sum(sentence) + len(sentence) for sentence in sentences)
+
+
 @pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru", "conv"])
 def test_unknown_tokens_are_replaced_by_the_words_that_they_attend_to(architecture):
     torch.manual_seed(2)
@@ -514,6 +543,16 @@ def test_a_part_ends_after_punctuation_if_its_second_half_has_some():
     assert split(ids, pieces, 6) == [[10, 11, 12, END], [13, 14, 15, END]]
     pieces = ["\u2581a.", *pieces[1:2], "\u2581c", *pieces[3:]]
     assert split(ids, pieces, 6) == [[10, 11, 12, 13, 14, END], [15, END]]
+    half = [
+        "\u2581a",
+        "\u2581b.",
+        "\u2581c",
+        "\u2581d",
+        "\u2581e",
+        "\u2581f",
+        "</s>",
+    ]  # the place is in the middle
+    assert split(ids, half, 5)[0] == [10, 11, END]
     wide = ["\u2581a", "b", "c", "d\u3002", "e", "f", "</s>"]  # no space follows
     assert split(ids, wide, 6) == [[10, 11, 12, 13, END], [14, 15, END]]
     wide = ["\u2581a", "\u3002", "c", "d", "e", "f", "</s>"]
@@ -558,6 +597,23 @@ def test_parts_are_joined_by_a_space_unless_wide_punctuation_ends_one(texts):
         joined = joined[len(text) :].removeprefix("" if text.endswith(WIDE_PAUSES) else " ")
     assert joined == ""
     assert join_texts(["他来了。", "她走了，", "the end.", "so"]) == "他来了。她走了，the end. so"
+
+
+@given(st.none() | st.integers(1, 5), st.none() | st.integers(1, 5))
+def test_sentences_are_split_above_what_was_trained_or_can_be_read_and_not_into_ends(trained, readable):
+    length = split_length(SearchSettings(), trained, readable)
+    assert length == max(2, trained or readable or DEFAULT_SPLIT)
+    assert split_length(SearchSettings(n_best=2), trained, readable) == 0
+    assert split_length(SearchSettings(split=7), trained, readable) == 7
+
+
+def test_a_joined_translation_has_the_sums_and_the_tokens_of_its_parts():
+    parts = [
+        Translation("a b.", -1.0, -0.5, ("a", "b.")),
+        Translation("", -2.0, -1.5),
+        Translation("c", -4.0, -3.5, ("c",)),
+    ]
+    assert join_translations(parts) == Translation("a b. c", -7.0, -5.5, ("a", "b.", "c"))
 
 
 def test_long_sentences_are_truncated_or_split_only_as_asked(translator):

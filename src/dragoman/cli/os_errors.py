@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from pathlib import Path
 
 from dragoman.system.errors import reason
 from dragoman.system.files import DISK_FULL
@@ -20,13 +21,20 @@ def sentence_of(error: OSError) -> str:
     if not (path := error.filename):
         return f"The operating system refused what this command needs: {reason(error)}."
     match error:
+        case FileExistsError() if Path(path).is_symlink() and not Path(path).exists():
+            problem = (
+                f"is a symbolic link to {Path(path).readlink()}, which does not exist. Make a folder there, "
+                "or give another name"
+            )
         case FileExistsError():
-            return f"{path} is a file, and a folder is wanted there. Give another name, or move the file."
+            problem = "is a file, and a folder is wanted there. Give another name, or move the file"
         case NotADirectoryError():
-            return f"{path} cannot be used: a part of this path is a file, not a folder. Give another path."
+            problem = "cannot be used: a part of this path is a file, not a folder. Give another path"
         case PermissionError():
-            return f"{path} cannot be used: permission denied. Give another path, or change its permissions."
-    return f"{path}: {reason(error)}."
+            problem = "cannot be used: permission denied. Give another path, or change its permissions"
+        case _:
+            return f"{path}: {reason(error)}."
+    return f"{path} {problem}."
 
 
 def sentence_of_name(error: UnicodeEncodeError) -> str:

@@ -85,7 +85,7 @@ COMMAND = Command(
     groups={
         "model": ("runs", "precision", "workers"),
         "address": ("host", "port", "processes"),
-        "access": ("api_keys", "new_key", "no_auth", "requests_per_minute"),
+        "access": ("api_keys", "new_key", "no_auth", "requests_per_minute", "allow_hosts", "allow_origins"),
         "limits": ("deadline", "queue_tokens"),
     },
     arguments="RUN …",

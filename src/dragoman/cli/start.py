@@ -1,6 +1,5 @@
 """`dragoman start`: two text files → a trained model with a page."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from dragoman.cli.serve import check_installed, serve_runs
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import Train, recipe_of, run_recipe
 from dragoman.native.settings import EngineSettings
+from dragoman.pipeline.result import read_run_result
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 
@@ -52,15 +52,12 @@ def say_result(out: Path) -> None:
 
     Raises `DragomanError` if its result.json is damaged.
     """
-    from dragoman.pipeline.runs import damage_named
-
-    with damage_named(out / "result.json"):
-        result = json.loads((out / "result.json").read_text("utf-8"))
-        for score in result.get("test", []):
-            say(f"Test: {score['name']} {score['value']:.2f} ({score['signature']}).")
-        if "test" not in result:
-            scores = result["validation"]
-            say(f"Validation: BLEU {scores['bleu']:.2f} (greedy), perplexity {scores['perplexity']:.4g}.")
+    result = read_run_result(out)
+    for score in result.test:
+        say(f"Test: {score.name} {score.value:.2f} ({score.signature}).")
+    if not result.test:
+        scores = result.validation
+        say(f"Validation: BLEU {scores['bleu']:.2f} (greedy), perplexity {scores['perplexity']:.4g}.")
 
 
 COMMAND = Command(

@@ -16,6 +16,7 @@ from dragoman.evaluation.compare import Comparison, paired_bootstrap_of_means
 from dragoman.evaluation.metrics import Score, check_lines
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
+from dragoman.system.readers import read_yaml
 
 if TYPE_CHECKING:
     from comet.models import CometModel
@@ -71,16 +72,15 @@ def load_checkpoint(checkpoint: Path) -> "CometModel":
                 f"{path} is not a file. COMET is read from a folder on this machine that holds "
                 "checkpoints/model.ckpt and hparams.yaml, and nothing is downloaded."
             )
+    read_yaml(settings)  # COMET's loader takes more
     with environment(SAFETY), warnings.catch_warnings(action="ignore"):
         try:
-            import yaml
             from comet import load_from_checkpoint
         except ImportError as error:
             raise DragomanError("COMET needs unbabel-comet: pip install 'dragoman[comet]'") from error
         for name in ("comet", "pytorch_lightning", "sacrebleu"):
             logging.getLogger(name).setLevel(logging.ERROR)
         try:
-            yaml.safe_load(settings.read_text("utf-8"))  # COMET reads it with a loader that takes more
             return load_from_checkpoint(str(checkpoint), local_files_only=True)
         except UnpicklingError as error:
             raise DragomanError(

@@ -43,6 +43,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_tensors, load_weights, save_tensors, weights
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.readers import MAX_LIST, read_json
 from dragoman.system.wording import shown
 from dragoman.text.settings import Languages
 from dragoman.text.tokenizer import Tokenizer
@@ -142,7 +143,7 @@ def refuse_other_generation(folder: Path, config: Mapping[str, Any]) -> None:
     generation_config.json also has settings of the search, which a model does not depend on.
     """
     path = folder / "generation_config.json"
-    generation = read_json(path) if path.exists() else {}
+    generation = read_object(path) if path.exists() else {}
     for file, found in (("config.json", config), (path.name, generation)):
         if (token := found.get("forced_bos_token_id")) is not None:
             raise DragomanError(
@@ -161,7 +162,7 @@ def configuration(path: Path) -> dict[str, Any]:
 
     Raises `DragomanError` for a value of another type, and for several ends.
     """
-    config = {name: value for name, value in read_json(path).items() if value is not None}
+    config = {name: value for name, value in read_object(path).items() if value is not None}
     if isinstance(ends := config.get("eos_token_id"), list) and ends:
         if len(ends) > 1:
             raise DragomanError(f"{path}: eos_token_id is {shown(ends)}; Dragoman has one token that ends.")
@@ -250,7 +251,7 @@ def vocabularies(folder: Path, config: Mapping[str, Any]) -> list[tuple[Path, li
     if config["share_encoder_decoder_embeddings"] or not target_file.exists():
         file, pieces, shared = vocabulary_of(source_file, special)
         return [(file, pieces, shared.with_sentencepiece(folder / "source.spm", folder / "target.spm"))] * 2
-    ids = read_json(source_file)
+    ids = read_object(source_file)
     if missing := [piece for piece in ("<pad>", "</s>") if piece not in ids]:
         raise DragomanError(f"{source_file} lacks {', '.join(missing)}.")
     # The encoder never reads START, so its id does not matter.
@@ -264,7 +265,7 @@ def vocabularies(folder: Path, config: Mapping[str, Any]) -> list[tuple[Path, li
 
 def vocabulary_of(path: Path, special: Mapping[str, int]) -> tuple[Path, list[str], Vocabulary]:
     """The file, its tokens and the vocabulary. Raises `DragomanError` if it lacks a special token."""
-    ids = read_json(path)
+    ids = read_object(path)
     pieces = pieces_by_id(path, ids)
     if "<unk>" not in ids or not all(0 <= number < len(pieces) for number in special.values()):
         raise DragomanError(
@@ -274,13 +275,9 @@ def vocabulary_of(path: Path, special: Mapping[str, int]) -> tuple[Path, list[st
     return path, pieces, Vocabulary.from_foreign(pieces, unknown=ids["<unk>"], **special)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object. Raises `DragomanError` if the file is missing or holds no object."""
-    refuse_pipe(path)
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
+    content = read_json(path, MAX_LIST)
     if not isinstance(content, dict):
         raise DragomanError(f"{path} holds no JSON object.")
     return content

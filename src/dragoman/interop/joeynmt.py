@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.interop.pickles import load_pickle, only_checkpoint, refuse_pipe
+from dragoman.interop.pickles import load_pickle, only_checkpoint
 from dragoman.interop.vocabulary import (
     FORBIDDEN_BIAS,
     Vocabulary,
@@ -35,7 +35,8 @@ from dragoman.interop.weights import (
     take_embedding,
 )
 from dragoman.model.settings import Activation, ModelSettings
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError
+from dragoman.system.readers import MAX_TOKENS_FILE, read_text, read_yaml
 from dragoman.system.wording import shown
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.subword_nmt import WITHIN_VOCABULARY
@@ -122,7 +123,7 @@ def read(path: Path) -> Imported:
     Raises `DragomanError`, naming the file, if a file is damaged or Dragoman cannot hold the model.
     """
     origin = path / "config.yaml"
-    config = read_yaml(origin)
+    config = read_config(origin)
     tensors = tensors_of(checkpoint_of(path, config))
     settings = settings_of(config, tensors, origin)
     special = special_tokens(config, origin)
@@ -147,17 +148,9 @@ def read(path: Path) -> Imported:
     return Imported(model, tokenizers, vocabularies)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a mapping. Raises `DragomanError` if the file is missing or holds none, or without PyYAML."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise DragomanError(f"Reading {path} needs PyYAML: pip install 'dragoman[import]'.") from error
-    refuse_pipe(path)
-    try:
-        config = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError, AttributeError, yaml.YAMLError) as error:
-        raise DragomanError(f"{path} cannot be read: {' '.join(reason(error).split())}.") from error
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a mapping. Raises `DragomanError` if the file holds none, and as `read_yaml`."""
+    config = read_yaml(path)
     if not isinstance(config, dict):
         raise DragomanError(f"{path} holds no configuration of JoeyNMT.")
     return config
@@ -307,10 +300,7 @@ def side_of(name: str, config: Mapping[str, Any], special: Sequence[str], origin
     side = section(config, origin, "data", name)
     refuse_preprocessing(name, side, origin)
     file = file_beside(origin, side.get("voc_file") or f"{name}_vocab.txt", f"{name}_vocab.txt")
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise DragomanError(f"{file} cannot be read: {reason(error)}.") from error
+    lines = read_text(file, MAX_TOKENS_FILE).splitlines()
     pieces = list(dict.fromkeys([*special, *lines]))
     make_tokenizer, unknown = tokenizer_of(name, config, pieces, origin)
     return Side(file, pieces, unknown, make_tokenizer)

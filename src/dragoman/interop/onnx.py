@@ -33,6 +33,7 @@ from dragoman.model.cache import TransformerState
 from dragoman.model.positions import Positions, sinusoids
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
+from dragoman.system.readers import read_json
 from dragoman.translation.model_folder import Tokenizers
 
 POSITIONS = 1024  # tokens of the longest text of a model with sinusoids: rows of the table in the graph
@@ -199,7 +200,7 @@ def engine(folder: Path) -> ReferenceEngine:
     encoder, decoder = (
         onnxruntime.InferenceSession(str(folder / f"{name}.onnx")) for name in ("encoder", "decoder")
     )
-    metadata = json.loads((folder / "dragoman.json").read_text())
+    metadata = read_json(folder / "dragoman.json")
     sizes = metadata["cache"]
 
     def decode(source: list[int]) -> Generator[Tensor, int, None]:

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.interop.pickles import refuse_pipe
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
 from dragoman.system.wording import shown
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
@@ -138,11 +138,7 @@ def refuse_subword_pieces(place: str, pieces: Sequence[str]) -> None:
 
 def split_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file, split at newlines alone. Raises `DragomanError` if it cannot be read."""
-    refuse_pipe(path)
-    try:
-        return path.read_text("utf-8").removesuffix("\n").split("\n")
-    except (OSError, ValueError) as error:
-        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
+    return read_text(path, MAX_TOKENS_FILE).removesuffix("\n").split("\n")
 
 
 def read_codes(path: Path) -> str:
@@ -171,11 +167,9 @@ def read_codes(path: Path) -> str:
 
 def load_sentencepiece(path: Path) -> Any:
     """The `ModelProto` in a file. Raises `DragomanError` if the file is no whole SentencePiece model."""
-    model = empty_sentencepiece()
+    model, content = empty_sentencepiece(), read_bytes(path, MAX_TOKENIZER)
     try:
-        model.ParseFromString(path.read_bytes())
-    except OSError as error:
-        raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
+        model.ParseFromString(content)
     except Exception as error:
         raise DragomanError(f"{path} is not a SentencePiece model ({reason(error)}).") from error
     if not model.pieces or not model.HasField("normalizer_spec"):

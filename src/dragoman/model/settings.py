@@ -107,9 +107,10 @@ class ModelSettings:
         sizes |= dict.fromkeys(("encoder_layers", "decoder_layers", "kernel_width"), MAX_LAYERS)
         sizes |= dict.fromkeys(("max_positions", "neighbourhood"), MAX_POSITIONS)
         sizes |= {"first_position": MAX_FIRST_POSITION, "alignment_head": self.heads}
+        most = sizes | {"norm_epsilon": 1}
         shares = dict.fromkeys(("dropout", "attention_dropout"), 1)
         minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
-        check_bounds(self, at_least=minimum | {"neighbourhood": 2}, below=shares, at_most=sizes)
+        check_bounds(self, at_least=minimum | {"neighbourhood": 2}, below=shares, at_most=most)
         if self.attention_score == "scaled-dot":
             object.__setattr__(self, "attention_score", None)
 

@@ -8,18 +8,25 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.readers import MAX_TENSORS, check_tensors_header
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors as safetensors."""
+    """Write named tensors as safetensors. Raises `DragomanError` for more than `load_tensors` reads."""
+    if len(tensors) > MAX_TENSORS:
+        raise DragomanError(
+            f"{path} would have {len(tensors):,} tensors, and at most {MAX_TENSORS:,} are read again; use "
+            "fewer layers."
+        )
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read named tensors. Raises `DragomanError` with the file's name where it is damaged."""
+    check_tensors_header(path)
     try:
         return load_file(path)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
 
 

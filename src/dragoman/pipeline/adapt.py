@@ -13,7 +13,7 @@ from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.fewer_layers import LAYERS, can_leave_out_layers, with_guided_head
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import check_bounds, overlay
+from dragoman.system.toml import overlay
 from dragoman.text.mixture import is_parallel
 from dragoman.text.records import primary
 from dragoman.text.sampling_settings import SubwordSampling
@@ -86,8 +86,6 @@ def refuse_contradictions(recipe: Recipe) -> None:
         raise DragomanError(
             f"{given[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
         )
-    least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
-    check_bounds(adaptation, at_least=least, at_most={"replay_share": 0.99})
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         both = [path for path in paths or () if is_parallel(Path(path))]
         if both and len(paths or ()) != 1:

@@ -1,6 +1,5 @@
 """Training, and sentences at its end about what went wrong."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ from dragoman.model.symbols import END, UNKNOWN
 from dragoman.pipeline.autoconfigure import peak_rate
 from dragoman.pipeline.prepare import PreparedData
 from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.run import run
 from dragoman.system.messages import Say
 from dragoman.system.torchrun import process_rank
@@ -30,7 +30,7 @@ def run_with_advice(recipe: Recipe, say: Say) -> Path:
 
 def advise(out: Path, say: Say) -> None:
     """Say so if the model of a finished run is no better than the frequencies of tokens, or lacks tokens."""
-    nll = json.loads((out / "result.json").read_text())["validation"]["nll"]
+    nll = read_run_result(out).validation["nll"]
     data, recipe = PreparedData.load(out / "data"), read_recipe(out)
     by_frequency = nll_of_frequencies(data.train, data.valid, len(data.tokenizers.target))
     if nll >= by_frequency:

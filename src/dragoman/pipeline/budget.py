@@ -12,7 +12,8 @@ from typing import Any
 from dragoman.pipeline.minutes import AT_THE_END, MAX_PASSES, PAPER_UPDATES
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import read_json, write_lines
+from dragoman.system.files import write_lines
+from dragoman.system.readers import read_json
 from dragoman.training.checkpoint import TrainingState
 from dragoman.training.settings import Schedule
 

@@ -15,6 +15,7 @@ from dragoman.model.settings import PRESETS, ModelSettings, Precision
 from dragoman.pipeline.adapt import kept_settings
 from dragoman.pipeline.fewer_layers import can_leave_out_layers, with_guided_head
 from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
+from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -292,8 +293,5 @@ def say_teacher_scores(teacher: Path, recipe: Recipe, say: Say) -> None:
     """Say the teacher's scores on the test pairs, if these are the student's too."""
     result = teacher / "result.json"
     if recipe.data.test_source == teacher / "data" / "test.source.txt" and result.exists():
-        from dragoman.pipeline.runs import damage_named
-
-        with damage_named(result):
-            for score in json.loads(result.read_text("utf-8")).get("test", []):
-                say(f"The teacher's test: {score['name']} = {score['value']:.2f}")
+        for score in read_run_result(teacher).test:
+            say(f"The teacher's test: {score.name} = {score.value:.2f}")

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import MANIFEST, file_hash, read_json, write_lines
+from dragoman.system.files import MANIFEST, file_hash, write_lines
+from dragoman.system.readers import read_json
 from dragoman.text.lines import raw_lines
 
 HERE = Path(__file__).parent

@@ -15,9 +15,11 @@ from rich.table import Table
 from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
 from dragoman.system.messages import Say
+from dragoman.system.readers import MAX_LIST, read_json
 from dragoman.system.terminal import Terminal
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
@@ -145,17 +147,26 @@ def report(out: Path, say: Say) -> None:
     from dragoman.evaluation.pronunciation import pronunciation_errors
     from dragoman.translation.translator import Translator
 
-    test: Pronunciations = json.loads((out / "dictionary" / "test.json").read_text("utf-8"))
+    test = read_test(out / "dictionary" / "test.json")
     say(f"Pronouncing {len(test):,} held-out words, with a beam of 4.")
     predictions = Translator.load(out).translate(list(test))
     scores = pronunciation_errors(predictions, list(test.values()))
-    minutes = json.loads((out / "result.json").read_text())["minutes"]
+    minutes = read_run_result(out).minutes
     write_lines(out / "errors.json", [json.dumps([asdict(score) for score in scores], indent=2)])
     console = Terminal(soft_wrap=True)
     console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
     for score in scores:
         print(score)
     print(next_steps(out, (CHECKOUT / "pyproject.toml").is_file()))
+
+
+def read_test(path: Path) -> Pronunciations:
+    """The held-out words. Raises `DragomanError` if the file is not as `write_data` writes it."""
+    test = read_json(path, MAX_LIST)
+    is_test = isinstance(test, dict) and all(isinstance(each, list) for each in test.values())
+    if not is_test or not all(isinstance(text, str) for each in test.values() for text in each):
+        raise DragomanError(f"{path} is not a table of words with their pronunciations; restore it.")
+    return dict(test)
 
 
 def next_steps(out: Path, checkout: bool) -> str:

@@ -1,7 +1,6 @@
 """Opening a run that has begun: its recipe, what a command may change, a later end of a finished run."""
 
 import errno
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,8 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import duration
 from dragoman.pipeline.prepare import PreparedData, make_model, make_schedule
-from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
+from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     MANIFEST,
@@ -92,6 +92,10 @@ def recorded_recipe(out: Path) -> Recipe | None:
         raise DragomanError(
             f"{path} lacks {', '.join(missing)}: it was changed since the run began. Restore it."
         )
+    try:
+        check_recipe(recipe)
+    except DragomanError as error:
+        raise DragomanError(f"{path} was changed since the run began: {error}") from error
     model = readable_folder(out / "model")
     if (model / "model.toml").exists():
         kept = read_settings(model)
@@ -170,11 +174,7 @@ def former_result(out: Path, recipe: Recipe, say: Say) -> Path | None:
 
     Raises `DragomanError` if it cannot resume, or if its result.json is damaged.
     """
-    from dragoman.pipeline.runs import damage_named
-
-    with damage_named(out / "result.json"):
-        result = json.loads((out / "result.json").read_text("utf-8"))
-        updates, kept = int(result["updates"]), kept_model(result)
+    result = read_run_result(out)
     checkpoint = newest_intact(out, silent)
     if checkpoint is None:
         raise DragomanError(
@@ -182,14 +182,14 @@ def former_result(out: Path, recipe: Recipe, say: Say) -> Path | None:
             "--out."
         )
     # A damaged newest checkpoint does not change the end.
-    end = replace(read_state(checkpoint), step=updates)
+    end = replace(read_state(checkpoint), step=result.updates)
     if is_finished(end, recipe.training, make_schedule(recipe)):
         say(
             f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "
             "--patience, or --patience 0."
         )
         return None
-    if kept != "best":
+    if result.kept != "best":
         if not (out / "best").exists() and not (out / "previous-model").exists():
             raise DragomanError(
                 f"{out} is finished and the model in {out / 'best'} is missing, so it cannot be resumed; "
@@ -198,15 +198,6 @@ def former_result(out: Path, recipe: Recipe, say: Say) -> Path | None:
         check_folder(out / ("best" if (out / "best").exists() else "model"))
     check_data(out / "data")
     return out / f"result-{end.step}.json"
-
-
-def kept_model(result: dict[str, Any]) -> str:
-    """`best`, `last` or `average`: which model a finished run has kept.
-
-    Before version 0.1 only its description said so.
-    """
-    former = "average" if result["model"].startswith("the average") else "best"
-    return str(result.get("kept", former))
 
 
 def restore_best_model(out: Path, say: Say, keeps: bool) -> None:

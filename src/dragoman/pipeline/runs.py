@@ -2,9 +2,9 @@
 
 import importlib.util
 import json
+import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,15 @@ from filelock import FileLock, Timeout
 from rich.table import Column, Table
 
 from dragoman.pipeline.passport import describe_commit, read_passports
+from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings, Languages
-from dragoman.training.curves import CURVES, nothing_to_draw
+from dragoman.training.curves import CURVES, nothing_to_draw, section
 from dragoman.training.log import read_events
+from dragoman.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -63,56 +65,42 @@ def is_locked(folder: Path) -> bool:
         return True
 
 
-@contextmanager
-def damage_named(path: Path) -> Iterator[None]:
-    """Raise `DragomanError` with the file's name if its contents are not as a run writes them."""
-    try:
-        yield
-    except DragomanError:
-        raise
-    except OSError as error:
-        raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except KeyError as error:
-        raise DragomanError(f"{path} lacks {error.args[0]!r}; it is not as a run writes it.") from error
-    except json.JSONDecodeError as error:
-        raise DragomanError(
-            f"{path} is not JSON (line {error.lineno}); it is not as a run writes it."
-        ) from error
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DragomanError(f"{path} has a value of a wrong type; it is not as a run writes it.") from error
-
-
 def state_of(folder: Path) -> RunState:
     """The state of a run. Raises `DragomanError` if a file of its folder is missing or damaged."""
-    recipe_path, log_path, result_path = (
-        folder / name for name in ("recipe.toml", "log.jsonl", "result.json")
-    )
-    recipe = read_toml(recipe_path)
-    with damage_named(recipe_path):
-        updates, by_bleu = int(recipe["training"]["updates"]), recipe["training"]["best_by"] == "bleu"
-        languages = overlay(DataSettings(), recipe["data"], str(recipe_path)).languages
-    with damage_named(log_path):
-        events = read_events(log_path)
-        validations = [event for event in events if event["event"] == "validation"]
-        step = events[-1]["step"] if events else 0
-        minutes = float(validations[-1]["minutes"]) if validations else 0.0
-        best = max(
-            validations, key=lambda event: (event["bleu"] if by_bleu else 0, -event["loss"]), default={}
-        )
-        scores = scores_of(best)
-    if result_path.exists():
-        with damage_named(result_path):
-            result = json.loads(result_path.read_text())
-            test = "".join(f"{score['name']} = {score['value']:.2f}" for score in result.get("test", [])[:1])
-            scores = scores_of(result["validation"])
-            state, step, minutes = "finished", int(result["updates"]), float(result["minutes"])
+    path = folder / "recipe.toml"
+    recipe = read_toml(path)
+    training = overlay(TrainingSettings(), section(recipe, "training", path), f"{path} [training]")
+    languages = overlay(DataSettings(), section(recipe, "data", path), f"{path} [data]").languages
+    if training.updates is None:
+        raise DragomanError(f"{path} has no updates in [training]; it is not as a run writes it.")
+    if (folder / "result.json").exists():
+        result, test = read_run_result(folder), ""
+        if result.test:
+            test = f"{result.test[0].name} = {result.test[0].value:.2f}"
+        scores = scores_of(result.validation)
+        about = ("finished", result.updates, training.updates, result.minutes, scores, test)
     else:
-        state, test = "training" if is_locked(folder) else "stopped", ""
-    passports = read_passports(folder)
-    return RunState(folder, state, step, updates, minutes, scores, test, languages, passports)
+        events = read_events(folder / "log.jsonl")
+        validations = [event for event in events if event["event"] == "validation"]
+        state = "training" if is_locked(folder) else "stopped"
+        step, minutes = events[-1]["step"] if events else 0, 0.0
+        if validations:
+            minutes = float(validations[-1].get("minutes", 0))
+        scores = scores_of(best_of(validations, training.best_by))
+        about = (state, step, training.updates, minutes, scores, "")
+    return RunState(folder, *about, languages, read_passports(folder))
 
 
-def scores_of(values: dict[str, Any]) -> dict[str, float]:
+def best_of(validations: Sequence[dict[str, Any]], best_by: str) -> dict[str, Any]:
+    """The best of a log's validations, by BLEU or loss; empty without any."""
+
+    def goodness(event: dict[str, Any]) -> tuple[float, float]:
+        return (event.get("bleu", 0.0) if best_by == "bleu" else 0.0), -event.get("loss", math.inf)
+
+    return max(validations, key=goodness, default={})
+
+
+def scores_of(values: Mapping[str, Any]) -> dict[str, float]:
     """The scores of a validation among other values."""
     return {name: float(values[name]) for name in ("loss", "nll", "perplexity", "bleu") if name in values}
 
@@ -134,7 +122,7 @@ def runs_under(folder: Path, say: Say) -> list[RunState]:
     for path in sorted({recipe.parent for recipe in recipes if (recipe.parent / "data").is_dir()}):
         try:
             states.append(state_of(path))
-        except DragomanError as error:
+        except (DragomanError, OSError) as error:
             say(str(error))
             damaged += 1
     if damaged and not states:

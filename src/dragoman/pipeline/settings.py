@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.system.toml import check_bounds
+
 
 @dataclass(frozen=True)
 class AdaptationSettings:
@@ -38,3 +40,8 @@ class AdaptationSettings:
     replay_valid: tuple[str, ...] | None = None
     """Source and target of old validation pairs, scored at each validation. None is some pairs that are held
     out of the replay text."""
+
+    def __post_init__(self) -> None:
+        least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
+        most = {"peak_rate": 1, "replay_share": 0.99, "lora_rank": 2**16, "lora_alpha": 10**6}
+        check_bounds(self, at_least=least, at_most=most)

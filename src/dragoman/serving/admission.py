@@ -2,10 +2,11 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
@@ -20,9 +21,23 @@ MIN_QUEUE = 2_000  # tokens that are admitted at any speed
 MAX_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
 
 
+def excess(held: Mapping[str, int], client: str, amount: int, limit: float) -> float:
+    """By how much an amount is too much for a client of a queue; 0 or less if the client may add it.
+
+    `held` is what each client has in the queue. Of n clients each may always have 1/n of the queue, and more
+    while the others leave room: what a client has beyond 1/n does not count against the others.
+    """
+    others = [size for name, size in held.items() if name != client]
+    share = limit // (len(others) + 1)
+    return held.get(client, 0) + amount + sum(min(size, share) for size in others) - limit
+
+
 @dataclass
 class Admission:
-    """A queue that is bounded in tokens, and in the time that they take at the speed so far."""
+    """A queue that is bounded in tokens, and in the time that they take at the speed so far.
+
+    The clients share it as `excess` says.
+    """
 
     max_tokens: int
     deadline: float
@@ -30,23 +45,26 @@ class Admission:
     """Source tokens of all requests that are being translated."""
     requests: int = 0
     """These requests."""
+    held: Counter[str] = field(default_factory=Counter)
+    """Of these tokens, those of each client."""
     _done: float = 0.0
     """Tokens done in the last seconds in which there was work, and those seconds."""
     _seconds: float = 0.0
     _since: float = 0.0
 
     @contextmanager
-    def admit(self, tokens: int) -> Iterator[None]:
-        """Count a request and its tokens while it is translated.
+    def admit(self, tokens: int, client: str) -> Iterator[None]:
+        """Count a client's request and its tokens while it is translated.
 
         Raises `ApiError` 429 if there are too many, or too many for the deadline. A request that is alone is
         admitted.
         """
-        if self.tokens and (wait := self.seconds_too_many(tokens)) > 0:
+        if self.tokens and (wait := self.seconds_too_many(tokens, client)) > 0:
             raise ApiError(429, BUSY, retry_after=math.ceil(wait))
         self._advance()
         self.tokens += tokens
         self.requests += 1
+        self.held[client] += tokens
         try:
             yield
             self._done += tokens
@@ -54,18 +72,22 @@ class Admission:
             self._advance()
             self.tokens -= tokens
             self.requests -= 1
+            self.held[client] -= tokens
+            if not self.held[client]:
+                del self.held[client]
 
-    def seconds_too_many(self, tokens: int) -> float:
-        """Seconds until so many tokens can be admitted; 0 if they can be now.
+    def seconds_too_many(self, tokens: int, client: str) -> float:
+        """Seconds until so many tokens of a client can be admitted; 0 if they can be now.
 
         At most the deadline: by then every request that is being translated has ended. The speed so far can
         be too low, because requests that end without an answer count as none, and because requests differ.
         """
-        excess = float(self.tokens + tokens - self.max_tokens)
+        limit = float(self.max_tokens)
         if self._done:
             in_time = self._done / self._seconds * self.deadline * QUEUE_SHARE
-            excess = max(excess, self.tokens + tokens - max(in_time, MIN_QUEUE))
-        wait = excess * self._seconds / self._done if self._done else float(excess > 0)
+            limit = min(limit, max(in_time, MIN_QUEUE))
+        too_many = excess(self.held, client, tokens, limit)
+        wait = too_many * self._seconds / self._done if self._done else float(too_many > 0)
         return min(max(0.0, wait), self.deadline)
 
     def _advance(self) -> None:
@@ -80,23 +102,28 @@ class Admission:
 
 
 class Preparation:
-    """A thread that cuts and tokenizes long texts, and how many characters it has to do."""
+    """A thread that cuts and tokenizes long texts, and how many characters of each client it has to do."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "dragoman-preparation")
         self._lock = Lock()
-        self._characters = 0
+        self._held: Counter[str] = Counter()
 
-    def submit(self, function: Callable[[], T], characters: int) -> Future[T]:
-        """Run a function in the thread. Raises `ApiError` 429 if the thread has too much to do."""
+    def submit(self, function: Callable[[], T], characters: int, client: str) -> Future[T]:
+        """Run a client's function in the thread.
+
+        Raises `ApiError` 429 if the thread has too much to do, of which the clients have shares.
+        """
         with self._lock:
-            if self._characters and self._characters + characters > MAX_CHARACTERS:
+            if self._held and excess(self._held, client, characters, MAX_CHARACTERS) > 0:
                 raise ApiError(429, BUSY, retry_after=1)
-            self._characters += characters
+            self._held[client] += characters
         future = submit_interruptible(self._thread, function)
-        future.add_done_callback(lambda _: self._finish(characters))
+        future.add_done_callback(lambda _: self._finish(characters, client))
         return future
 
-    def _finish(self, characters: int) -> None:
+    def _finish(self, characters: int, client: str) -> None:
         with self._lock:
-            self._characters -= characters
+            self._held[client] -= characters
+            if not self._held[client]:
+                del self._held[client]

@@ -3,10 +3,11 @@
 import gc
 import warnings
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
@@ -63,7 +64,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         version=__version__,
         summary="Translation by models that were trained with Dragoman.",
         description="A path that is not described gets 404, and a method that a path does not have gets 405.",
-        openapi_url="/openapi.json" if settings.docs else None,
+        openapi_url=None,  # FastAPI would write it anew for each request
         docs_url=None,
         redoc_url=None,
     )
@@ -79,6 +80,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         app.include_router(router)
     if settings.docs:
         docs.add_docs(app)
+        add_description(app)
     add_operations(app, service)
     add_page(app)
     lab.add_lab(app)
@@ -137,6 +139,19 @@ def add_page(app: FastAPI) -> None:
     app.mount("/page", StaticFiles(directory=PAGE))
 
 
+def add_description(app: FastAPI) -> None:
+    """The description of the APIs, at /openapi.json. Its bytes are made once, when they are first needed."""
+
+    @cache
+    def described() -> bytes:
+        return orjson.dumps(app.openapi())
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        """The description of the APIs."""
+        return Response(described(), media_type="application/json")
+
+
 def describe(app: FastAPI, service: Service, *, needs_key: bool) -> None:
     """Let the description of the APIs have what `openapi.py` adds."""
     generate = app.openapi
@@ -150,7 +165,7 @@ def describe(app: FastAPI, service: Service, *, needs_key: bool) -> None:
             with warnings.catch_warnings():
                 # FastAPI gives the methods of a route one name; `complete` gives them their own.
                 warnings.simplefilter("ignore", UserWarning)
-                app.openapi_schema = openapi.complete(generate(), targets, adapters, is_open)
+                app.openapi_schema = openapi.complete(generate(), targets, adapters)
             if needs_key:
                 openapi.add_security(app.openapi_schema, is_open)
         return app.openapi_schema

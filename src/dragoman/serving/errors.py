@@ -19,6 +19,7 @@ CODES = {
     408: "body_too_slow",
     413: "too_large",
     415: "unsupported_media_type",
+    421: "wrong_host",
     429: "queue_full",
     500: "internal_error",
     503: "shutting_down",

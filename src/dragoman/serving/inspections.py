@@ -56,9 +56,14 @@ def refuse_contradictions(asked: InspectRequest) -> None:
 
 
 def compute_inspection(
-    model: ServedModel, asked: InspectRequest, changes: "Sequence[Change]", settings: SearchSettings
+    model: ServedModel,
+    asked: InspectRequest,
+    changes: "Sequence[Change]",
+    settings: SearchSettings,
+    *,
+    show_samples: bool,
 ) -> dict[str, Any]:
-    """The inspection as JSON.
+    """The inspection as JSON, with the samples of a run's training if they may be shown.
 
     Raises `ApiError` 413 for a sentence that is too long for what is asked, and `DragomanError` as `inspect`
     and the functions of the views.
@@ -79,7 +84,8 @@ def compute_inspection(
         refuse_long_translation(found.target, *ASKED[name], ELSEWHERE)
     found = with_asked_views(model, asked, found)
     if not changes:
-        found = dataclasses.replace(found, training=training_of(model.folder, model.name))
+        training = training_of(model.folder, model.name, show_samples=show_samples)
+        found = dataclasses.replace(found, training=training)
     return to_json(found, contents(found, LIVE))
 
 

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 import time
 import tomllib
 from dataclasses import dataclass, field
@@ -12,10 +13,12 @@ from pathlib import Path
 import tomli_w
 from filelock import FileLock
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, beside
 from dragoman.system.toml import read_toml
 
+MAX_FILE = 1_000_000  # bytes: thousands of keys
+BLANK_KEYS = ("", " ", "\t", "\n", "\r\n")  # what hashes of nothing are made of, as by `echo | sha256sum`
 IDLE_SECONDS = 120.0  # a client without requests for so long has all of its rate again
 
 
@@ -30,8 +33,11 @@ class Keys:
 
     @classmethod
     def load(cls, path: Path) -> "Keys":
-        """Read a file of `add_key`. Raises `DragomanError` if it is missing or holds anything else."""
-        if not path.exists():
+        """Read a file of `add_key`, or a link to one.
+
+        Raises `DragomanError` if it is missing or holds anything else, such as the hash of no key.
+        """
+        if not check_file(path):
             raise DragomanError(
                 f"{path} does not exist; dragoman serve RUN --api-keys {path} --new-key NAME makes it."
             )
@@ -41,15 +47,48 @@ class Keys:
                 f"{path} has to hold a table [keys] with a SHA-256 hash for each name. Correct it, or give "
                 "another file: --new-key makes one."
             )
+        nothing = set(map(hash_of, BLANK_KEYS))
+        if names := [name for name, value in table.items() if value in nothing]:
+            raise DragomanError(
+                f"{path} has the hash of an empty key for {names[0]!r}, with which everybody would have a "
+                "key. Remove the line, and make a key with --new-key."
+            )
         return cls(dict(table))
 
     def owner(self, key: str) -> str | None:
-        """The name of a key's owner; None for an unknown key. It takes the same time for every key."""
+        """The name of a key's owner; None for an unknown key and for a blank one, which is no key.
+
+        It takes the same time for every key.
+        """
+        if not key.strip():
+            return None
         digest, found = hash_of(key), None
         for name, value in self.hashes.items():
             if hmac.compare_digest(digest, value):
                 found = name
         return found
+
+
+def check_file(path: Path) -> bool:
+    """Whether a file of keys exists. It may be a symbolic link, as a secret of Kubernetes is.
+
+    Raises `DragomanError` for a pipe, a folder or a device, which could be waited for without end, and for a
+    file that is too long.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise DragomanError(f"{path} is not a regular file; give a file for --api-keys, or a link to one.")
+    if status.st_size > MAX_FILE:
+        raise DragomanError(
+            f"{path} has {status.st_size:,} bytes, and a file of keys may have {MAX_FILE:,}; remove unused "
+            "keys, or give another file for --api-keys."
+        )
+    return True
 
 
 def is_hash(value: object) -> bool:
@@ -81,7 +120,7 @@ def add_key(path: Path, name: str) -> str:
 
 def with_key(path: Path, name: str, digest: str) -> str:
     """The text of the file with another key. Raises `DragomanError` as `add_key`."""
-    if not path.exists() or not path.read_bytes().strip():
+    if not check_file(path) or not path.read_bytes().strip():
         return tomli_w.dumps({"keys": {name: digest}})
     hashes = Keys.load(path).hashes
     if name in hashes:

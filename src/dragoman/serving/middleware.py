@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -18,13 +19,13 @@ from dragoman.serving.errors import ApiError, answer_defect, error_response, not
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.lab import style_hashes
 from dragoman.serving.log import request_id, write
+from dragoman.serving.origins import check_request
 from dragoman.serving.parameters import MAX_FIELDS, is_json, json_of
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-JSON = re.compile(rb"\s*application/json\s*(;|$)", re.IGNORECASE)
 OPEN_PATHS = (
     "/health",
     "/ready",
@@ -98,23 +99,18 @@ class Gateway:
         if scope["method"] == "HEAD":  # it is answered as GET; uvicorn sends no body
             scope = {**scope, "method": "GET"}
         try:
+            check_request(scope["method"], scope["path"], scope["headers"], self.service.settings)
             self.refuse_wrong_header(scope)
             body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
             self.admit(scope, body)
             if not await self.answer_directly(scope, body, exchange):
                 await self.app(scope, Replay(body, receive), exchange.send)
         except (ApiError, DragomanError) as error:
-            answer = refusal(error)
-            if not exchange.status:
-                response = error_response(scope["path"], answer)
-                await self.with_cors(response)(scope, receive, exchange.send)
-            note_refusal(scope, answer)
+            await self.refuse(scope, receive, exchange, refusal(error))
         except asyncio.CancelledError:  # the server's time to end its requests is over
             if exchange.status or not self.service.is_stopping:
                 raise
-            answer = shutting_down()
-            await self.with_cors(error_response(scope["path"], answer))(scope, receive, exchange.send)
-            note_refusal(scope, answer)
+            await self.refuse(scope, receive, exchange, shutting_down())
         except Exception as error:
             if not exchange.status:
                 response = await answer_defect(Request(scope), error)
@@ -123,10 +119,19 @@ class Gateway:
         finally:
             self.record(scope, exchange)
 
+    async def refuse(self, scope: Scope, receive: Receive, exchange: "Exchange", answer: ApiError) -> None:
+        """Answer with an error, unless an answer has begun, and keep its code."""
+        if not exchange.status:
+            response: ASGIApp = error_response(scope["path"], answer)
+            if scope["method"] != "OPTIONS":  # CORS would answer a preflight request in its place
+                response = self.with_cors(response)
+            await response(scope, receive, exchange.send)
+        note_refusal(scope, answer)
+
     async def answer_directly(self, scope: Scope, body: bytes, exchange: "Exchange") -> bool:
         """Answer a request by `direct`, if that can."""
         answer = self.direct.get(scope["path"]) if scope["method"] == "POST" else None
-        if answer is None or not JSON.match(exchange.headers.get(b"content-type", b"")):
+        if answer is None:
             return False
         exchange.route = scope["path"]
         content = await answer(scope, body)
@@ -154,12 +159,13 @@ class Gateway:
             return
         if self.service.is_stopping:
             raise shutting_down()
-        client = (scope.get("client") or ("unknown",))[0]
+        client = client_of(scope)
         if self.keys is not None:
             owner = self.keys.owner(key_of(scope, body))
             if owner is None:
                 raise wrong_key()
             client = owner
+        scope["dragoman.client"] = client
         if path.startswith("/metrics"):
             return
         if wait := self.rate_limit.seconds_until_allowed(client):
@@ -266,6 +272,15 @@ async def receive_body(receive: Receive, max_bytes: int) -> bytes:
             raise too_large(max_bytes)
         if not message.get("more_body"):
             return b"".join(parts)
+
+
+def client_of(scope: Scope) -> str:
+    """The client of a request, by its address; of IPv6 by its network, of 2^64 addresses."""
+    host: str = (scope.get("client") or ("unknown",))[0]
+    if ":" not in host:
+        return host
+    address = IPv6Address(host)
+    return str(address.ipv4_mapped or IPv6Network((address, 64), strict=False))
 
 
 def is_open(path: str) -> bool:

@@ -10,16 +10,19 @@ from dragoman.serving.errors import error_body
 STATUSES = {
     "400": "The request does not fit this description, asks for more than this server allows, or contradicts "
     "itself.",
-    "403": "The request has no valid API key, which the server needs; or the server has switched this off.",
+    "403": "The request has no valid API key, which the server needs; or a page of another site has sent it; "
+    "or the server has switched this off.",
     "404": "There is no model, or no adapter, of this name.",
     "408": "The body did not arrive in time.",
     "413": "The body, the text or the number of tokens is too large.",
+    "415": "The body is not sent as application/json.",
+    "421": "The host that the request names is not the server's.",
     "429": "The queue is full, or the client has used up its requests. Try again after Retry-After.",
     "500": "A defect of the server. Its log has the reason.",
     "503": "The server is shutting down, or lacks memory. Try another one.",
     "504": "The deadline has passed.",
 }
-READING = ("403", "413", "408", "429", "500", "503")
+READING = ("403", "413", "408", "421", "429", "500", "503")
 """What a request that translates nothing can get: also it can have a body, which is read."""
 EXAMPLES: dict[str, dict[str, Any]] = {
     "/v1/translate/stream": {"text": "A man rides a bike."},
@@ -60,13 +63,10 @@ SECURITY_SCHEMES = {
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
-def complete(
-    schema: dict[str, Any], targets: list[str], adapters: list[str], is_open: Callable[[str], bool]
-) -> dict[str, Any]:
+def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) -> dict[str, Any]:
     """Add answers, errors and examples to FastAPI's description of the routes.
 
-    `targets` are the languages of the models, and `adapters` the names of all adapters. `is_open` says
-    whether a path needs no key.
+    `targets` are the languages of the models, and `adapters` the names of all adapters.
     """
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     answers, parts = answer_schemas()
@@ -86,8 +86,7 @@ def complete(
             if path in answers:
                 responses["200"]["content"]["application/json"]["schema"] = answers[path]
             for status in statuses_of(path, method):
-                if status != "403" or not is_open(path):
-                    responses[status] = error_answer(path, status)
+                responses[status] = error_answer(path, status)
             add_example(path, operation, targets)
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
@@ -119,8 +118,11 @@ def query_parameters(body: dict[str, Any]) -> list[dict[str, Any]]:
 def statuses_of(path: str, method: str) -> tuple[str, ...]:
     """The statuses other than 200 of an operation."""
     if path in OPERATIONS:
-        return ("403", "408", "413", "500", "503") if path == "/metrics" else ("408", "413", "500")
-    return tuple(STATUSES) if method == "post" else (*READING, "400")
+        statuses = ("403", "408", "413", "421", "500")
+        return (*statuses, "503") if path == "/metrics" else statuses
+    if method != "post":
+        return (*READING, "400")
+    return tuple(status for status in STATUSES if status != "415" or path.startswith("/v1/"))
 
 
 def error_name(path: str) -> str:

@@ -17,6 +17,7 @@ import uvicorn
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.app import load_app
 from dragoman.serving.connections import Connection
+from dragoman.serving.keys import Keys
 from dragoman.serving.log import configure_logging, write
 from dragoman.serving.middleware import Gateway, all_headers
 from dragoman.serving.models import ServedModel
@@ -74,8 +75,10 @@ class Server(uvicorn.Server):
 def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings, say: Say) -> None:
     """Serve the runs and adapters in these folders until a signal comes. Running requests are answered first.
 
-    Raises `DragomanError` if a model cannot be loaded or the address cannot be used.
+    Raises `DragomanError` if a model or the file of keys cannot be loaded, or the address cannot be used.
     """
+    if settings.api_keys is not None:
+        Keys.load(settings.api_keys)  # before the address is used, which nobody would answer
     with listening(settings) as listener:
         host, port = listener.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -196,7 +196,9 @@ class Service:
         """
         if characters <= FEW_CHARACTERS:
             return function()
-        (result,) = await self.in_time([self._preparation.submit(function, characters)], scope)
+        (result,) = await self.in_time(
+            [self._preparation.submit(function, characters, client_of(scope))], scope
+        )
         return result
 
     async def translate(
@@ -219,7 +221,7 @@ class Service:
         )
         refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
-        with self.admit(tokens, self.admission):
+        with self.admit(tokens, self.admission, scope):
             found = await self.search(model, [group.prepared for group in groups], scope)
         n_best: NBest = [[]] * len(segments)
         target_tokens = 0
@@ -263,7 +265,7 @@ class Service:
         tokens = sum(each.tokens for each in prepared)
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
-        with self.admit(tokens, self.admission):
+        with self.admit(tokens, self.admission, scope):
             try:
                 for sentence, own in zip(prepared, progress, strict=True):
                     futures.append(model.translator.submit(sentence, own))
@@ -299,7 +301,7 @@ class Service:
 
         Raises `ApiError` as `translate`.
         """
-        with self.admit(tokens, self.analyses):
+        with self.admit(tokens, self.analyses, scope):
             (result,) = await self.in_time([submit_interruptible(self._analysis, function)], scope)
             return result
 
@@ -365,10 +367,10 @@ class Service:
             "send less text at once.",
         )
 
-    def admit(self, tokens: int, admission: Admission) -> AbstractContextManager[None]:
+    def admit(self, tokens: int, admission: Admission, scope: Scope) -> AbstractContextManager[None]:
         """As `Admission.admit`. Raises `ApiError` 413 for a request of too many tokens."""
         refuse_tokens(tokens, self.settings.max_tokens)
-        return admission.admit(tokens)
+        return admission.admit(tokens, client_of(scope))
 
     def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
         """Keep the texts for the log, if it may have them."""
@@ -402,6 +404,12 @@ class Service:
                 f"prefix, force_words and ban_words have {characters:,} characters, and "
                 f"{self.most_characters:,} are allowed; send fewer.",
             )
+
+
+def client_of(scope: Scope) -> str:
+    """The client that has sent a request, as the `Gateway` names it."""
+    client: str = scope.get("dragoman.client", "")
+    return client
 
 
 def refuse_much_output(prepared: Sequence[PreparedSentences]) -> None:

@@ -1,12 +1,25 @@
 """Settings of the server. This module imports no web framework."""
 
+import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+HOST_PATTERN = re.compile(r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:]+:[0-9a-f:.]*", re.IGNORECASE)
+ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address always means the machine that uses it: localhost, 127.0.0.1, ::1."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -46,10 +59,15 @@ class ServerSettings:
     """Maximum beam size of a request and of the default search."""
     max_n_best: int = 32
     """Maximum number of translations of a sentence that a request may ask for."""
+    allow_hosts: tuple[str, ...] = ()
+    """Names of the server that requests may have as their Host, without port: those under which a proxy or
+    another machine reaches it. `*.example.org` is every name below example.org, and `*` every name."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the APIs (CORS); none by default."""
     docs: bool = True
     """Serve the description of the APIs at /docs and /openapi.json."""
+    show_samples: bool = False
+    """Show sentences of a run's validation data, with their translations, in its inspections."""
     log_texts: bool = False
     """Write texts into the log. Without this option the log contains no text of a request."""
 
@@ -62,6 +80,19 @@ class ServerSettings:
             | {"deadline": 1e-3},
             at_most={"port": 65_535, "processes": 256, "deadline": 3_600, "max_beam_size": 1_000},
         )
+        for host in self.allow_hosts:
+            if not HOST_PATTERN.fullmatch(host):
+                raise DragomanError(
+                    f"--allow-hosts has {host!r}, which is no name of a host. Give names without scheme and "
+                    "port: translate.example.org, *.example.org for every name below example.org, or * for "
+                    "every name."
+                )
+        for origin in self.allow_origins:
+            if not ORIGIN.fullmatch(origin):
+                raise DragomanError(
+                    f"--allow-origins has {origin!r}, which is no origin. Give scheme, host and, if there is "
+                    "one, port, without a path: https://example.org, or * for every origin."
+                )
         if self.new_key and self.api_keys is None:
             raise DragomanError("--new-key needs --api-keys FILE, to which the key's hash is added.")
         if not self.is_local and self.api_keys is None and not self.no_auth:
@@ -73,4 +104,4 @@ class ServerSettings:
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches the address."""
-        return self.host in LOOPBACK or self.host.startswith("127.")
+        return is_loopback(self.host.lower())

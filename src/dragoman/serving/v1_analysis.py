@@ -59,7 +59,8 @@ def router(service: Service) -> APIRouter:
         service.note_texts(request.scope, [asked.text])
 
         def compute() -> dict[str, Any]:
-            return compute_inspection(model, asked, changes, settings)
+            show_samples = service.settings.show_samples
+            return compute_inspection(model, asked, changes, settings, show_samples=show_samples)
 
         size = least_tokens(asked.text) + least_tokens(asked.prefix)
         return await service.analyse(compute, size, request.scope)

@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -18,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.readers import MAX_LIST, check_tensors_header, open_file, read_json, require_regular
 
 Arrays = dict[str, npt.NDArray[Any]]
 MANIFEST = "manifest.json"
@@ -159,8 +159,8 @@ def readable_folder(folder: Path) -> Path:
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
+    """SHA-256 of a file. Raises `OSError` or `DragomanError` with its name if it cannot be read."""
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -177,7 +177,7 @@ def read_manifest(folder: Path) -> dict[str, str]:
     Raises `DragomanError` if there is no manifest, or an invalid one.
     """
     path = folder / MANIFEST
-    manifest = read_json(path)
+    manifest = read_json(path, MAX_LIST)
     if not isinstance(manifest, dict):
         raise DragomanError(f"{path} has to be a table of file names with their SHA-256.")
     for name, value in manifest.items():
@@ -209,32 +209,21 @@ def check_folder(folder: Path) -> None:
         path = folder / name
         if not path.exists():
             raise DragomanError(f"{path} is missing, and {MANIFEST} lists it; the folder is incomplete.")
-        require_regular(path)
+        refuse_link(path)
         if file_hash(path) != expected:
             raise DragomanError(f"{path} is damaged or was changed: its hash is not the one in {MANIFEST}.")
 
 
-def require_regular(path: Path) -> None:
-    """Raise `DragomanError` unless this is a regular file: not a link, folder, pipe or device."""
-    try:
-        mode = path.lstat().st_mode
-    except (OSError, ValueError) as error:
-        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
-    if not stat.S_ISREG(mode):
-        raise DragomanError(f"{path} is not a regular file.")
-
-
-def read_json(path: Path) -> Any:
-    """The value of a regular JSON file. Raises `DragomanError` if it cannot be read or is not JSON."""
+def refuse_link(path: Path) -> None:
+    """Raise `DragomanError` unless this is a regular file itself, and not a link to one."""
+    if path.is_symlink():
+        raise DragomanError(f"{path} is a symbolic link; this folder may hold only regular files.")
     require_regular(path)
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DragomanError(f"{path} cannot be read as JSON: {reason(error)}.") from error
 
 
 def read_arrays(path: Path) -> Arrays:
     """The arrays of a safetensors file by their names. Raises `DragomanError` if it is damaged."""
+    check_tensors_header(path)
     try:
         return load_file(path)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:  # also of unknown types
@@ -246,6 +235,7 @@ def array_types(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
 
     Raises `DragomanError` if the file is damaged.
     """
+    check_tensors_header(path)
     try:
         with safe_open(path, "np") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  no mapping

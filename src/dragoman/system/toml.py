@@ -20,6 +20,7 @@ import tomli_w
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.files import atomic_write
 from dragoman.system.keys import REMOVED, known_key
+from dragoman.system.readers import MAX_INTEGER, check_toml, read_text
 from dragoman.system.wording import in_words, shown
 
 T = TypeVar("T")
@@ -32,16 +33,16 @@ def type_hints(settings: Any) -> dict[str, Any]:
 
 
 NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
+MAX_NUMBER = 2**31 - 1  # of settings without another bound: the largest index of 32 bits
 UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
-MAX_INTEGER = 2**64  # beyond it, floats overflow and Python refuses to write the digits
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file. Raises `DragomanError` if it cannot be read or is not TOML."""
+    text = read_text(path, encoding="utf-8-sig")
+    check_toml(text, str(path))
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise DragomanError(f"{path} is not TOML: {error}.") from error
 
@@ -74,6 +75,37 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         raise DragomanError(f"{origin}: {error}") from error
 
 
+def from_table(kind: type[T], table: object, origin: str, is_complete: bool = False) -> T:
+    """A dataclass from a parsed file whose keys are its fields: all that have no default, and no other.
+
+    With `is_complete` the file has those with a default, too.
+    Raises `DragomanError` with `origin` and the key for what is no table, for a missing or unknown key, and
+    for a value of a wrong type or out of bounds.
+    """
+    if not isinstance(table, dict):
+        raise DragomanError(f"{origin} is {shown(table)}; it has to be a table of names with their values.")
+    settings = typing.cast(Any, kind)
+    hints, fields = type_hints(settings), dataclasses.fields(settings)
+    if unknown := [name for name in table if name not in hints]:
+        raise DragomanError(
+            f"{origin} has {shown(unknown[0])}, which this version of Dragoman does not know; it knows "
+            f"{', '.join(hints)}."
+        )
+    required = [each.name for each in fields if is_complete or is_required(each)]
+    if missing := [name for name in required if name not in table]:
+        raise DragomanError(f"{origin} lacks {', '.join(missing)}; it is not as it was written.")
+    values = {name: _checked(value, hints[name], f"{origin}: {name}") for name, value in table.items()}
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise DragomanError(f"{origin}: {error}") from error
+
+
+def is_required(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field of a dataclass has no default."""
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
 def check_types(settings: Any) -> None:
     """Check settings made in Python as those of a file; a list becomes a tuple.
 
@@ -84,16 +116,24 @@ def check_types(settings: Any) -> None:
 
 
 def check_bounds(
-    settings: object,
+    settings: Any,
     at_least: Mapping[str, float] | None = None,
     below: Mapping[str, float] | None = None,
     at_most: Mapping[str, float] | None = None,
 ) -> None:
     """Check the types of settings, and compare values, given by their names, with bounds. None is allowed.
 
-    Raises `OutOfBoundsError` with the name, the value and the bound, and as `check_types`.
+    A number without a bound is at most `MAX_NUMBER`. Raises `OutOfBoundsError` with the name, the value and
+    the bound, also for a number that is not finite, and as `check_types`.
     """
     check_types(settings)
+    names = type_hints(settings.__class__)
+    numbers = [name for name in names if type(getattr(settings, name)) in (int, float)]
+    for name in numbers:
+        if not math.isfinite(value := getattr(settings, name)):
+            raise OutOfBoundsError(name, f"is {value}; it must be a finite number.")
+    bounded = {*(below or {}), *(at_most or {})}
+    at_most = {name: MAX_NUMBER for name in numbers if name not in bounded} | dict(at_most or {})
     comparisons = (
         (at_least, operator.ge, "at least {}"),
         (at_most, operator.le, "at most {:.15g}"),
@@ -102,8 +142,6 @@ def check_bounds(
     for bounds, holds, words in comparisons:
         for name, bound in (bounds or {}).items():
             value = getattr(settings, name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise OutOfBoundsError(name, f"is {value}; it must be a finite number.")
             if value is not None and not holds(value, bound):
                 raise OutOfBoundsError(name, f"is {value}; it must be {words.format(bound)}.")
 
@@ -114,23 +152,36 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
         raise DragomanError(f"{place} is {shown(value)}; it has to be a number of at most 64 bits.")
     options = typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,)
     for option in options:
-        kind = typing.get_origin(option)
-        if kind is typing.Literal:
-            if value in typing.get_args(option):
-                return value
-        elif type(value) is option or (kind is dict and isinstance(value, dict)):
+        if typing.get_origin(option) is not None:
+            if (parts := _checked_parts(value, option, place)) is not None:
+                return parts
+        elif type(value) is option:
             return value
         elif option is Path and isinstance(value, str | Path):
             return Path(value)
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
-        elif kind is tuple and isinstance(value, list | tuple):
-            part: Any = typing.get_args(option)[0]
-            if dataclasses.is_dataclass(part) and all(isinstance(each, dict) for each in value):
-                return tuple(overlay(typing.cast(Any, part)(), each, place) for each in value)
-            if all(isinstance(each, part) for each in value):
-                return tuple(value)
     raise DragomanError(f"{place} is {shown(value)}; it has to be {in_words(options)}.")
+
+
+def _checked_parts(value: Any, hint: Any, place: str) -> Any:
+    """A value of a type with parts, such as `tuple[str, ...]`, converted; None if it is of another type.
+
+    Raises `DragomanError` if a part is of a wrong type.
+    """
+    kind, parts = typing.get_origin(hint), typing.get_args(hint)
+    if kind is typing.Literal:
+        return value if value in parts else None
+    if kind is dict and isinstance(value, dict):
+        return {key: _checked(each, parts[1], f"{place}.{key}") for key, each in value.items()}
+    if kind is not tuple or not isinstance(value, list | tuple):
+        return None
+    part: Any = parts[0]
+    if dataclasses.is_dataclass(part) and all(isinstance(each, dict) for each in value):
+        if any(map(is_required, dataclasses.fields(part))):
+            return tuple(from_table(typing.cast(Any, part), each, place) for each in value)
+        return tuple(overlay(typing.cast(Any, part)(), each, place) for each in value)
+    return tuple(value) if all(isinstance(each, part) for each in value) else None
 
 
 def to_table(settings: Any) -> dict[str, Any]:

@@ -39,6 +39,8 @@ def in_words(options: tuple[Any, ...]) -> str:
     for option in options:
         if typing.get_origin(option) is typing.Literal:
             words.append("one of " + ", ".join(repr(value) for value in typing.get_args(option)))
+        elif typing.get_origin(option) is dict:
+            words.append("a table of names with their values")
         elif any(map(dataclasses.is_dataclass, typing.get_args(option))):
             words.append("a list of tables")
         elif typing.get_origin(option) is tuple:

@@ -9,8 +9,9 @@ from pathlib import Path
 from filelock import FileLock
 
 from dragoman.system.errors import DragomanError, reason
-from dragoman.system.files import atomic_write, file_hash, read_json
+from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.messages import Say, silent
+from dragoman.system.readers import read_json
 from dragoman.text.archives import Archive, plain_lines, read_member, text_hash
 from dragoman.text.downloads import DOWNLOAD_ERRORS, download
 

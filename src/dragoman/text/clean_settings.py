@@ -54,7 +54,7 @@ class CleanSettings:
     """Remove pairs that differ from an earlier pair only in case, digits, punctuation, symbols and spaces."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, at_least={"max_words": 0, "max_ratio": 0})
+        check_bounds(self, at_least={"max_words": 0, "max_ratio": 0}, at_most={"max_ratio": 10**6})
         if 0 < self.max_ratio <= 1:
             raise DragomanError(
                 f"max_ratio is {self.max_ratio:g}; it must be above 1, or 0 to keep all pairs."

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 
 GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)  # of a truncated or damaged file
 BUFFER = 2**16
@@ -31,7 +31,7 @@ class Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Raises `DragomanError` for a damaged file."""
+        """Raises `DragomanError` for a damaged file, and one that cannot be read."""
         try:
             return self._file.readinto(buffer)
         except self._errors as error:
@@ -39,6 +39,8 @@ class Decompressed(io.RawIOBase):
             raise DragomanError(
                 f"{self.path} is not a complete {kind} file: it is damaged, cut off, or not compressed."
             ) from error
+        except OSError as error:
+            raise DragomanError(f"{self.path} cannot be read: {reason(error)}.") from error
 
     def close(self) -> None:
         if not self.closed:

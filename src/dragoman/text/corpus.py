@@ -13,6 +13,9 @@ import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.processors import map_in_processes
+from dragoman.system.readers import read_json
+from dragoman.system.toml import check_bounds, from_table
+from dragoman.system.wording import shown
 from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import line_hash, line_offsets, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
@@ -226,6 +229,21 @@ def mapped(path: Path) -> Ids:
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
+def read_statistics(path: Path) -> CorpusStatistics:
+    """The numbers of corpus.json. Raises `DragomanError` if the file is not as `write_corpus` writes it."""
+    statistics = from_table(CorpusStatistics, read_json(path), str(path))
+    try:
+        check_bounds(statistics, at_least={"kept": 1, "sampled_copies": 1})
+    except DragomanError as error:
+        raise DragomanError(f"{path}: {error}") from error
+    weights = statistics.weights
+    if not all(line.isdecimal() and weight >= 0 for line, weight in weights.items()):
+        raise DragomanError(f"{path}: weights are {shown(weights)}; they have to be numbers by first lines.")
+    if weights and not sum(weights.values()):
+        raise DragomanError(f"{path}: the weights sum to 0; one at least has to be above it.")
+    return statistics
+
+
 class Corpus:
     """Pairs of ids in memory-mapped shards: only what is looked at is read.
 
@@ -234,7 +252,7 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self.statistics = CorpusStatistics(**json.loads((folder / "corpus.json").read_text()))
+            self.statistics = read_statistics(folder / "corpus.json")
             names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
             raise_open_file_limit(5 * len(names))
             self._sides = [

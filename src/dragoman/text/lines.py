@@ -12,6 +12,7 @@ from itertools import accumulate, islice, pairwise, zip_longest
 from pathlib import Path
 
 from dragoman.system.errors import DragomanError
+from dragoman.system.readers import open_file
 from dragoman.text.compression import open_compressed
 
 MAX_LINE = 2**24  # bytes
@@ -20,10 +21,10 @@ MAX_LINE = 2**24  # bytes
 def open_bytes(path: Path) -> io.BufferedReader:
     """Open a file to read its bytes, decompressed.
 
-    Raises `DragomanError` if it cannot be opened, and when a damaged compressed file is read.
+    Raises `DragomanError` if it cannot be opened; reading it raises one if it cannot be read or is damaged.
     """
     try:
-        return open_compressed(path) if path.suffix in {".gz", ".zst"} else path.open("rb")
+        return open_compressed(path) if path.suffix in {".gz", ".zst"} else open_file(path)
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
 

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write, file_hash, read_json
+from dragoman.system.files import atomic_write, file_hash
+from dragoman.system.readers import read_json
 from dragoman.text.lines import read_lines
 
 MAX_LINES = 500_000

@@ -9,7 +9,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 from dragoman.text.mixture import WeightedCorpus
-from dragoman.text.sampling_settings import SubwordSampling
+from dragoman.text.sampling_settings import MAX_COPIES, SubwordSampling
 
 TokenKind = Literal["bpe", "unigram", "char", "word", "byte"]
 UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
@@ -164,8 +164,9 @@ class TokenizerSettings(SubwordSampling):
     of_model: Path | None = None
 
     def __post_init__(self) -> None:
-        least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}
-        check_bounds(self, at_least=least, at_most={"character_coverage": 1, "vocabulary": 10**7})
+        least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1, "sampled_copies": 1}
+        most = {"character_coverage": 1, "vocabulary": 10**7, "sampled_copies": MAX_COPIES}
+        check_bounds(self, at_least=least, at_most=most)
         if self.bpe_dropout or self.sampling_alpha:
             self.check(self.source_tokens, self.target_tokens)
 

@@ -12,6 +12,7 @@ import sentencepiece
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
 from dragoman.text.settings import TokenizerSettings, TokenKind
 
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
@@ -116,7 +117,10 @@ class Tokenizer:
         """Read a saved tokenizer. Raises `DragomanError` with the file's name if it cannot be read."""
         codes = path.with_suffix(CODES_SUFFIX)
         try:
-            return cls(path.read_bytes(), codes.read_text("utf-8") if codes.exists() else None)
+            return cls(
+                read_bytes(path, MAX_TOKENIZER),
+                read_text(codes, MAX_TOKENS_FILE) if codes.exists() else None,
+            )
         except (OSError, UnicodeDecodeError, DragomanError) as error:
             raise DragomanError(f"{path}: {reason(error)}") from error
 

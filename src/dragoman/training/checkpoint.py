@@ -15,10 +15,15 @@ from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, write_folder
 from dragoman.system.messages import Say
+from dragoman.system.readers import read_json
+from dragoman.system.toml import check_bounds, from_table
+from dragoman.system.wording import shown
 from dragoman.training.context import TrainingContext
 from dragoman.training.log import read_events
 from dragoman.training.world import World, unsharded_on_cpu
 
+ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what the optimizer keeps of a weight
+LOW_RANK = {"initial", "step", *(f"{name}{moment}" for name in "ab" for moment in ("", "_mean", "_square"))}
 # Of intact, invalid and partial checkpoints; other files are the user's.
 OWN_NAME = re.compile(r"(ruined-)?step-\d+|\.step-\d+\.dragoman-(new|old)")
 
@@ -150,14 +155,34 @@ def load_checkpoint(model: Model, optimizer: torch.optim.Optimizer, path: Path, 
             f"{error} The recipe.toml of this run was changed since it began; restore it."
         ) from error
     moments = weights.load_tensors(path / "optimizer.safetensors")
+    check_moments(model, moments, path / "optimizer.safetensors")
     load_optimizer(model, optimizer, world.shard_like(model, moments))
+
+
+def check_moments(model: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:
+    """Raise `DragomanError` with the file and the name of a tensor that is not of an optimizer of the model.
+
+    A weight has either all of Adam's tensors or all of the low-rank ones.
+    """
+    shapes = {name: weight.shape for name, weight in model.named_parameters()}
+    keys: dict[str, set[str]] = {}
+    for full_name, tensor in tensors.items():
+        name, _, key = full_name.rpartition("|")
+        keys.setdefault(name, set()).add(key)
+        wanted = () if key == "step" else shapes.get(name)
+        has_any_shape = key in LOW_RANK - {"initial", "step"}  # that of the rank
+        if name not in shapes or not (has_any_shape or tensor.shape == wanted):
+            raise DragomanError(f"{file} has {shown(full_name)}, which does not belong to this model.")
+    for name, found in keys.items():
+        if found not in (ADAM, LOW_RANK):
+            raise DragomanError(f"{file} has of {shown(name)} only {', '.join(sorted(found))}.")
 
 
 def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Load what `optimizer_tensors` returned."""
     named = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
-        name, key = full_name.split("|")
+        name, _, key = full_name.rpartition("|")
         weight = named[name]
         optimizer.state[weight][key] = tensor.to(weight.device, copy=True)  # not a view of a file that may go
 
@@ -200,10 +225,24 @@ def refuse_lost_checkpoints(folder: Path) -> None:
 
 
 def read_state(path: Path) -> TrainingState:
-    """The state of a checkpoint; `rate_backoff` was called `pace` before version 0.1."""
-    values = json.loads((path / "place.json").read_text())
-    named = {"rate_backoff" if name == "pace" else name: value for name, value in values.items()}
-    return TrainingState(**named)
+    """The state of a checkpoint.
+
+    Raises `DragomanError` with the file's name if it cannot be read, or is not as a training writes it.
+    """
+    file = path / "place.json"
+    state = from_table(TrainingState, read_json(file), str(file), is_complete=True)
+    counts = ("step", "epoch", "batches_done", "best_step", "lowest_step")
+    try:
+        check_bounds(
+            state,
+            at_least=dict.fromkeys((*counts, "seconds", "rate_backoff"), 0) | {"rolled_back_to": -1},
+            at_most=dict.fromkeys((*counts, "rolled_back_to"), 10**9) | {"rate_backoff": 1},
+        )
+    except DragomanError as error:
+        raise DragomanError(f"{file}: {error}") from error
+    if state.best is not None and not state.best.keys() >= {"bleu", "loss"}:
+        raise DragomanError(f"{file}: best lacks bleu or loss; it is not as it was written.")
+    return state
 
 
 def average_checkpoints(

@@ -57,7 +57,8 @@ class Training:
     """What the log of a run says."""
 
     curves: tuple[Curve, ...]
-    samples: tuple[Sample, ...]
+    samples: tuple[Sample, ...] | None
+    """None where a server leaves them out."""
     schedule: str
     """The formula of the learning rate with the numbers of the run."""
 

@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,15 @@ from torch import Tensor
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
+from dragoman.system.readers import open_file, parse_json, require_regular
+from dragoman.system.wording import shown
 from dragoman.text.batches import Update
 from dragoman.training.context import TrainingContext
+
+MAX_LINE = 2**24  # bytes of an event
+MAX_STEP = 10**9  # updates
+NUMBERS = {"epoch", "loss", "nll", "perplexity", "bleu", "replay_bleu", "minutes", "seconds", "tokens"}
+NUMBERS |= {"gradient_norm", "learning_rate", "tokens_per_second"}  # of events, by which they are used
 
 
 class Log:
@@ -56,16 +63,40 @@ class Log:
 def read_events(path: Path) -> list[dict[str, Any]]:
     """The events of a log, none if there is no log.
 
-    Incomplete lines, as an interruption leaves them, are ignored.
+    Lines that are not events, as an interruption leaves them, are ignored. Raises `DragomanError` with the
+    file's name if it cannot be read, has a line of `MAX_LINE` bytes, or a value that no event has.
     """
+    if not path.exists():
+        return []
+    require_regular(path)
     events = []
-    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
-        with suppress(ValueError):
-            event = json.loads(line)
-            complete = line.endswith(b"\n") and isinstance(event, dict) and "event" in event
-            if complete and isinstance(event.get("step"), int):
+    with open_file(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
+            if len(line) == MAX_LINE:
+                raise DragomanError(f"{path}, line {number}, has {MAX_LINE:,} bytes or more; it is damaged.")
+            if (event := event_of(line)) is not None:
+                check_event(event, f"{path}, line {number}")
                 events.append(event)
     return events
+
+
+def event_of(line: bytes) -> dict[str, Any] | None:
+    """The event of a complete line of a log; None for what is none."""
+    try:
+        event = parse_json(line.decode(), "the line", is_finite=False)
+    except ValueError:
+        return None
+    is_event = isinstance(event, dict) and isinstance(event.get("event"), str)
+    return event if is_event and line.endswith(b"\n") and type(event.get("step")) is int else None
+
+
+def check_event(event: Mapping[str, Any], place: str) -> None:
+    """Raise `DragomanError` with the place if a value of an event is of another type than is written."""
+    if not 0 <= event["step"] <= MAX_STEP:
+        raise DragomanError(f"{place}: the step is {event['step']}; it has to be a number of updates.")
+    for name in NUMBERS & event.keys():
+        if type(event[name]) not in (int, float):
+            raise DragomanError(f"{place}: {name} is {shown(event[name])}; it has to be a number.")
 
 
 def rounded(values: Mapping[str, Any]) -> dict[str, Any]:

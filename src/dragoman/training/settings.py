@@ -75,7 +75,9 @@ class TrainingSettings:
         counts = ("updates", "warmup_steps", "cooldown_steps", "average", "threads", *intervals)
         rates = ("learning_rate_scale", "label_smoothing", "clip_norm", "guided_alignment_weight")
         least = dict.fromkeys(counts, 1) | dict.fromkeys((*rates, "seed", "patience"), 0) | {"minutes": 0.01}
-        most = {"threads": 1024, "updates": 10**9, "minutes": 10**7}
+        most = dict.fromkeys(("updates", "warmup_steps", *intervals), 10**9) | dict.fromkeys(rates, 10**4)
+        most |= {"threads": 1024, "minutes": 10**7, "average": 10**4, "clip_norm": 10**9}
+        del most["label_smoothing"]
         check_bounds(self, at_least=least, below={"label_smoothing": 1, "seed": 2**63}, at_most=most)
 
 

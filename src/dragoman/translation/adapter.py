@@ -14,7 +14,8 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import Arrays, check_folder, read_arrays, read_json, write_folder
+from dragoman.system.files import Arrays, check_folder, read_arrays, write_folder
+from dragoman.system.readers import read_json
 from dragoman.system.wording import shown
 from dragoman.translation.model_folder import StoredModel, model_hash
 
@@ -112,7 +113,11 @@ class Adapter:
                 if array.dtype != np.float32 or not np.isfinite(array).all():
                     raise TypeError(f"{name} has to hold finite numbers in float32")
             if not isinstance(about, dict):
-                raise TypeError(f"{ABOUT} holds {about!r}, and has to hold an object")
+                raise TypeError(f"{ABOUT} holds {shown(about)}, and has to hold an object")
+            if unknown := about.keys() - {"base", "longest_source", "alignment_head"}:
+                raise TypeError(f"{ABOUT} has {shown(min(unknown))}, which this version does not know")
+            if not isinstance(about["base"], str):
+                raise TypeError(f"base is {shown(about['base'])}, and must be a hash")
             longest, head = about["longest_source"], about.get("alignment_head")
             for name, value in (("longest_source", longest), ("alignment_head", head)):
                 if value is not None and (type(value) is not int or value < 1):

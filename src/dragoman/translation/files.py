@@ -22,6 +22,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.messages import Say
 from dragoman.system.progress import with_progress
+from dragoman.system.readers import MAX_LIST, read_json
 from dragoman.text.lines import raw_lines
 
 RECORD = "about.json"  # in the folder of parts
@@ -211,10 +212,15 @@ def is_whole(part: Path, is_last: bool) -> bool:
 
 
 def read_record(record: Path) -> About:
-    """What a translation depended on; nothing if the file is not such a record."""
+    """What a translation depended on; nothing if the file is not such a record.
+
+    Raises `FileNotFoundError` if there is none.
+    """
     try:
-        about = json.loads(record.read_bytes())
-    except ValueError:
+        about = read_json(record, MAX_LIST)
+    except DragomanError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise error.__cause__ from None
         return {}
     return about if isinstance(about, dict) else {}
 

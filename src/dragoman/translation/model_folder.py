@@ -18,10 +18,10 @@ from dragoman.system.files import (
     check_folder,
     file_hash,
     read_arrays,
-    read_json,
     readable_folder,
     write_folder,
 )
+from dragoman.system.readers import read_json
 from dragoman.system.toml import overlay, read_toml, write_toml
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.text.tokenizer import Tokenizer

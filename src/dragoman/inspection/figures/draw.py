@@ -9,7 +9,9 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import read_toml
+from dragoman.system.toml import overlay, read_toml
+from dragoman.training.curves import section
+from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_settings
 
 PAPER = "ε and V are the paper's (V: section 5.1, about 37000 tokens)."
@@ -93,8 +95,9 @@ def smoothing_of(run: Path | None) -> tuple[float, int, str]:
     if run is None:
         return 0.1, 37_000, PAPER
     vocabulary = len(Tokenizers.load(model_folder(run)).target)
-    recipe = run / "recipe.toml"
-    found = read_toml(recipe).get("training", {}).get("label_smoothing") if recipe.exists() else None
-    if not isinstance(found, int | float):
+    if not (run / "recipe.toml").exists():
         return 0.1, vocabulary, "ε is the paper's: a model folder does not say with which it was trained."
-    return float(found), vocabulary, "ε is that of the run's recipe, V the size of its target vocabulary."
+    path = run / "recipe.toml"
+    table = section(read_toml(path), "training", path)
+    smoothing = overlay(TrainingSettings(), table, str(path)).label_smoothing
+    return smoothing, vocabulary, "ε is that of the run's recipe, V the size of its target vocabulary."

@@ -20,7 +20,9 @@ export function Training({ inspection }) {
       rate = ${" "}<${Formula} text=${schedule} />.</p>
     <div class="charts">${charts.map((chart) => html`<${Chart} key=${chart} chart=${chart} last=${last}
       curves=${curves.filter((curve) => curve.chart === chart)} />`)}</div>
-    ${samples.length ? html`<section class="panel" aria-label="Samples"><h3>Samples</h3>
+    ${samples === null ? html`<p class="note">This server does not show the sentences of the validation data.
+      It shows them if it is started with ${" "}<code>--show-samples</code>.</p>` : null}
+    ${samples?.length ? html`<section class="panel" aria-label="Samples"><h3>Samples</h3>
       <p class="note">Sentences of the validation data as the model translated them during training.</p>
       <${Numbers} title="Samples as a table" head=${["Update", "Source", "Translation", "Reference"]}
         rows=${() => samples.map(({ step, source, translation, reference }) =>

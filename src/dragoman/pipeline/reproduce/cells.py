@@ -11,8 +11,10 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.model.costs import count_parameters
 from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import read_json, write_lines
+from dragoman.system.files import write_lines
+from dragoman.system.readers import read_json
 from dragoman.system.toml import overlay, to_table
 from dragoman.system.torchrun import process_rank
 from dragoman.system.wording import shown
@@ -174,19 +176,19 @@ def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:
     hypotheses = translator.translate(source, cell.recipe.search)
     write_lines(cell.folder / "hypotheses.txt", hypotheses)
     score = bleu(hypotheses, target, suitable_tokenization(target))
-    trained = read_json(folder / "result.json")
+    trained = read_run_result(folder)
     tokenizers = translator.tokenizers
     result = Result(
         row=cell.row,
         seed=cell.seed,
-        perplexity=trained["validation"]["perplexity"],
-        nll=trained["validation"]["nll"],
+        perplexity=trained.validation["perplexity"],
+        nll=trained.validation["nll"],
         bleu=score.value,
         signature=score.signature,
         parameters=count_parameters(
             read_recipe(folder).model, len(tokenizers.source), len(tokenizers.target)
         ),
-        minutes=trained["minutes"],
+        minutes=trained.minutes,
         settings=cell.settings,
         passport=passport,
     )

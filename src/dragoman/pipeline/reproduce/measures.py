@@ -9,9 +9,11 @@ from typing import Any
 
 from dragoman.evaluation.measures import chrf
 from dragoman.pipeline.reproduce.cells import Cell
+from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import read_json, write_lines
+from dragoman.system.files import write_lines
 from dragoman.system.messages import Say
+from dragoman.system.readers import read_json
 from dragoman.text.lines import read_lines
 
 WARM_UP = 32  # sentences that are translated before the clock starts
@@ -64,7 +66,7 @@ def measure(cell: Cell) -> Measures:
 
     run = cell.folder / "run"
     references = list(read_lines(run / "data" / "valid.target.txt"))
-    test = {score["name"]: score["value"] for score in read_json(run / "result.json")["test"]}
+    test = {score.name: score.value for score in read_run_result(run).test}
     events = read_events(run / "log.jsonl")
     return Measures(
         row=cell.row,

@@ -24,9 +24,12 @@ from dragoman.pipeline.reproduce.cells import (
 )
 from dragoman.pipeline.reproduce.runner import progress
 from dragoman.pipeline.reproduce.table2 import TITLE, TrainedRow
-from dragoman.pipeline.runs import damage_named, read_log
-from dragoman.system.files import read_json, write_lines
+from dragoman.pipeline.result import read_run_result
+from dragoman.pipeline.runs import read_log
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import write_lines
 from dragoman.system.messages import Say, silent
+from dragoman.system.readers import read_json
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.text.datasets import resolve_dataset
 from dragoman.text.lines import read_lines
@@ -133,8 +136,8 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
     from dragoman.translation.translator import Translator
 
     run = cell.folder / "run"
-    trained, recipe = read_json(run / "result.json"), read_recipe(run)
-    averaged = average_row(cell, recipe, trained["updates"])
+    trained, recipe = read_run_result(run), read_recipe(run)
+    averaged = average_row(cell, recipe, trained.updates)
     translator = Translator.load(cell.folder / "model")
     assert data.test_source is not None
     assert data.test_target is not None
@@ -147,7 +150,7 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
     on_valid = bleu(translator.translate(valid_source, recipe.search), valid, suitable_tokenization(valid))
     on_test = bleu(hypotheses, test)
     paper = tokenised_bleu(hypotheses, test, row.pair.split("-")[1])
-    scores = trained["candidates"].get("average", trained["validation"])
+    scores = trained.candidates.get("average", trained.validation)
     sizes = len(translator.tokenizers.source), len(translator.tokenizers.target)
     devices, sustained = process_count(), sustained_flops()
     result = Outcome(
@@ -158,7 +161,7 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
         bleu=on_valid.value,
         signature=on_valid.signature,
         parameters=count_parameters(recipe.model, *sizes),
-        minutes=trained["minutes"],
+        minutes=trained.minutes,
         settings=cell.settings,
         passport=origin,
         averaged=averaged,
@@ -169,7 +172,7 @@ def measure_row(cell: Cell, row: TrainedRow, data: DataSettings, origin: dict[st
         devices=devices,
         device_flops=sustained,
         estimated_flops=estimated_flops(training_hours(run), devices, sustained),
-        counted_flops=counted_flops(recipe, run, sizes[1], trained["updates"]),
+        counted_flops=counted_flops(recipe, run, sizes[1], trained.updates),
     )
     write_result(cell, result)
     return result
@@ -239,6 +242,10 @@ def finished(request: Table2Request, row: TrainedRow) -> Outcome | None:
     """
     cell = request.cell(row, DataSettings())
     path = cell.folder / "result.json"
-    with damage_named(path):
+    try:
         hashes: Hashes = read_json(path)["passport"]["data"] if path.exists() else {}
+    except (KeyError, TypeError) as error:
+        raise DragomanError(
+            f"{path} is not as `dragoman reproduce` writes it. Delete its folder to run the cell again."
+        ) from error
     return read_result(cell, hashes, Outcome)

@@ -235,7 +235,7 @@ export class Session {
     const known = error instanceof api.ApiError;
     const message = known ? error.message : "The server’s answer could not be read.";
     const again = !known || error.status === 0 || error.status >= 500;
-    const needsKey = error.status === 403;
+    const needsKey = error.status === 403 && error.code !== "cross_origin";
     const failure = { message, again, unreachable: error.code === "unreachable" };
     this.#change({ working: false, partial: null, failure, needsKey, announcement: message });
   }

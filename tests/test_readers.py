@@ -1,0 +1,451 @@
+"""Files that others wrote: any bytes give a value or a sentence that names the file, in bounded work."""
+
+import dataclasses
+import json
+import math
+import os
+import shutil
+import struct
+import threading
+import typing
+from pathlib import Path
+
+import pytest
+import tomli_w
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from dragoman.cli.main import run as run_command
+from dragoman.cli.os_errors import sentence_of
+from dragoman.interop.huggingface import read_object
+from dragoman.interop.joeynmt import read_config
+from dragoman.interop.vocabulary import load_sentencepiece, split_lines
+from dragoman.model.settings import ModelSettings
+from dragoman.model.weights import load_tensors
+from dragoman.native.settings import EngineSettings
+from dragoman.pipeline.from_python import resume
+from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.pipeline.result import read_run_result
+from dragoman.pipeline.run import run
+from dragoman.pipeline.runs import runs_under
+from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.search.settings import SearchSettings
+from dragoman.search.shortlist import Shortlist
+from dragoman.serving.settings import ServerSettings
+from dragoman.system import readers
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import array_types, file_hash, read_arrays, read_manifest, write_manifest
+from dragoman.system.messages import silent
+from dragoman.system.readers import check_toml, read_json, read_yaml
+from dragoman.system.toml import overlay, read_toml, type_hints
+from dragoman.text.clean_settings import CleanSettings
+from dragoman.text.compression import open_compressed
+from dragoman.text.corpus import read_statistics
+from dragoman.text.lines import read_lines
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.checkpoint import checkpoints, read_state
+from dragoman.training.curves import training_of
+from dragoman.training.log import MAX_LINE, read_events
+from dragoman.training.settings import TrainingSettings
+from dragoman.translation.adapter import Adapter
+from dragoman.translation.model_folder import StoredModel
+from tests.conftest import small_recipe
+
+READERS = {
+    "recipe.toml": lambda path: overlay(Recipe(), read_toml(path), str(path)),
+    "model.toml": lambda path: overlay(ModelSettings(), read_toml(path), str(path)),
+    "config.yaml": read_config,
+    "hparams.yaml": read_yaml,
+    "config.json": read_object,
+    "place.json": lambda path: read_state(path.parent),
+    "result.json": lambda path: read_run_result(path.parent),
+    "corpus.json": read_statistics,
+    "manifest.json": lambda path: read_manifest(path.parent),
+    "log.jsonl": read_events,
+    "vocab.txt": split_lines,
+    "source.spm": load_sentencepiece,
+    "tokenizer.model": Tokenizer.load,
+    "model.safetensors": load_tensors,
+    "adapter.safetensors": read_arrays,
+    "types.safetensors": array_types,
+}
+
+
+def attempt(read):
+    """What a function returns, and the sentence with which it refuses to."""
+    try:
+        return read(), None
+    except DragomanError as error:
+        return None, str(error)
+
+
+def read(name, content, folder):
+    """What the reader of this name makes of the content: None if it is refused by a sentence."""
+    path = folder / name
+    path.write_bytes(content)
+    value, refusal = attempt(lambda: READERS[name](path))
+    assert refusal is None or str(path) in refusal
+    assert len(refusal or "") < 2000
+    return value
+
+
+def safetensors(header):
+    """The bytes of a file with this header and no data."""
+    content = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(content)) + content
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda within: st.lists(within, max_size=3) | st.dictionaries(st.text(max_size=8), within, max_size=3),
+    max_leaves=8,
+)
+CONTENT = st.one_of(
+    st.binary(max_size=60),
+    JSON.map(lambda value: json.dumps(value).encode()),
+    JSON.map(safetensors),
+    st.text("[]{}\"'#=.,: \n-&*<aé1\\", max_size=60).map(str.encode),
+)
+FAST = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.parametrize("name", READERS)
+@FAST
+@given(CONTENT)
+def test_any_bytes_give_a_value_or_a_sentence_that_names_the_file(name, tmp_path, content):
+    read(name, content, tmp_path)
+
+
+LAUGHS = "a0: &a0 {x: 1, y: 2}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 60)
+)
+EMPTY = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+HOSTILE = {
+    "dotted keys": ("recipe.toml", ".".join("a" * 20_000) + " = 1"),
+    "quoted keys": ("model.toml", ".".join(['"a"'] * 20_000) + " = 1"),
+    "spaced keys": ("recipe.toml", "[ " + " . ".join("a" * 20_000) + " ]"),
+    "keys after a string": ("recipe.toml", 'x = [""" """", {' + ".".join("a" * 20_000) + " = 1}]"),
+    "deep TOML": ("recipe.toml", "a = " + "[" * 100_000),
+    "deep tables of TOML": ("recipe.toml", "a = " + "{a = " * 100_000),
+    "many digits": ("model.toml", "heads = " + "1" * 100_000),
+    "a huge number": ("model.toml", "heads = 0x" + "f" * 100_000),
+    "much TOML": ("recipe.toml", "#\n" * 2**20),
+    "merges": ("config.yaml", LAUGHS),
+    "aliases": ("hparams.yaml", LAUGHS.replace("<<", "z")),
+    "an alias of itself": ("config.yaml", "a: &a [*a]"),
+    "deep YAML": ("config.yaml", "[" * 30_000),
+    "deep blocks": ("config.yaml", "- " * 15_000),
+    "much YAML": ("hparams.yaml", "a: 1\n" * 2**14),
+    "a huge number of YAML": ("config.yaml", "a: 0x" + "f" * 30_000),
+    "deep place": ("place.json", "[" * 100_000),
+    "deep result": ("result.json", '{"a":' * 100_000),
+    "an infinite step": ("place.json", '{"step": 1e999}'),
+    "NaN": ("place.json", '{"step": NaN}'),
+    "a later field": ("place.json", '{"later": 1}'),
+    "digits in JSON": ("result.json", '{"updates": ' + "1" * 100_000 + "}"),
+    "half a character": ("config.json", '{"a": "\\ud800"}'),
+    "much JSON": ("corpus.json", " " * 2**21),
+    "a long line": ("log.jsonl", " " * MAX_LINE),
+    "a wrong loss": ("log.jsonl", '{"event": "validation", "step": 1, "loss": []}\n'),
+    "a wrong step": ("log.jsonl", '{"event": "train", "step": -1}\n'),
+    "many tensors": ("model.safetensors", safetensors({f"{n:x}": EMPTY for n in range(70_000)})),
+    "many arrays": ("adapter.safetensors", safetensors({f"{n:x}": EMPTY for n in range(70_000)})),
+    "many types": ("types.safetensors", safetensors({f"{n:x}": EMPTY for n in range(70_000)})),
+    "a long header": ("types.safetensors", safetensors(b"{" + b" " * 2**24 + b"}")),
+}
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+def test_hostile_files_are_refused(attack, tmp_path):
+    name, content = HOSTILE[attack]
+    assert read(name, content if isinstance(content, bytes) else content.encode(), tmp_path) is None
+
+
+@pytest.mark.parametrize("attack", [name for name in HOSTILE if "TOML" in name or "keys" in name])
+def test_tomllib_never_sees_hostile_toml(attack, tmp_path, monkeypatch):
+    """The bounds come before the parser, whose work is the square of a key."""
+    (tmp_path / "a.toml").write_text(HOSTILE[attack][1])
+    monkeypatch.setattr("tomllib.loads", lambda _: pytest.fail("it was parsed"))
+    with pytest.raises(DragomanError):
+        read_toml(tmp_path / "a.toml")
+
+
+TABLES = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=20) | st.floats(allow_nan=False),
+    lambda within: st.lists(within, max_size=3) | st.dictionaries(st.text(max_size=9), within, max_size=3),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.text(max_size=9), TABLES, max_size=4), st.text("\"'#.[]{}\\ \n", max_size=12))
+def test_the_bounds_refuse_no_toml_of_few_tables(table, text):
+    """What is in texts and comments is neither key nor bracket, in any of the four kinds of strings."""
+    dots = "a." * 50 + "[" * 50
+    written = tomli_w.dumps(table | {"text": dots + text}, multiline_strings=True)
+    check_toml(written + f"# {dots}\nx = '{dots}'\ny = '''\n{dots}'''\n", "a.toml")
+
+
+def test_aliases_of_real_configurations_are_read(tmp_path):
+    """PyYAML writes an alias where two lists are the same object, as in hparams.yaml of COMET."""
+    import yaml
+
+    sizes = [512, 128]
+    config = {"a": sizes, "b": sizes, "base": {"x": 1}}
+    text = yaml.dump(config) + "c: &c {x: 1, y: 2}\nd: {<<: *c, y: 3}\n"
+    assert "*id001" in text
+    (tmp_path / "a.yaml").write_text(text)
+    assert read_yaml(tmp_path / "a.yaml") == config | {"c": {"x": 1, "y": 2}, "d": {"x": 1, "y": 3}}
+
+
+def test_what_a_diverged_training_writes_is_read(tmp_path):
+    line = {"event": "train", "step": 1, "loss": math.nan, "gradient_norm": math.inf}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
+    (event,) = read_events(tmp_path / "log.jsonl")
+    assert math.isnan(event["loss"])
+    assert math.isinf(event["gradient_norm"])
+
+
+# ---- files that cannot be read
+
+UNREADABLE = Path("/proc/self/mem")  # the system answers its reading with an input/output error
+
+
+def consumed(read):
+    """A reader of lines as a function that reads them all."""
+    return lambda path: list(read(path))
+
+
+def all_of(open_file):
+    """A function that opens a file and reads it."""
+
+    def read(path):
+        with open_file(path) as file:
+            return file.read()
+
+    return read
+
+
+@pytest.mark.skipif(not UNREADABLE.exists(), reason="no file that cannot be read")
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        *((name, read) for name, read in READERS.items()),
+        ("text", consumed(read_lines)),
+        ("text.gz", consumed(read_lines)),
+        ("text.gz", all_of(open_compressed)),
+        ("any", file_hash),
+        ("any", all_of(readers.open_file)),
+        ("any", lambda path: Shortlist.load(path, (5, 5))),
+    ],
+)
+def test_a_file_that_fails_while_it_is_read_is_named(tmp_path, name, read):
+    path = tmp_path / name
+    path.symlink_to(UNREADABLE)
+    if name == "manifest.json":
+        pytest.skip("a manifest is read where links are refused before")
+    with pytest.raises(DragomanError) as told:
+        read(path)
+    assert str(path) in str(told.value)
+
+
+@pytest.mark.skipif(not UNREADABLE.exists(), reason="no file that cannot be read")
+@pytest.mark.parametrize("side", [0, 1, 2, 3])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_text_that_fails_while_it_is_read_is_named_and_not_the_folder(tmp_path, side, ending):
+    lines = "".join(f"line {number}\n" for number in range(30))
+    files = [tmp_path / f"{number}{ending if number == side else ''}" for number in range(4)]
+    for file in files:
+        file.write_text(lines)
+    files[side].unlink()
+    files[side].symlink_to(UNREADABLE)
+    recipe = small_recipe(tmp_path, tmp_path / "folder")
+    texts = DataSettings(*files)
+    with pytest.raises((DragomanError, OSError)) as told:
+        run(dataclasses.replace(recipe, data=texts), silent)
+    assert str(files[side]) in str(told.value)
+    assert str(recipe.out) not in str(told.value)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_is_refused_where_a_file_is_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    refusals = []
+    reader = threading.Thread(
+        target=lambda: refusals.append(attempt(lambda: READERS[name](tmp_path / name))), daemon=True
+    )
+    reader.start()
+    reader.join(60)
+    ((_, refusal),) = refusals  # empty if it waits for ever
+    assert f"{tmp_path / name} is not a regular file" in refusal
+
+
+def test_a_recipe_may_be_a_link_and_no_pipe(tmp_path, monkeypatch):
+    (tmp_path / "real.toml").write_text('preset = "tiny"')
+    (tmp_path / "link.toml").symlink_to("real.toml")
+    assert read_toml(tmp_path / "link.toml") == {"preset": "tiny"}
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(DragomanError, match="fifo is not a regular file"):
+        run_command(["train", str(tmp_path / "fifo")])
+
+
+def test_a_link_to_nothing_is_called_so(tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    recipe = small_recipe(tmp_path, tmp_path / "link")
+    with pytest.raises(FileExistsError) as told:
+        run(recipe, silent)
+    assert sentence_of(told.value) == (
+        f"{tmp_path / 'link'} is a symbolic link to nowhere, which does not exist. Make a folder there, or "
+        "give another name."
+    )
+
+
+# ---- settings
+
+SETTINGS = (
+    ModelSettings,
+    DataSettings,
+    TokenizerSettings,
+    BatchSettings,
+    TrainingSettings,
+    SearchSettings,
+    AdaptationSettings,
+    EngineSettings,
+    ServerSettings,
+    CleanSettings,
+)
+NUMBERS = [
+    (kind, name, number)
+    for kind in SETTINGS
+    for name, hint in type_hints(kind).items()
+    for number in (int, float)
+    if number in (typing.get_args(hint) or (hint,))
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), NUMBERS)
+def test_every_number_of_settings_has_bounds(kind, name, number):
+    values = [1e308, -1e308, math.inf, -math.inf, math.nan] if number is float else []
+    for value in [*values, 2**63, -(2**63), -1 if number is int else -1.0]:
+        with pytest.raises(DragomanError, match=name):
+            kind(**{name: value})
+
+
+# ---- runs with a damaged file
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A folder with an intact run, and a copy of it to damage."""
+    folder = tmp_path_factory.mktemp("damaged")
+    run(small_recipe(folder, folder / "intact"), silent)
+    shutil.copytree(folder / "intact", folder / "run")
+    return folder
+
+
+def mutated(value):
+    """Values that differ from a JSON value at one place: a key dropped or added, another type, one deeper."""
+    here = st.one_of(JSON, st.just([value]), st.just({"within": value}))
+    if isinstance(value, dict) and value:
+        names = st.sampled_from(sorted(value))
+        dropped = names.map(lambda name: {key: each for key, each in value.items() if key != name})
+        added = st.tuples(st.text(max_size=8), JSON).map(lambda pair: value | {pair[0]: pair[1]})
+        changed = names.flatmap(lambda name: mutated(value[name]).map(lambda each: value | {name: each}))
+        return st.one_of(dropped, added, changed, changed, here)
+    return here
+
+
+def written(value, name):
+    """A value in the format of a file, or None if it has none there."""
+    if name.endswith(".json"):
+        return json.dumps(value)
+    if name.endswith(".jsonl"):
+        return "".join(json.dumps(each) + "\n" for each in (value if isinstance(value, list) else [value]))
+    try:
+        return tomli_w.dumps(value)
+    except (TypeError, AttributeError, ValueError):
+        return None
+
+
+def parsed(path):
+    """The value of an intact file."""
+    if path.suffix == ".jsonl":
+        return dict(enumerate_lines(path))
+    return read_toml(path) if path.suffix == ".toml" else json.loads(path.read_text())
+
+
+def enumerate_lines(path):
+    """The lines of a log by their numbers, so that `mutated` chooses one."""
+    return ((str(number), json.loads(line)) for number, line in enumerate(path.read_text().splitlines()))
+
+
+FILES = (
+    "recipe.toml",
+    "log.jsonl",
+    "result.json",
+    "data/train/corpus.json",
+    "data/manifest.json",
+    "model/model.toml",
+    "model/about.json",
+    "model/manifest.json",
+    "place.json",
+)
+
+
+def looked_at(folder):
+    """All that commands do with a run first: list, resume, translate, inspect."""
+    other = [state.folder.name for state in runs_under(folder, silent)]
+    assert "intact" in other
+    for look in (
+        lambda: read_recipe(folder / "run"),
+        lambda: StoredModel.load(folder / "run"),
+        lambda: training_of(folder / "run"),
+        lambda: [read_state(each) for each in checkpoints(folder / "run")],
+        lambda: resume(folder / "run", silent),
+    ):
+        _, refusal = attempt(look)
+        assert refusal is None or str(folder / "run") in refusal
+
+
+@pytest.mark.parametrize("name", FILES)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_commands_name_a_damaged_file_of_a_run(damaged, name, data):
+    place = checkpoints(damaged / "intact")[-1].name
+    path = f"checkpoints/{place}/place.json" if name == "place.json" else name
+    intact = parsed(damaged / "intact" / path)
+    value = data.draw(st.one_of(JSON, mutated(intact)))
+    if name == "log.jsonl" and isinstance(value, dict):
+        value = list(value.values())
+    assume((content := written(value, name)) is not None)
+    shutil.rmtree(damaged / "run")
+    shutil.copytree(damaged / "intact", damaged / "run")
+    (damaged / "run" / path).write_text(content)
+    folder = (damaged / "run" / path).parent
+    if name in ("log.jsonl", "place.json"):
+        (damaged / "run" / "result.json").unlink()
+    if (folder / "manifest.json").exists() and "manifest" not in path:
+        (folder / "manifest.json").unlink()
+        write_manifest(folder)
+    looked_at(damaged)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(JSON | mutated({"base": "0" * 64, "longest_source": 7, "alignment_head": None}))
+def test_any_description_of_an_adapter_is_read_or_refused(tmp_path, about):
+    shutil.rmtree(tmp_path / "adapter", ignore_errors=True)
+    Adapter("0" * 64, {}, 7).save(tmp_path / "adapter")
+    (tmp_path / "adapter" / "adapter.json").write_text(json.dumps(about))
+    (tmp_path / "adapter" / "manifest.json").unlink()
+    write_manifest(tmp_path / "adapter")
+    adapter, refusal = attempt(lambda: Adapter.load(tmp_path / "adapter"))
+    assert (refusal is None) == isinstance(adapter and adapter.base, str)
+    assert refusal is None or str(tmp_path / "adapter") in refusal
+
+
+def test_json_that_is_too_large_is_not_parsed(tmp_path, monkeypatch):
+    (tmp_path / "a.json").write_text(" " * 20)
+    monkeypatch.setattr(readers.json, "loads", lambda _: pytest.fail("it was parsed"))
+    with pytest.raises(DragomanError, match="a.json has more than 19 bytes"):
+        read_json(tmp_path / "a.json", 19)

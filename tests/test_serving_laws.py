@@ -1,0 +1,620 @@
+"""Laws of the parts of the server: bodies, keys, rates, queues, alternatives, metrics."""
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections import Counter
+from contextlib import ExitStack
+from fractions import Fraction
+from itertools import accumulate
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman import SearchSettings, Translation, Translator
+from dragoman.native.settings import EngineSettings
+from dragoman.serving import deepl, libretranslate
+from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
+from dragoman.serving.app import make_app
+from dragoman.serving.errors import ApiError
+from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
+from dragoman.serving.loading import load_models
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.middleware import client_of, read_body
+from dragoman.serving.models import Models, ServedModel
+from dragoman.serving.server import serve
+from dragoman.serving.service import Service
+from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
+from dragoman.training.curves import training_of
+from dragoman.translation.documents import plain_text
+from tests.test_served_adapters import answers
+
+V1 = "/v1/translate"
+
+
+# ---- bodies
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12), st.integers(0, 200), st.booleans())
+def test_a_body_is_what_arrived_or_is_refused_before_its_end(chunks, most, is_endless):
+    """Whatever the sizes of its chunks, no more of a body is taken than the first chunk beyond the limit."""
+    taken = []
+
+    async def receive():
+        if len(taken) < len(chunks):
+            taken.append(chunks[len(taken)])
+            return {"type": "http.request", "body": taken[-1], "more_body": is_endless or taken != chunks}
+        if not is_endless:
+            taken.append(b"")
+            return {"type": "http.request"}
+        taken.append(b"more")
+        assert len(taken) < 300, "The body is read without end."
+        return {"type": "http.request", "body": b"more", "more_body": True}
+
+    sizes = list(accumulate(map(len, chunks)))
+    if is_endless or (sizes and sizes[-1] > most):
+        with pytest.raises(ApiError) as refused:
+            asyncio.run(read_body({}, {}, receive, most))
+        assert (refused.value.status, refused.value.code) == (413, "too_large")
+        assert sum(map(len, taken[:-1])) <= most < sum(map(len, taken))
+    else:
+        assert asyncio.run(read_body({}, {}, receive, most)) == b"".join(chunks)
+
+
+@given(st.integers(0, 10**20), st.integers(0, 10_000), st.integers(0, 3))
+def test_a_body_is_refused_by_the_length_that_it_declares(length, most, zeros):
+    async def receive():
+        return {"type": "http.request", "body": b"a", "more_body": False}
+
+    declared = {b"content-length": b"0" * zeros + str(length).encode()}
+    if length <= most and most > 0:
+        assert asyncio.run(read_body({}, declared, receive, most)) == b"a"
+    elif length > most:
+        with pytest.raises(ApiError) as refused:
+            asyncio.run(read_body({}, declared, None, most))  # it is not read
+        assert refused.value.status == 413
+
+
+# ---- keys
+
+
+@given(st.text(st.sampled_from(" \t\r\n\v\f\u2003"), max_size=3))
+def test_no_blank_key_is_a_key_whatever_the_file_holds(blank):
+    assert Keys({"a": hash_of(blank)}).owner(blank) is None
+
+
+@given(st.dictionaries(st.text(max_size=4), st.text(min_size=1, max_size=4), max_size=4), st.text(max_size=4))
+def test_a_key_has_the_owner_that_it_was_made_for(keys, other):
+    known = Keys({name: hash_of(key) for name, key in keys.items()})
+    for key in (*keys.values(), other):
+        owners = {name for name, value in keys.items() if value == key and key.strip()}
+        assert known.owner(key) in (owners or {None})
+
+
+@pytest.mark.parametrize("blank", BLANK_KEYS)
+def test_a_file_with_the_hash_of_nothing_is_refused(tmp_path, blank):
+    path = tmp_path / "keys.toml"
+    add_key(path, "one")
+    path.write_text(f'{path.read_text()}"two" = "{hash_of(blank)}"\n')
+    with pytest.raises(DragomanError, match=r"keys.toml has the hash of an empty key for 'two', with which"):
+        Keys.load(path)
+
+
+def test_a_request_without_a_key_or_with_a_blank_one_has_no_key():
+    app = make_app(Service(None, ServerSettings(), Metrics()), Keys({"a": hash_of(""), "b": hash_of(" ")}))
+    bodies = [{"text": "amber", name: key} for name in ("api_key", "auth_key") for key in ("", " ")]
+    paths = ["/v1/models", "/v1/models?api_key=", "/v2/usage?auth_key=%20", "/metrics"]
+    found = answers(app, *((path, None) for path in paths), *(("/v2/translate", body) for body in bodies))
+    assert [each.status_code for each in found] == [403] * len(found)
+
+
+def test_a_file_of_keys_is_a_regular_file_or_a_link_to_one(tmp_path):
+    (tmp_path / "2026").mkdir()
+    key = add_key(tmp_path / "2026" / "keys.toml", "one")
+    (tmp_path / "..data").symlink_to("2026")  # as Kubernetes mounts secrets
+    (tmp_path / "keys.toml").symlink_to("..data/keys.toml")
+    assert Keys.load(tmp_path / "keys.toml").owner(key) == "one"
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link", "2026"):
+        with pytest.raises(DragomanError, match=f"{name} is not a regular file; give a file for --api-keys"):
+            Keys.load(tmp_path / name)
+        with pytest.raises(DragomanError, match=f"{name} is not a regular file"):
+            add_key(tmp_path / name, "two")
+    (tmp_path / "nothing").symlink_to("nowhere")
+    with pytest.raises(DragomanError, match="nothing does not exist; dragoman serve RUN --api-keys"):
+        Keys.load(tmp_path / "nothing")
+    (tmp_path / "large").write_bytes(b"#" * (MAX_FILE + 1))
+    with pytest.raises(
+        DragomanError, match=r"large has 1,000,001 bytes, and a file of keys may have 1,000,000"
+    ):
+        Keys.load(tmp_path / "large")
+
+
+def test_the_keys_are_read_before_the_address_is_used(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = ServerSettings(port=taken.getsockname()[1], api_keys=tmp_path / "pipe")
+        with pytest.raises(DragomanError, match="pipe is not a regular file"):
+            serve([], EngineSettings(), settings, print)
+
+
+# ---- rates
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 12)), max_size=8)
+"""Pauses in units of 1/64 second, which floats have exactly, and how many requests are tried after each."""
+
+
+@given(STEPS, st.integers(1, 8))
+def test_in_any_time_a_client_has_the_requests_of_a_minute_and_those_of_that_time(steps, per_minute):
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr(time, "monotonic", lambda: now)
+        limit, alone, allowed = RateLimit(per_minute), RateLimit(per_minute), []
+        for pause, tries in steps:
+            now += pause / 64
+            for _ in range(tries):
+                wait = limit.seconds_until_allowed("a")
+                assert wait == alone.seconds_until_allowed("a")
+                limit.seconds_until_allowed("another")
+                if not wait:
+                    allowed.append(now)
+                else:
+                    assert 0 < wait <= 60 / per_minute
+                    now += wait + 1e-6
+                    assert limit.seconds_until_allowed("a") == 0  # as it was told
+                    assert alone.seconds_until_allowed("a") == 0
+                    allowed.append(now)
+        for number, first in enumerate(allowed):
+            for count, last in enumerate(allowed[number:], 1):
+                assert count <= per_minute + (last - first) * per_minute / 60 + 1e-6
+
+
+@given(STEPS, st.integers(1, 8))
+def test_after_any_pause_a_rested_client_has_the_requests_of_a_minute_at_once(steps, per_minute):
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr(time, "monotonic", lambda: now)
+        limit = RateLimit(per_minute)
+        for pause, tries in steps:
+            now += 61 + pause / 64
+            allowed = [limit.seconds_until_allowed("a") == 0 for _ in range(per_minute + tries)]
+            assert allowed == [True] * per_minute + [False] * tries
+
+
+def test_clients_without_requests_are_forgotten_and_others_are_not(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    limit = RateLimit(1)
+    for number in range(10_000):
+        limit.seconds_until_allowed(str(number))
+    now = 119.0
+    assert limit.seconds_until_allowed("busy") == 0
+    assert limit.seconds_until_allowed("busy") > 0
+    now = 121.0
+    limit.seconds_until_allowed("one more")
+    assert limit.buckets.keys() == {"busy", "one more"}
+    assert limit.seconds_until_allowed("busy") > 0
+    assert RateLimit(0).seconds_until_allowed("any") == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),  # a network of 2^64 addresses is one client's
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+    ],
+)
+def test_a_client_is_an_address_or_a_network(one, other, is_same):
+    assert (client_of({"client": (one, 1)}) == client_of({"client": (other, 2)})) == is_same
+    assert client_of({"client": None}) == client_of({})
+
+
+# ---- queues
+
+
+CLIENTS = st.sampled_from("abcde")
+HELD = st.dictionaries(CLIENTS, st.integers(0, 300), max_size=5)
+AMOUNTS = st.integers(0, 300)
+
+
+@given(HELD, CLIENTS, AMOUNTS, st.integers(1, 300) | st.floats(1, 300))
+def test_each_of_n_clients_may_always_have_its_share_of_a_queue(held, client, amount, limit):
+    count = len({*held, client})
+    if held.get(client, 0) + amount <= limit // count:
+        assert excess(held, client, amount, limit) <= 0
+
+
+@given(HELD, CLIENTS, AMOUNTS, st.integers(1, 300))
+def test_a_client_may_have_all_that_the_others_leave_and_no_more_than_the_queue(held, client, amount, limit):
+    found = excess(held, client, amount, limit)
+    total = sum(held.values()) + amount
+    if total <= limit or not held.keys() - {client}:
+        assert found == pytest.approx(total - limit) or found <= 0
+    if not held.keys() - {client}:
+        assert found == total - limit
+    if total <= limit:
+        assert found <= 0
+    if held.get(client, 0) + amount > limit:
+        assert found > 0
+
+
+@given(st.lists(st.tuples(CLIENTS, st.integers(1, 120)), max_size=60), st.integers(10, 200))
+def test_a_queue_is_bounded_however_many_clients_fill_it(requests, limit):
+    """At most the sum of the shares 1/1, 1/2, … 1/n, and what the first request has beyond the queue."""
+    queue = Admission(limit, deadline=8.0)
+    with ExitStack() as running:
+        for client, tokens in requests:
+            before, refused = queue.tokens, None
+            try:
+                running.enter_context(queue.admit(tokens, client))
+            except ApiError as error:
+                refused = error
+            if refused:
+                assert (refused.status, refused.code) == (429, "queue_full")
+                assert refused.retry_after >= 1
+            assert queue.tokens == before + (0 if refused else tokens)
+            assert before or not refused
+        most = sum(Fraction(limit, count) for count in range(1, len(queue.held) + 1))
+        assert queue.tokens <= max(most, 120 + most - limit)
+        assert queue.tokens == sum(queue.held.values())
+        assert queue.requests >= len(queue.held)
+    assert (queue.tokens, queue.requests, queue.held) == (0, 0, Counter())
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(10, 200), st.integers(1, 60))
+def test_a_client_alone_has_the_whole_queue_and_keeps_no_other_out(sizes, limit, tokens):
+    queue, total = Admission(limit, deadline=8.0), 0
+    with ExitStack() as running:
+        for size in sizes:
+            is_admitted = not total or total + size <= limit
+            try:
+                running.enter_context(queue.admit(size, "greedy"))
+                total += size
+                assert is_admitted
+            except ApiError:
+                assert not is_admitted
+        if tokens <= limit // 2:
+            running.enter_context(queue.admit(tokens, "other"))
+
+
+@given(st.integers(0, 5_000), st.integers(50, 5_000))
+def test_the_speed_of_a_queue_is_that_of_the_last_seconds(before, tokens_per_second):
+    """What can be done in half of the deadline is admitted at this speed, but never less than MIN_QUEUE."""
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr(time, "monotonic", lambda: now)
+        queue = Admission(10**9, deadline=8.0)
+        for speed in [before] * 100 + [tokens_per_second] * 120:
+            with queue.admit(speed, "a"):
+                now += 1.0
+            now += 3.0  # without work
+        most = max(tokens_per_second * 4, MIN_QUEUE)
+        with queue.admit(1, "a"):
+            assert queue.seconds_too_many(int(0.98 * most), "a") == 0
+            assert 0 < queue.seconds_too_many(int(1.02 * most) + 1, "a") <= 8
+            with pytest.raises(ApiError) as refused:
+                queue.admit(int(1.02 * most) + 1, "a").__enter__()
+            assert refused.value.retry_after >= 1  # no answer says 0 seconds
+
+
+def test_a_text_that_is_prepared_alone_may_have_any_length():
+    preparation = Preparation()
+    assert preparation.submit(lambda: 1, 2 * MAX_CHARACTERS, "one").result() == 1
+
+
+def send(app, *requests, **headers):
+    """The statuses of posted requests with these headers, each a path with a body."""
+
+    async def post():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return [
+                (await client.post(path, json=body, headers=headers)).status_code for path, body in requests
+            ]
+
+    return asyncio.run(post())
+
+
+def test_a_request_has_the_place_of_its_key_or_address_in_a_queue(trained):
+    service = Service(
+        load_models([trained / "run"], EngineSettings()), ServerSettings(queue_tokens=20), Metrics()
+    )
+    keyed = make_app(service, Keys({name: hash_of(name) for name in ("one", "two")}))
+    requests = [
+        (V1, {"text": "amber"}),
+        (f"{V1}/stream", {"text": "amber"}),
+        ("/translate", {"q": "amber", "source": "en", "target": "de"}),
+        ("/v2/translate", {"text": ["amber"], "target_lang": "de"}),
+        ("/v1/score", {"pairs": [["amber", "AMBER"]]}),
+    ]
+    for app, client, other, headers in (
+        (keyed, "one", "two", {"Authorization": "Bearer one"}),
+        (make_app(service, None), "127.0.0.1", "192.0.2.1", {}),
+    ):
+        for holder, status in ((client, 429), (other, 200)):
+            with service.admission.admit(20, holder), service.analyses.admit(20, holder):
+                assert send(app, *requests, **headers) == [status] * len(requests)
+
+
+# ---- alternatives of LibreTranslate
+
+
+def translations(texts):
+    return [Translation(text, -1.0, -1.0, []) for text in texts]
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["A.", "B.", "C.", ""]), min_size=1, max_size=5), min_size=1, max_size=3
+    ),
+    st.integers(1, 6),
+)
+def test_no_alternative_is_given_twice_or_is_the_translation(texts, count):
+    document = plain_text(" ".join(f"X{number}." for number in range(len(texts))), "en", True)
+    n_best = [translations(each) for each in texts]
+    assert len(document.segments) == len(n_best)
+    best = libretranslate.joined(document, n_best, 0)
+    found = libretranslate.alternatives(document, n_best, count)
+    assert len(found) == len({*found}) <= count
+    assert best not in found
+    ranks = {libretranslate.joined(document, n_best, rank) for rank in range(count + 1)}
+    assert {best, *found} == ranks  # and none is left out
+
+
+@given(st.integers(0, 20), st.integers(1, 20))
+def test_a_search_for_alternatives_has_a_beam_that_is_wide_enough(count, beam_size):
+    search = libretranslate.with_alternatives(SearchSettings(beam_size=beam_size), count)
+    assert search.n_best == count + 1 <= search.beam_size
+    assert search.beam_size in (beam_size, count + 1)
+    assert search.beam_size >= beam_size
+
+
+@pytest.mark.parametrize("given_count", [None, 0, "0", "", -3, "-3", 1, "1", "15", 15, "x", "1.5", 16, "99"])
+def test_the_number_of_alternatives_is_one_that_the_server_allows(given_count):
+    asked = libretranslate.TranslateParameters(alternatives=given_count)
+    settings = ServerSettings(max_beam_size=16, max_n_best=16)
+    if given_count in ("x", "1.5", 16, "99"):
+        message = (
+            "is not a number" if isinstance(given_count, str) and given_count != "99" else "must be <= 15"
+        )
+        with pytest.raises(ApiError, match=f"Invalid request: alternatives parameter {message}"):
+            libretranslate.alternatives_of(asked, settings)
+    else:
+        assert libretranslate.alternatives_of(asked, settings) == max(0, int(given_count or 0))
+
+
+# ---- inspections and the description
+
+
+@pytest.mark.parametrize("show_samples", [False, True])
+def test_the_samples_of_a_training_are_shown_only_if_the_server_may(trained, show_samples):
+    run = trained / "run"
+    settings = ServerSettings(show_samples=show_samples)
+    app = make_app(Service(load_models([run], EngineSettings()), settings, Metrics()), None)
+    (answer,) = answers(app, ("/v1/inspect", {"text": "amber"}))
+    expected = training_of(run)
+    assert expected.samples
+    found = answer.json()["training"]
+    assert found["schedule"] == expected.schedule
+    assert len(found["curves"]) == len(expected.curves)
+    if show_samples:
+        assert [each["source"] for each in found["samples"]] == [each.source for each in expected.samples]
+    else:
+        assert found["samples"] is None
+        assert not any(each.reference in answer.text for each in expected.samples if len(each.reference) > 9)
+
+
+def test_the_description_is_made_once():
+    app = make_app(Service(Models(()), ServerSettings(), Metrics()), None)
+    made, make = [], app.app.openapi
+    app.app.openapi = lambda: made.append(1) or make()
+    one, other = answers(app, ("/openapi.json", None), ("/openapi.json", None))
+    assert one.content == other.content
+    assert one.headers["content-type"] == "application/json"
+    assert one.json() == json.loads(json.dumps(make()))
+    assert made == [1]
+
+
+# ---- the three APIs
+
+
+@pytest.fixture(scope="module")
+def served(trained):
+    """A service of a model from English to German, and of one from German to English."""
+    translator = Translator.load(trained / "run")
+    models = Models(
+        tuple(ServedModel("".join(pair), *pair, translator) for pair in (("en", "de"), ("de", "en")))
+    )
+    return Service(models, ServerSettings(max_tokens=60), Metrics())
+
+
+PLACES = {
+    "header": ("/v2/usage", {"headers": {"Authorization": "Bearer {}"}}),
+    "header in capitals": ("/v2/usage", {"headers": {"Authorization": "BEARER  {} "}}),
+    "header of DeepL": ("/v2/usage", {"headers": {"Authorization": "deepl-auth-key {}"}}),
+    "query": ("/v2/usage?auth_key={}", {}),
+    "query of LibreTranslate": ("/v2/usage?a=b&api_key={}", {}),
+    "form": ("/v2/usage", {"data": {"a": "b", "auth_key": "{}"}}),
+    "multipart": ("/v2/usage", {"files": {"a": (None, "b"), "api_key": (None, "{}")}}),
+    "JSON": ("/v2/usage", {"json": {"a": "b", "api_key": "{}"}}),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_is_read_wherever_a_client_may_put_it(served, place):
+    app = make_app(served, Keys({"one": hash_of("a-key")}))
+
+    def fill(value, key):
+        if isinstance(value, str):
+            return value.format(key)
+        if isinstance(value, dict):
+            return {name: fill(each, key) for name, each in value.items()}
+        return tuple(fill(each, key) for each in value) if isinstance(value, tuple) else value
+
+    async def ask(key):
+        path, options = PLACES[place]
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.post(fill(path, key), **fill(options, key))).status_code
+
+    assert [asyncio.run(ask(key)) for key in ("a-key", "a-ke", "a-key2", "")] == [200, 403, 403, 403]
+
+
+def test_metrics_and_open_paths_are_not_counted_by_the_rate_and_all_else_is(served):
+    service = Service(served.models, ServerSettings(requests_per_minute=2), Metrics())
+    app = make_app(service, None)
+    paths = ["/metrics", "/languages", "/health", "/openapi.json"] * 3
+    assert [each.status_code for each in answers(app, *((path, None) for path in paths))] == [200] * len(
+        paths
+    )
+    found = answers(
+        app, *((path, None) for path in ("/v1/models", "/v2/usage", "/v2/languages", "/v1/models"))
+    )
+    assert [each.status_code for each in found] == [200, 200, 429, 429]
+    assert all(1 <= int(each.headers["retry-after"]) <= 30 for each in found[2:])
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_what_is_translated_is_counted_under_its_name(sentences, source, target):
+    metrics = Metrics()
+    metrics.translated(sentences, source, target)
+    metrics.translated(1, 1, 1)
+    lines = metrics.text().decode().splitlines()
+    for name, count in (
+        ("dragoman_sentences_total", sentences),
+        ('dragoman_tokens_total{side="source"}', source),
+        ('dragoman_tokens_total{side="target"}', target),
+    ):
+        assert f"{name} {count + 1}.0" in lines
+
+
+@pytest.mark.parametrize("path", [V1, f"{V1}/stream", "/translate", "/v2/translate"])
+def test_every_api_counts_its_sentences_and_tokens(served, path):
+    text = "amber birch. Cedar https://example.org/a delta. Ember"
+    body = {
+        "/translate": {"q": text, "source": "en", "target": "de"},
+        "/v2/translate": {"text": [text], "target_lang": "de"},
+    }.get(path, {"text": text, "model": "ende"})
+    service = Service(served.models, ServerSettings(), Metrics())
+    app = make_app(service, None)
+    (found,) = answers(app, (path, body))
+    assert found.status_code == 200
+    counted_before = service.metrics.sentences, service.metrics.source_tokens, service.metrics.target_tokens
+    reference = Service(served.models, ServerSettings(), Metrics())
+    (alone,) = answers(make_app(reference, None), (V1, {"text": text, "model": "ende"}))
+    best = [each["n_best"][0] for each in alone.json()["translations"][0]["sentences"]]
+    assert counted_before[0] == len(best) == 3
+    assert counted_before[2] == sum(len(each["tokens"]) for each in best)
+    assert counted_before[1] == reference.metrics.source_tokens > 0
+
+
+def test_characters_of_deepl_are_those_of_the_texts(served):
+    texts = ["amber", "birch cedar", ""]
+    app = make_app(served, None)
+    before, found, after = answers(
+        app, ("/v2/usage", None), ("/v2/translate", {"text": texts, "target_lang": "de"}), ("/v2/usage", None)
+    )
+    billed = [each["billed_characters"] for each in found.json()["translations"]]
+    assert billed == list(map(len, texts))
+    assert after.json()["character_count"] - before.json()["character_count"] == sum(billed)
+
+
+@pytest.mark.parametrize("off", ["0", 0, False])
+def test_sentences_of_deepl_are_split_unless_it_is_switched_off(off):
+    text = "amber birch. Cedar delta."
+    for kind in (None, "html", "xml"):
+        for given_split, count in ((off, 1), ("1", 2), (None, 2)):
+            asked = deepl.TranslateParameters(text=text, tag_handling=kind, split_sentences=given_split)
+            assert len(deepl.document_of(asked, text, "en").segments) == count
+
+
+def test_tags_of_deepl_split_and_do_not_split_as_it_is_asked():
+    text = "<d>amber <x>birch</x> cedar</d>"
+
+    def sentences(**options):
+        asked = deepl.TranslateParameters(text=text, tag_handling="xml", **options)
+        return len(deepl.document_of(asked, text, "en").segments)
+
+    assert sentences(non_splitting_tags="d") == 1
+    assert sentences(splitting_tags="x") > sentences(non_splitting_tags="d")
+    text = "<d>amber</d><d>birch</d>"
+    assert (sentences(), sentences(non_splitting_tags="d")) == (2, 1)
+
+
+@pytest.mark.parametrize("off", ["0", 0])
+def test_what_deepl_has_and_this_server_has_not_is_refused(off):
+    for refused in (
+        {"outline_detection": off},
+        {"formality": "more"},
+        *({name: "a"} for name in deepl.UNSUPPORTED),
+    ):
+        with pytest.raises(ApiError) as error:
+            deepl.refuse_unsupported(deepl.TranslateParameters(text="a", **refused), 50)
+        assert error.value.status == 400
+        assert next(iter(refused)) in error.value.message
+    for accepted in ({"formality": "prefer_less"}, {"formality": "default"}, {"outline_detection": "1"}):
+        deepl.refuse_unsupported(deepl.TranslateParameters(text="a", **accepted), 50)
+
+
+def test_languages_that_libretranslate_detects_are_the_likeliest_first(served):
+    text = "The weather was lovely, and so we went for a long walk."
+    (found,) = answers(make_app(served, None), ("/detect", {"q": text}))
+    languages = found.json()
+    assert [each["language"] for each in languages] == ["en", "de"][: len(languages)]
+    shares = [each["confidence"] for each in languages]
+    assert shares == sorted(shares, reverse=True)
+    for auto in ("auto", "AUTO"):
+        (answer,) = answers(
+            make_app(served, None), ("/translate", {"q": text, "source": auto, "target": "de"})
+        )
+        assert answer.json()["detectedLanguage"]["language"] == "en"
+
+
+def test_alternatives_count_for_the_queue_by_their_number(served):
+    body = {"text": "amber birch", "model": "ende"}
+    few, many = answers(
+        make_app(served, None), *(("/v1/alternatives", body | {"count": count}) for count in (2, 30))
+    )
+    assert (few.status_code, many.status_code) == (200, 413)
+
+
+def test_html_is_split_into_sentences_only_if_it_may_be(served):
+    body = {"text": "<p>amber birch. Cedar delta.</p>", "format": "html", "model": "ende"}
+    split, whole = answers(make_app(served, None), (V1, body), (V1, body | {"split_sentences": False}))
+    counts = [len(each.json()["translations"][0]["sentences"]) for each in (split, whole)]
+    assert counts == [2, 1]
+
+
+def test_at_most_three_languages_are_detected_of_many(served):
+    models = Models((ServedModel("any", "und", "und", served.models.models[0].translator),))
+    app = make_app(Service(models, ServerSettings(), Metrics()), None)
+    (found,) = answers(app, ("/detect", {"q": "amber de la"}))
+    assert len({each["language"] for each in found.json()}) == 3
+
+
+def test_the_log_leaves_out_checks_that_succeed_and_nothing_else(served, capsys):
+    paths = ["/health", "/ready", "/metrics", "/v1/models", "/nothing"]
+    for keys, logged in ((None, paths[3:]), (Keys({}), paths[2:])):
+        answers(make_app(served, keys), *((path, None) for path in paths))
+        records = map(json.loads, capsys.readouterr().err.splitlines())
+        routes = [each["route"] for each in records]
+        assert routes == [path if path != "/nothing" else "other" for path in logged]
+
+
+@pytest.mark.parametrize("value", ["abc", "A" * 64, "g" * 64, "0" * 63, "0" * 65, 7])
+def test_a_file_of_keys_holds_hashes_alone(tmp_path, value):
+    (tmp_path / "keys.toml").write_text(f"[keys]\none = {json.dumps(value)}\n")
+    with pytest.raises(
+        DragomanError, match=r"has to hold a table \[keys\] with a SHA-256 hash for each name"
+    ):
+        Keys.load(tmp_path / "keys.toml")
