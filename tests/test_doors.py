@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -131,3 +132,16 @@ def test_only_a_line_feed_ends_a_line_at_every_door(run, capsysbinary, monkeypat
     with TemporaryDirectory() as folder:
         (Path(folder) / "text").write_bytes(raw)
         assert list(read_lines(Path(folder) / "text")) == lines
+
+
+@settings(max_examples=8)
+@given(st.lists(st.booleans(), min_size=1, max_size=4))
+def test_lines_of_several_sentences_are_counted_at_the_end(run, capsysbinary, monkeypatch, several):
+    raw = "".join("Amber birch. Cedar.\n" if each else "amber\n" for each in several).encode()
+    for door in ("translate", "translate, a stream", "translate, file to file", "backtranslate"):
+        status, _, said, _ = enter(DOORS[door], run, raw, capsysbinary, monkeypatch)
+        assert status == 0
+        counts = re.findall(r"(\d+) of (\d+) texts? ha(?:s|ve) several sentences or a line break;", said)
+        assert counts == [(str(sum(several)), str(len(several)))] * any(several), door
+    _, _, said, _ = enter([*DOCUMENT, "--format", "text"], run, raw, capsysbinary, monkeypatch)
+    assert "several sentences" not in said

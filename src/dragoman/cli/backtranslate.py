@@ -62,7 +62,7 @@ def backtranslate(given: Given) -> None:
     try:
         is_complete = to_file(job, asked.text, translations, process_count())
     finally:
-        job.say_long()
+        job.say_unusual()
     if not is_complete:
         return
     report = write_pairs(asked.text, translations, asked.out, names, asked.tag)

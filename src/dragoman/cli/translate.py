@@ -93,7 +93,7 @@ def translate(given: Given) -> None:
             lines = standard_input_lines() if asked.input is None else raw_lines(asked.input)
             to_standard_output(job, lines)
     finally:
-        job.say_long()
+        job.say_unusual()
 
 
 def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
@@ -183,23 +183,35 @@ def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:
 
 
 class TranslationJob:
-    """Translates numbered lines as the options ask, and counts those that are longer than any of training."""
+    """Translates numbered lines as the options ask, and counts those that the model may not know.
+
+    They are longer than any of training, or have several sentences.
+    """
 
     def __init__(self, translator: "Translator", asked: Translate) -> None:
         self.translator, self.asked = translator, asked
         self.place = asked.input or STANDARD_INPUT
         """Where the lines come from, for errors."""
         self.long: Counter[SearchSettings] = Counter()
+        self.lines = self.several = 0
+        """Lines that were translated, and those of them with several sentences."""
 
     def count_long(self, sentences: Sequence[str], settings: SearchSettings) -> None:
         """Count those sentences that are translated with these settings and longer than any of training."""
         self.long[settings] += self.translator.count_long_sentences(sentences, settings)
 
-    def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
-        """A line of output for each numbered line of input. Raises `DragomanError` as `decode_line`."""
-        asked, translator = self.asked, self.translator
+    def decode(self, block: list[tuple[int, bytes]]) -> list[str]:
+        """The texts of numbered lines, which are counted. Raises `DragomanError` as `decode_line`."""
         lines = [decode_line(raw, self.place, number) for number, raw in block]
-        self.count_long(lines, asked.search)
+        self.count_long(lines, self.asked.search)
+        self.lines += len(lines)
+        self.several += self.translator.count_several_sentences(lines)
+        return lines
+
+    def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
+        """A line of output for each numbered line of input. Raises `DragomanError` as `decode`."""
+        asked, translator = self.asked, self.translator
+        lines = self.decode(block)
         if asked.alternatives:
             found = [translator.alternatives(line, asked.alternatives, asked.search) for line in lines]
             return [as_json(line, "alternatives", each) for line, each in zip(lines, found, strict=True)]
@@ -216,20 +228,22 @@ class TranslationJob:
         return {"trace": list(map(dataclasses.asdict, self.translator.trace(line, self.asked.search)))}
 
     def stream(self, number: int, raw: bytes) -> Iterator[str]:
-        """The translation of a line, piece by piece. Raises `DragomanError` as `decode_line`."""
-        line = decode_line(raw, self.place, number)
-        self.count_long([line], self.asked.search)
+        """The translation of a line, piece by piece. Raises `DragomanError` as `decode`."""
+        (line,) = self.decode([(number, raw)])
         return self.translator.stream(line, self.asked.search)
 
-    def say_long(self) -> None:
-        """Say how many sentences were longer than any of training."""
+    def say_unusual(self) -> None:
+        """Say how many lines were longer than any of training, and how many had several sentences."""
         from dragoman.translation.segmentation import long_translation_message
+        from dragoman.translation.sentence_ends import several_sentences_message
 
         one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
         for settings, count in self.long.items():
             used = dataclasses.replace(settings, split=0) if one_by_one else settings
             if count:
                 warn(long_translation_message(count, self.translator, used))
+        if self.several:
+            warn(several_sentences_message(self.several, self.lines))
 
 
 def as_json(
