@@ -1237,7 +1237,7 @@ def test_doctor_names_the_files_that_it_has_found(tmp_path, monkeypatch, capsysb
     status, _, err = call(monkeypatch, capsysbinary, "doctor", tmp_path)
     files = f"{tmp_path / 'train.de.gz'} {tmp_path / 'train.en.gz'}"
     assert status == 1
-    assert f"To write a corpus without such pairs: dragoman clean {files} --out DIR" in err
+    assert f"To write a corpus without these problems: dragoman clean {files} --out DIR" in err
 
 
 def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary, tmp_path):

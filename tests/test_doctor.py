@@ -81,6 +81,17 @@ def test_each_problem_is_found_with_its_line(corpus, change, name):
     assert f"{name}: 1 (line 42). " in str(finding)
 
 
+@pytest.mark.parametrize("share", [0, 1, 5, 6, 300])
+def test_tokenised_lines_are_found_if_they_are_not_a_few_slips(corpus, share):
+    source, target, found = corpus
+    for number in range(share):
+        source[number] += " ."
+    (tokenised,) = [each for name, each in found(source, target).items() if "tokenised" in name] or [None]
+    assert (tokenised and (tokenised.count, tokenised.can_be_cleaned)) == (
+        (share, False) if share > 5 else None
+    )
+
+
 def test_duplicates_of_earlier_pairs_are_found(corpus):
     source, target, found = corpus
     for number in (10, 20, 30):

@@ -32,7 +32,7 @@ SPEED_IMPORTS = ("dragoman.native", "ctypes", "torch.ops", "torch.backends", "to
 """What `model/` does not import."""
 SPEED_NAMES = {"native", "fused", "is_compiling", "is_cuda", "mkldnn", "cudnn"}
 """Names that `model/` does not have, as attributes, variables or arguments."""
-FILES, LINES = 38, 3_900
+FILES, LINES = 38, 4_000
 ROOMS, FLOORS, ARROWS = 15, 10, 60
 README, ARCHITECTURE, OPTIONS = 8_000, 6_000, 15
 """Bounds: the goal, or what was reached where that is more."""
@@ -224,7 +224,7 @@ def road() -> list[Figure]:
     ]
     return [
         Figure("text → BLEU with PyTorch alone: files", len(sizes), FILES, 36, details),
-        Figure("text → BLEU with PyTorch alone: code lines", sum(sizes.values()), LINES, 3_900),
+        Figure("text → BLEU with PyTorch alone: code lines", sum(sizes.values()), LINES, 4_000),
         *paths,
     ]
 
