@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import math
 import re
 import shlex
+import statistics
 import sys
 import tempfile
 import tracemalloc
@@ -11,10 +13,11 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from dragoman.system import progress
+from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.text.checks import near_form
 from dragoman.text.clean_settings import REASONS, CleanSettings
@@ -193,6 +196,60 @@ def check_that_nothing_is_left_to_remove(folder, pairs, switches):
     again = cleaned((folder / "1" / "train.en", folder / "1" / "train.de"), folder / "2", others, **switches)
     assert (again[0], again[1]) == (kept, [])
     assert again[2]["length_ratio"] == report["length_ratio"]
+
+
+SIZES = st.sampled_from([1, 20, 31, 40, 50, 63, 80, 100, 126, 160, 200])
+SIZED_PAIRS = st.lists(st.tuples(SIZES, SIZES, st.sampled_from(["", *NAMES])), min_size=2, max_size=14)
+
+
+@settings(max_examples=80)
+@given(
+    sizes=SIZED_PAIRS,
+    max_ratio=st.sampled_from([0, 1.25, 1.5, 2, 3]),
+    duplicates=st.booleans(),
+    near_duplicates=st.booleans(),
+)
+def test_figures_are_those_of_the_kept_pairs_and_no_kept_pair_is_an_outlier(
+    tmp_path_factory, sizes, max_ratio, duplicates, near_duplicates
+):
+    folder = tmp_path_factory.mktemp("sized")
+    pairs = [("a" * source + name, "b" * target + name) for source, target, name in sizes]
+    switches = {"duplicates": duplicates, "near_duplicates": near_duplicates, "max_ratio": max_ratio}
+    try:
+        kept, removed, report = cleaned(write(folder / "0", pairs), folder / "1", language=False, **switches)
+    except DragomanError:  # no pair is left
+        reject()
+    lines = [side.decode().splitlines() for side in kept]
+    left = list(zip(*lines, strict=True))
+    gone = {record["line"] for record in removed}
+    assert left == [pair for number, pair in enumerate(pairs, 1) if number not in gone]
+    ratios = [math.log(len(target) / len(source)) for source, target in left]
+    median = statistics.median(ratios)
+    assert report["length_ratio"] == pytest.approx(math.exp(median), abs=1e-4)
+    for pair, ratio in zip(left, ratios, strict=True):
+        if max_ratio and max(map(len, pair)) > 30:
+            assert abs(ratio - median) <= math.log(max_ratio) + 1e-6
+    if duplicates:
+        assert len(set(left)) == len(left)
+    files = (folder / "1" / "train.en", folder / "1" / "train.de")
+    again = cleaned(files, folder / "2", language=False, **switches)
+    assert again[:2] == (kept, [])
+    assert {name: group["count"] for name, group in report["reasons"].items()} == {
+        name: sum(name in record["reasons"] for record in removed) for name in report["reasons"]
+    }
+    assert (report["pairs"], report["kept"]) == (len(pairs), len(left))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 4), min_size=80, max_size=80))
+def test_any_number_of_carriage_returns_may_stand_before_a_line_feed(tmp_path_factory, returns):
+    folder = tmp_path_factory.mktemp("returns")
+    pairs = clean_corpus()
+    ends = iter(returns)
+    ended = [[side.encode() + b"\r" * next(ends) for side in pair] for pair in pairs]
+    found = cleaned(write(folder / "0", ended), folder / "1", language=False)
+    assert found == cleaned(write(folder / "2", pairs), folder / "3", language=False)
+    assert found[1] == []
 
 
 def test_gzip_crlf_and_byte_order_marks_change_nothing(dirty, tmp_path):
