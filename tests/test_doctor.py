@@ -111,6 +111,15 @@ def test_pairs_with_an_empty_side_are_no_duplicates(corpus):
     assert findings["Pairs with an empty side"].count == 5
 
 
+def test_blank_lines_of_other_data_are_no_overlap(corpus, tmp_path):
+    source, target, found = corpus
+    source[10], target[20] = "", " "
+    for name in ("test.en", "test.de"):
+        (tmp_path / name).write_text("\n  \n")
+    findings = found(source, target, {"test": (tmp_path / "test.en", tmp_path / "test.de")})
+    assert list(findings) == ["Pairs with an empty side"]
+
+
 def test_near_duplicates_of_earlier_pairs_are_found(corpus):
     source, target, found = corpus
     source[10], target[10] = source[5].title() + " !", target[5]
