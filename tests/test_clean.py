@@ -199,7 +199,10 @@ def check_that_nothing_is_left_to_remove(folder, pairs, switches):
 
 
 SIZES = st.sampled_from([1, 20, 31, 40, 50, 63, 80, 100, 126, 160, 200])
-SIZED_PAIRS = st.lists(st.tuples(SIZES, SIZES, st.sampled_from(["", "", "!", "A", "b", "7"])), max_size=14)
+SIZED_PAIRS = st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=6).flatmap(
+    lambda sizes: st.lists(st.tuples(st.sampled_from(sizes), st.sampled_from(["", "!", "A"])), max_size=14)
+)
+"""Sizes of the sides of pairs, which occur several times, and what both sides end with."""
 
 
 def expected_reasons(pairs, max_ratio, duplicates, near_duplicates):
@@ -240,7 +243,8 @@ def test_reasons_and_figures_are_those_of_plain_repetition(
     tmp_path_factory, sizes, max_ratio, duplicates, near_duplicates
 ):
     folder = tmp_path_factory.mktemp("sized")
-    pairs = [("a" * source + end, "a" * target + end) for source, target, end in [*sizes, (9, 9, "c")]]
+    sizes = [*sizes, ((9, 9), "c")]
+    pairs = [("a" * source + end, "a" * target + end) for (source, target), end in sizes]
     switches = {"duplicates": duplicates, "near_duplicates": near_duplicates, "max_ratio": max_ratio}
     switches |= {"language": False, "copies": False}
     kept, removed, report = cleaned(write(folder / "0", pairs), folder / "1", **switches)
@@ -269,6 +273,27 @@ def test_any_number_of_carriage_returns_may_stand_before_a_line_feed(tmp_path_fa
     found = cleaned(write(folder / "0", ended), folder / "1", language=False)
     assert found == cleaned(write(folder / "2", pairs), folder / "3", language=False)
     assert found[1] == []
+
+
+@pytest.mark.parametrize("most", [3, 250])
+def test_a_side_may_have_as_many_words_as_the_maximum(tmp_path, most):
+    pairs = [(" ".join(NAMES[:2] * most), "kurz"), (" ".join("x" * most), "ix"), ("y " * most + "y", "why")]
+    _, removed, _ = cleaned(
+        write(tmp_path, pairs), tmp_path / "out", max_words=most, max_ratio=0, language=False
+    )
+    assert [record["line"] for record in removed if "max_words" in record["reasons"]] == [1, 3]
+
+
+def test_white_space_around_a_short_line_does_not_make_its_language_known(tmp_path):
+    pairs = [*clean_corpus(), ("the green tree", "la casa verde" + " " * 20)]
+    assert cleaned(write(tmp_path, pairs), tmp_path / "out")[1] == []
+
+
+def test_a_pair_of_empty_sides_is_empty_and_nothing_else(tmp_path):
+    pairs = [*clean_corpus(), ("", ""), (" ", " "), ("", "x")]
+    (tmp_path / "test.en").write_text("\n")
+    _, removed, _ = cleaned(write(tmp_path, pairs), tmp_path / "out", ([tmp_path / "test.en"], []))
+    assert [record["reasons"] for record in removed] == [["empty"]] * 3
 
 
 def test_gzip_crlf_and_byte_order_marks_change_nothing(dirty, tmp_path):

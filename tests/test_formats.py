@@ -21,6 +21,7 @@ from dragoman.text import tmx
 from dragoman.text.conversion import converted
 from dragoman.text.formats import languages_of_file, one_line, read_parallel
 from dragoman.text.lines import read_lines, read_pairs
+from dragoman.text.records import matches
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.world import World
 from tests.conftest import small_recipe, write_copies
@@ -185,6 +186,15 @@ def test_a_file_whose_units_are_pairs_of_different_languages_is_refused(tmp_path
 )
 def test_the_name_of_a_tsv_file_may_say_its_languages(tmp_path, name, found):
     assert languages_of_file(tmp_path / name, Languages()) == found
+
+
+CODES = st.lists(st.sampled_from(["en", "e", "eng", "US", "Latn"]), min_size=1, max_size=3).map("-".join)
+
+
+@given(CODES, CODES)
+def test_a_language_matches_a_code_that_begins_with_all_of_its_parts(language, code):
+    parts = language.lower().split("-")
+    assert matches(language, code.replace("-", "_")) == (code.lower().split("-")[: len(parts)] == parts)
 
 
 def test_a_language_matches_its_varieties_and_an_exact_code_wins(tmp_path):
