@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.system import progress
@@ -199,7 +199,7 @@ def check_that_nothing_is_left_to_remove(folder, pairs, switches):
 
 
 SIZES = st.sampled_from([1, 20, 31, 40, 50, 63, 80, 100, 126, 160, 200])
-SIZED_PAIRS = st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=6).flatmap(
+SIZED_PAIRS = st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=4).flatmap(
     lambda sizes: st.lists(st.tuples(st.sampled_from(sizes), st.sampled_from(["", "!", "A"])), max_size=14)
 )
 """Sizes of the sides of pairs, which occur several times, and what both sides end with."""
@@ -239,6 +239,14 @@ def expected_reasons(pairs, max_ratio, duplicates, near_duplicates):
     duplicates=st.booleans(),
     near_duplicates=st.booleans(),
 )
+@example(
+    sizes=[((31, 40), ""), ((31, 40), "!"), ((31, 40), "!")],
+    max_ratio=0,
+    duplicates=True,
+    near_duplicates=True,
+)
+@example(sizes=[((20, 31), ""), ((31, 20), "")], max_ratio=0, duplicates=True, near_duplicates=False)
+@example(sizes=[((20, 31), ""), ((31, 20), "")], max_ratio=0, duplicates=False, near_duplicates=True)
 def test_reasons_and_figures_are_those_of_plain_repetition(
     tmp_path_factory, sizes, max_ratio, duplicates, near_duplicates
 ):
