@@ -188,6 +188,21 @@ def test_the_name_of_a_tsv_file_may_say_its_languages(tmp_path, name, found):
     assert languages_of_file(tmp_path / name, Languages()) == found
 
 
+def test_the_size_of_a_unit_is_that_of_its_own_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(tmx, "MAX_UNIT", 24)  # with the codes of the languages
+    units = [unit(("en", "x" * 10), ("de", "y" * 10))] * 3
+    assert len(list(tmx.read_tmx(written(tmp_path / "a.tmx", tmx_of(*units))))) == 3
+    larger = unit(("en", "x" * 10), ("de", "y" * 11))
+    with pytest.raises(DragomanError, match="a unit of more than 24 characters"):
+        list(tmx.read_tmx(written(tmp_path / "b.tmx", tmx_of(*units, larger))))
+
+
+def test_a_text_outside_of_a_language_has_none(tmp_path):
+    stray = "<tu><tuv xml:lang='en'><seg>one</seg></tuv><seg>two</seg></tu>"
+    with pytest.raises(DragomanError, match="a text without its language"):
+        list(tmx.read_tmx(written(tmp_path / "a.tmx", tmx_of(stray))))
+
+
 CODES = st.lists(st.sampled_from(["en", "e", "eng", "US", "Latn"]), min_size=1, max_size=3).map("-".join)
 
 
