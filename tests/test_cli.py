@@ -1034,9 +1034,17 @@ def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsy
         if option.default is True and option.help:
             first = option.help.split()[0]
             assert f"--no-{option.flag[2:]} Do not {first.lower()} " in words
-            assert first in {"Attend", "Encode", "Multiply", "Remove", "Serve", "Share", "Use", "Write"}, (
-                "a verb"
-            )
+            assert first in {
+                "Attend",
+                "Encode",
+                "Join",
+                "Multiply",
+                "Remove",
+                "Serve",
+                "Share",
+                "Use",
+                "Write",
+            }, "a verb"
 
 
 def test_short_forms_are_the_long_ones(folder):
