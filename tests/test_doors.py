@@ -64,8 +64,8 @@ def enter(command, run, raw, capsysbinary, monkeypatch):
         text, other, out = (Path(folder) / name for name in ("text", "other", "out"))
         out.mkdir()
         other.write_bytes(b"amber\n" * 40)
-        for path in (text, text.with_name("text.tsv")):
-            path.write_bytes(raw)
+        text.write_bytes(raw)
+        text.with_name("text.tsv").write_bytes(raw.replace(b"\t", b" ").replace(b"\n", b"\tamber\n"))
         names = {"run": run, "text": text, "other": other, "out": out}
         arguments = [part.format(**names) for part in command]
         monkeypatch.setattr(sys, "argv", ["dragoman", *arguments])
@@ -102,7 +102,8 @@ def broken_text(draw):
 def test_a_text_with_one_fault_is_refused_with_its_place(door, run, capsysbinary, monkeypatch, broken):
     raw, line, byte = broken
     status, out, said, left = enter(DOORS[door], run, raw, capsysbinary, monkeypatch)
-    assert (status, out) == (2, b"")
+    done = line - 1 if "stream" in door else 0  # a stream has written the lines before
+    assert (status, out.count(b"\n")) == (2, done)
     assert f", line {line}, byte {byte}: " in said, said
     assert "Traceback" not in said
     assert left == []
