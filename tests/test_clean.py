@@ -2,16 +2,19 @@
 
 import gzip
 import json
+import math
 import re
 import shlex
+import statistics
 import sys
 import tempfile
 import tracemalloc
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.system import progress
@@ -193,6 +196,112 @@ def check_that_nothing_is_left_to_remove(folder, pairs, switches):
     again = cleaned((folder / "1" / "train.en", folder / "1" / "train.de"), folder / "2", others, **switches)
     assert (again[0], again[1]) == (kept, [])
     assert again[2]["length_ratio"] == report["length_ratio"]
+
+
+SIZES = st.sampled_from([1, 20, 31, 40, 50, 63, 80, 100, 126, 160, 200])
+SIZED_PAIRS = st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=4).flatmap(
+    lambda sizes: st.lists(st.tuples(st.sampled_from(sizes), st.sampled_from(["", "!", "A"])), max_size=14)
+)
+"""Sizes of the sides of pairs, which occur several times, and what both sides end with."""
+
+
+def expected_reasons(pairs, max_ratio, duplicates, near_duplicates):
+    """Why each of the pairs is removed, and the median of the ratios of the others, found plainly."""
+    ratios = [math.log(len(target) / len(source)) for source, target in pairs]
+    outliers = set()
+    while True:
+        found = dict.fromkeys(outliers, "max_ratio")
+        seen, first_of_form = set(), {}
+        for number, pair in enumerate(pairs):
+            if number not in outliers:
+                first = first_of_form.setdefault(tuple(map(near_form, pair)), pair)
+                if duplicates and pair in seen:
+                    found[number] = "duplicates"
+                elif near_duplicates and first != pair:
+                    found[number] = "near_duplicates"
+                seen.add(pair)
+        kept = [ratio for number, ratio in enumerate(ratios) if number not in found]
+        median = statistics.median(kept) if kept else 0.0
+        far = {
+            number
+            for number, (pair, ratio) in enumerate(zip(pairs, ratios, strict=True))
+            if max(map(len, pair)) > 30 and max_ratio and abs(ratio - median) > math.log(max_ratio)
+        }
+        if far <= outliers:
+            return found, median
+        outliers |= far
+
+
+@settings(max_examples=80)
+@given(
+    sizes=SIZED_PAIRS,
+    max_ratio=st.sampled_from([0, 1.27, 1.53, 2.1, 3.1]),
+    duplicates=st.booleans(),
+    near_duplicates=st.booleans(),
+)
+@example(
+    sizes=[((31, 40), ""), ((31, 40), "!"), ((31, 40), "!")],
+    max_ratio=0,
+    duplicates=True,
+    near_duplicates=True,
+)
+@example(sizes=[((20, 31), ""), ((31, 20), "")], max_ratio=0, duplicates=True, near_duplicates=False)
+@example(sizes=[((20, 31), ""), ((31, 20), "")], max_ratio=0, duplicates=False, near_duplicates=True)
+def test_reasons_and_figures_are_those_of_plain_repetition(
+    tmp_path_factory, sizes, max_ratio, duplicates, near_duplicates
+):
+    folder = tmp_path_factory.mktemp("sized")
+    sizes = [*sizes, ((9, 9), "c")]
+    pairs = [("a" * source + end, "a" * target + end) for (source, target), end in sizes]
+    switches = {"duplicates": duplicates, "near_duplicates": near_duplicates, "max_ratio": max_ratio}
+    switches |= {"language": False, "copies": False}
+    kept, removed, report = cleaned(write(folder / "0", pairs), folder / "1", **switches)
+    expected, median = expected_reasons(pairs, max_ratio, duplicates, near_duplicates)
+    assert {record["line"] - 1: record["reasons"] for record in removed} == {
+        number: [reason] for number, reason in expected.items()
+    }
+    left = [pair for number, pair in enumerate(pairs) if number not in expected]
+    assert list(zip(*(side.decode().splitlines() for side in kept), strict=True)) == left
+    assert report["length_ratio"] == pytest.approx(math.exp(median), abs=1e-4)
+    assert (report["pairs"], report["kept"]) == (len(pairs), len(left))
+    assert {name: group["count"] for name, group in report["reasons"].items() if group["count"]} == Counter(
+        expected.values()
+    )
+    again = cleaned((folder / "1" / "train.en", folder / "1" / "train.de"), folder / "2", **switches)
+    assert again[:2] == (kept, [])
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 4), min_size=80, max_size=80))
+def test_any_number_of_carriage_returns_may_stand_before_a_line_feed(tmp_path_factory, returns):
+    folder = tmp_path_factory.mktemp("returns")
+    pairs = clean_corpus()
+    ends = iter(returns)
+    ended = [[side.encode() + b"\r" * next(ends) for side in pair] for pair in pairs]
+    found = cleaned(write(folder / "0", ended), folder / "1", language=False)
+    assert found == cleaned(write(folder / "2", pairs), folder / "3", language=False)
+    assert found[1] == []
+
+
+@pytest.mark.parametrize("most", [3, 250])
+def test_a_side_may_have_as_many_words_as_the_maximum(tmp_path, most):
+    pairs = [(" ".join(NAMES[:2] * most), "kurz"), (" ".join("x" * most), "ix"), ("y " * most + "y", "why")]
+    _, removed, _ = cleaned(
+        write(tmp_path, pairs), tmp_path / "out", max_words=most, max_ratio=0, language=False
+    )
+    assert [record["line"] for record in removed if "max_words" in record["reasons"]] == [1, 3]
+
+
+def test_white_space_around_a_short_line_does_not_make_its_language_known(tmp_path):
+    pairs = [*clean_corpus(), ("the green tree", "la casa verde" + " " * 20)]
+    assert cleaned(write(tmp_path, pairs), tmp_path / "out")[1] == []
+
+
+def test_a_pair_of_empty_sides_is_empty_and_nothing_else(tmp_path):
+    pairs = [*clean_corpus(), ("", ""), (" ", " "), ("", "x")]
+    (tmp_path / "test.en").write_text("\n")
+    _, removed, _ = cleaned(write(tmp_path, pairs), tmp_path / "out", ([tmp_path / "test.en"], []))
+    assert [record["reasons"] for record in removed] == [["empty"]] * 3
 
 
 def test_gzip_crlf_and_byte_order_marks_change_nothing(dirty, tmp_path):

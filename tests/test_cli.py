@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
@@ -65,42 +65,28 @@ def documented_keys(verb: str) -> set[str]:
     return set(re.findall("`([a-z_]+)`", paragraph))
 
 
-def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, capsysbinary, folder):
-    lines = b"amber birch\n\n  \ncedar ember\r\n\xff\xfe\ndelta\xe2\x80\xa8ember\nno line feed"
-    status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
+def test_n_lines_in_n_lines_out_blank_ones_included(monkeypatch, capsysbinary, folder):
+    lines = b"amber birch\n\n  \ncedar ember\r\ndelta\xe2\x80\xa8ember\nno line feed"
+    status, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
     assert status == 0
     found = out.split("\n")
-    assert len(found) == 8
+    assert len(found) == 7
     assert (found[0], found[1:3], found[3]) == ("AMBER BIRCH", ["", ""], "CEDAR EMBER")
-    assert "Line 5, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
 
 
-BYTES = [
-    b"amber",
-    b" ",
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b"\0",
-    b"\xff",
-    b"\xc2\x85",
-    b"\xe2\x80\xa8",
-    b"\xed\xa0\x80",
-    b"\xef\xbb\xbf",
-]
+BYTES = [b"amber", b" ", b"\n", b"\r\n", b"\x0c", b"\xc2\x85", b"\xe2\x80\xa8", b"\xef\xbb\xbf"]
 
 
 @settings(max_examples=30)
-@given(st.one_of(st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join), st.binary(max_size=40)))
-def test_every_line_feed_ends_a_line_whatever_the_bytes(folder, raw):
-    assume(not raw.startswith(b"\x1f\x8b"))  # gzip, which is refused
+@given(st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join))
+def test_every_line_feed_ends_a_line_whatever_the_text(folder, raw):
     asked = Translate(folder / "run", search=SearchSettings(beam_size=1))
     translator, block = load([asked.run], asked.engine), list(enumerate(io.BytesIO(raw), 1))
     found = TranslationJob(translator, asked).translate(block)
     assert len(found) == raw.count(b"\n") + (not raw.endswith(b"\n") and raw != b"")
     assert not any("\n" in line for line in found)
     for (number, line), translation in zip(block, found, strict=True):
-        alone = line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
+        alone = line.removesuffix(b"\n").removesuffix(b"\r").decode()
         assert translator.translate(
             [alone.removeprefix("\ufeff") if number == 1 else alone], asked.search
         ) == [translation]
@@ -140,7 +126,7 @@ def test_a_few_lines_do_not_wait_for_the_compiler_which_then_finishes(
 
 
 def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsysbinary, folder, tmp_path):
-    lines = b"amber birch\n\ncedar ember\r\n\xff\xfe\ndelta amber no line feed"
+    lines = b"amber birch\n\ncedar ember\r\nember\ndelta amber no line feed"
     (tmp_path / "text").write_bytes(lines)
     _, expected, _ = call(
         monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", stdin=lines
@@ -151,7 +137,6 @@ def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsys
     )
     assert status == 0
     assert (tmp_path / "out").read_text("utf-8") == expected
-    assert "Line 4, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
     assert expected.splitlines()[:3] == ["AMBER BIRCH", "", "CEDAR EMBER"]
     assert len(set(expected.splitlines()[2:])) == 3
     status, out, _ = call(
@@ -284,11 +269,10 @@ def test_a_model_may_be_the_folder_in_which_the_command_is_given(monkeypatch, ca
 
 
 def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder):
-    lines = b"amber birch cedar\n\n\xff delta\r\n"
+    lines = b"amber birch cedar\n\nember delta\r\n"
     _, whole, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
     status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", stdin=lines)
     assert (status, out) == (0, whole)
-    assert "Line 3, byte 1: not UTF-8" in err
     for more, message in (
         (["--json"], "leave --json, --trace, --alternatives, --n-best and --output out"),
         (["--trace"], "leave --json, --trace, --alternatives, --n-best and --output out"),
@@ -1050,9 +1034,17 @@ def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsy
         if option.default is True and option.help:
             first = option.help.split()[0]
             assert f"--no-{option.flag[2:]} Do not {first.lower()} " in words
-            assert first in {"Attend", "Encode", "Multiply", "Remove", "Serve", "Share", "Use", "Write"}, (
-                "a verb"
-            )
+            assert first in {
+                "Attend",
+                "Encode",
+                "Join",
+                "Multiply",
+                "Remove",
+                "Serve",
+                "Share",
+                "Use",
+                "Write",
+            }, "a verb"
 
 
 def test_short_forms_are_the_long_ones(folder):
@@ -1236,7 +1228,7 @@ def test_a_gzip_file_needs_its_ending(monkeypatch, capsysbinary, folder):
     for more in ([], ["--output", folder / "packed.out"]):
         status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *files, *more)
         assert (status, out) == (2, "")
-        assert "The input is compressed with gzip, and its name does not end in .gz; rename it." in err
+        assert "packed, line 1, byte 1: this is compressed with gzip; decompress it, or end the name" in err
     assert not (folder / "packed.out").exists()
 
 
@@ -1253,7 +1245,7 @@ def test_doctor_names_the_files_that_it_has_found(tmp_path, monkeypatch, capsysb
     status, _, err = call(monkeypatch, capsysbinary, "doctor", tmp_path)
     files = f"{tmp_path / 'train.de.gz'} {tmp_path / 'train.en.gz'}"
     assert status == 1
-    assert f"To write a corpus without such pairs: dragoman clean {files} --out DIR" in err
+    assert f"To write a corpus without these problems: dragoman clean {files} --out DIR" in err
 
 
 def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary, tmp_path):

@@ -81,6 +81,17 @@ def test_each_problem_is_found_with_its_line(corpus, change, name):
     assert f"{name}: 1 (line 42). " in str(finding)
 
 
+@pytest.mark.parametrize("share", [0, 1, 5, 6, 300])
+def test_tokenised_lines_are_found_if_they_are_not_a_few_slips(corpus, share):
+    source, target, found = corpus
+    for number in range(share):
+        source[number] += " ."
+    (tokenised,) = [each for name, each in found(source, target).items() if "tokenised" in name] or [None]
+    assert (tokenised and (tokenised.count, tokenised.can_be_cleaned)) == (
+        (share, False) if share > 5 else None
+    )
+
+
 def test_duplicates_of_earlier_pairs_are_found(corpus):
     source, target, found = corpus
     for number in (10, 20, 30):
@@ -98,6 +109,42 @@ def test_pairs_with_an_empty_side_are_no_duplicates(corpus):
     findings = found(source, target)
     assert not [name for name in findings if "uplicates" in name]
     assert findings["Pairs with an empty side"].count == 5
+
+
+def test_blank_lines_of_other_data_are_no_overlap(corpus, tmp_path):
+    source, target, found = corpus
+    source[10], target[20] = "", " "
+    for name in ("test.en", "test.de"):
+        (tmp_path / name).write_text("\n  \n")
+    findings = found(source, target, {"test": (tmp_path / "test.en", tmp_path / "test.de")})
+    assert list(findings) == ["Pairs with an empty side"]
+
+
+def test_a_ratio_is_unusual_beside_those_of_the_corpus(corpus):
+    source, target, found = corpus
+    target = [" ".join([line] * 4) for line in target]
+    assert found(source, target) == {}
+    target[41] = target[41][: len(source[41])]
+    (finding,) = [each for name, each in found(source, target).items() if "length ratio" in name]
+    assert finding.lines == [42]
+
+
+def test_a_file_whose_only_line_ends_are_carriage_returns_gets_its_remedy(corpus):
+    source, target, found = corpus
+    remedy = "whose only line ends are carriage returns"
+    (inside,) = [each for name, each in found(["a\rb"], ["c"]).items() if "inside" in name]
+    assert remedy in inside.consequence
+    (inside,) = [each for name, each in found(["a\rb", *source], ["c", *target]).items() if "inside" in name]
+    assert remedy not in inside.consequence
+
+
+def test_a_pair_is_a_duplicate_or_a_near_duplicate_and_not_both(corpus):
+    source, target, found = corpus
+    for number in (10, 20):
+        source[number], target[number] = source[5] + "!", target[5]
+    findings = found(source, target)
+    assert findings["Near-duplicates of earlier pairs"].lines == [11]
+    assert findings["Duplicates of earlier pairs"].lines == [21]
 
 
 def test_near_duplicates_of_earlier_pairs_are_found(corpus):

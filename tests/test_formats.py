@@ -21,6 +21,7 @@ from dragoman.text import tmx
 from dragoman.text.conversion import converted
 from dragoman.text.formats import languages_of_file, one_line, read_parallel
 from dragoman.text.lines import read_lines, read_pairs
+from dragoman.text.records import matches
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.world import World
 from tests.conftest import small_recipe, write_copies
@@ -185,6 +186,30 @@ def test_a_file_whose_units_are_pairs_of_different_languages_is_refused(tmp_path
 )
 def test_the_name_of_a_tsv_file_may_say_its_languages(tmp_path, name, found):
     assert languages_of_file(tmp_path / name, Languages()) == found
+
+
+def test_the_size_of_a_unit_is_that_of_its_own_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(tmx, "MAX_UNIT", 24)  # with the codes of the languages
+    units = [unit(("en", "x" * 10), ("de", "y" * 10))] * 3
+    assert len(list(tmx.read_tmx(written(tmp_path / "a.tmx", tmx_of(*units))))) == 3
+    larger = unit(("en", "x" * 10), ("de", "y" * 11))
+    with pytest.raises(DragomanError, match="a unit of more than 24 characters"):
+        list(tmx.read_tmx(written(tmp_path / "b.tmx", tmx_of(*units, larger))))
+
+
+def test_a_text_outside_of_a_language_has_none(tmp_path):
+    stray = "<tu><tuv xml:lang='en'><seg>one</seg></tuv><seg>two</seg></tu>"
+    with pytest.raises(DragomanError, match="a text without its language"):
+        list(tmx.read_tmx(written(tmp_path / "a.tmx", tmx_of(stray))))
+
+
+CODES = st.lists(st.sampled_from(["en", "e", "eng", "US", "Latn"]), min_size=1, max_size=3).map("-".join)
+
+
+@given(CODES, CODES)
+def test_a_language_matches_a_code_that_begins_with_all_of_its_parts(language, code):
+    parts = language.lower().split("-")
+    assert matches(language, code.replace("-", "_")) == (code.lower().split("-")[: len(parts)] == parts)
 
 
 def test_a_language_matches_its_varieties_and_an_exact_code_wins(tmp_path):

@@ -1,12 +1,17 @@
 """The languages of a model: guessed, kept, shown and exported; documents are cut by them."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
 
 from dragoman import Translator
+from dragoman.cli.documents import FORMATS, DocumentFormat
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
 from dragoman.system.errors import DragomanError
@@ -187,6 +192,48 @@ def test_a_document_is_translated_in_its_form(
     assert out.read_bytes().decode() == expected
 
 
+ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=12).map(
+    lambda text: f".{text}"
+)
+
+
+@settings(max_examples=10)
+@given(ending=ENDINGS, is_upper=st.booleans())
+@example(ending=".po", is_upper=False)
+@example(ending=".docx", is_upper=False)
+def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
+    monkeypatch, capsysbinary, folder, tmp_path, ending, is_upper
+):
+    assume(ending not in FORMATS)
+    path = tmp_path / f"a.txt{ending.upper() if is_upper else ending}"
+    path.write_text("<p>amber</p>")
+    command = ["translate", folder / "run", "--document", path]
+    status, out, err = call(monkeypatch, capsysbinary, *command, "--output", tmp_path / "out")
+    assert (status, out, (tmp_path / "out").exists()) == (2, "", False)
+    assert f"{path} ends in {ending}, and --document does not know that format." in err
+    for name in get_args(DocumentFormat):
+        same = tmp_path / f"a{next(known for known, kind in FORMATS.items() if kind == name)}"
+        shutil.copy(path, same)
+        expected = call(monkeypatch, capsysbinary, *command[:3], same)[:2]
+        assert call(monkeypatch, capsysbinary, *command, "--format", name)[:2] == expected
+        assert expected[0] == 0
+
+
+def test_the_end_of_the_name_does_not_count_where_the_format_is_given(
+    monkeypatch, capsysbinary, folder, tmp_path
+):
+    path = tmp_path / "a.xml"
+    path.write_text("<meta charset=latin1><p>amber")
+    command = ["translate", folder / "run", "--document", path, "--format"]
+    assert "its encoding is latin1" in call(monkeypatch, capsysbinary, *command, "html")[2]
+    assert (
+        "tags such as <meta charset=latin1> may be lost"
+        in call(monkeypatch, capsysbinary, *command, "text")[2]
+    )
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--format", "xml")
+    assert (status, "--format xml is that of a document; give --document FILE." in err) == (2, True)
+
+
 def test_a_document_may_be_split(monkeypatch, capsysbinary, folder, tmp_path):
     path = tmp_path / "a.html"
     path.write_text("<p>amber <b>birch</b> cedar</p>")
@@ -248,9 +295,9 @@ def test_what_does_not_go_with_a_document_is_refused(
     ("content", "message"),
     [
         (None, "cannot be read"),
-        (b"\xff", "is not UTF-8 (byte 1)"),
-        (b"\x1f\x8b\x08", "a.html is compressed; decompress it first."),
-        (b"PK\x03\x04\xff", "a.html is a zip file, perhaps an office document; export it as HTML or text"),
+        (b"\xff", "a.html, line 1, byte 1: not UTF-8 (0xff)"),
+        (b"\x1f\x8b\x08", "a.html, line 1, byte 1: this is compressed with gzip; decompress it"),
+        (b"PK\x03\x04\xff", "this is a zip file, perhaps an office document; export it as text or HTML."),
         (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and translations are written in"),
         (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),

@@ -4,9 +4,12 @@ import gzip
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.lines import MAX_LINE, line_offsets, read_lines, read_pairs
+from dragoman.text.checks import lossy_lines
+from dragoman.text.lines import MAX_LINE, line_offsets, raw_lines, read_lines, read_pairs
 
 
 def write(path, data):
@@ -18,6 +21,17 @@ def write(path, data):
 def test_only_a_line_feed_ends_a_line(tmp_path, end):
     path = write(tmp_path / "a", "one\u2028two\x0bthree\x85\n\n four ".encode() + end)
     assert list(read_lines(path)) == ["one\u2028two\x0bthree\x85", "", " four "]
+
+
+PIECES = st.lists(st.sampled_from(["one", " ", "é", "\ufeff", "\u2028", "\x0c", "\x85"]), max_size=4)
+
+
+@given(st.lists(PIECES.map("".join), min_size=1, max_size=6), st.sampled_from(["\n", "\r\n"]))
+def test_lines_that_are_counted_are_those_that_are_trained_on(tmp_path_factory, lines, end):
+    path = write(tmp_path_factory.mktemp("lines") / "a", "".join(line + end for line in lines).encode())
+    expected = [lines[0].removeprefix("\ufeff"), *lines[1:]]
+    assert list(read_lines(path)) == list(lossy_lines(path)) == expected
+    assert list(raw_lines(path)) == [(line + end).encode() for line in lines]
 
 
 def test_gzip_is_decompressed_and_a_byte_order_mark_is_removed(tmp_path):

@@ -35,6 +35,20 @@ def texts(seed, errors):
 REFERENCES, SYSTEM, BASELINE = texts(0, 0), texts(1, 0.3), texts(2, 0.34)
 
 
+@pytest.mark.parametrize("tokenize", ["13a", "char", "none"])
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_reported_scores_are_those_of_the_metrics_with_these_options(tokenize, lowercase):
+    hypotheses = [line.upper() if number % 2 else line for number, line in enumerate(texts(1, 0.2))]
+    references = texts(2, 0.1)
+    scores = list(reported_scores(hypotheses, references, tokenize, lowercase))
+    metrics = reported_metrics(tokenize, lowercase)
+    expected = [metric.corpus_score(hypotheses, [references]) for metric in metrics]
+    assert [score.value for score in scores] == [score.score for score in expected]
+    assert [score.signature for score in scores] == [str(metric.get_signature()) for metric in metrics]
+    changed = list(reported_scores([line.lower() for line in hypotheses], references, tokenize, lowercase))
+    assert (changed[0].value == scores[0].value) == lowercase
+
+
 def test_all_scores_are_sacrebleus_with_its_signatures():
     expected = [
         (sacrebleu.corpus_bleu(SYSTEM, [REFERENCES], force=True), sacrebleu.BLEU()),

@@ -189,6 +189,25 @@ def test_the_n_best_are_those_of_pytorch_for_any_n_and_any_penalty(lib, first):
                 )
 
 
+@pytest.mark.parametrize("seed", [0, 92, 93, 221, 229, 263])
+def test_a_live_hypothesis_may_become_the_best_at_the_greatest_length(lib, seed):
+    """With a large penalty the last token decides; these seeds have sentences in which it does."""
+    draw = random.Random(seed)
+    model, beam_size = with_few_tokens(seed), draw.choice([2, 3, 4])
+    asked = SearchSettings(
+        beam_size=beam_size,
+        n_best=draw.randint(1, beam_size - 1),
+        max_length=draw.randint(2, 6),
+        length_penalty=draw.choice([3.0, 8.0]),
+    )
+    sources = [[*few_tokens(draw), END] for _ in range(8)]
+    found, expected = (
+        native(lib, model, "float32", 1).search(sources, asked),
+        python_search(model, sources, asked),
+    )
+    assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+
+
 @pytest.mark.parametrize(
     ("kind", "rules", "beam_size"),
     [
@@ -238,9 +257,10 @@ def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size
     ("precision", "most"),
     [("float32", 1e-4), pytest.param("bfloat16", 0.3, marks=NEEDS_BFLOAT16), ("int8", 0.1)],
 )
-def test_forced_decoding_gives_the_log_probabilities_back(lib, precision, most):
+@pytest.mark.parametrize("kind", ["as in the paper", "odd widths, swish"])
+def test_forced_decoding_gives_the_log_probabilities_back(lib, kind, precision, most):
     """PyTorch also rounds what comes out of a product in bfloat16, which C++ does not."""
-    model, sources = model_of("as in the paper"), [row for row in texts(30) if len(row) > 1]
+    model, sources = model_of(kind), [row for row in texts(30) if len(row) > 1]
     best = [found[0] for found in native(lib, model, precision, 1).search(sources, ASKED["beam 4"])]
     pack(model, precision)
     log_p = token_log_probabilities(model, pad(sources), pad([[*one.ids, END] for one in best]))

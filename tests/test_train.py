@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +41,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reopen import recorded_recipe, reopen
 from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import check_folder, copy_folder, file_hash, write_folder, write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
@@ -745,6 +746,20 @@ def test_a_validation_is_measured_with_translations_as_long_as_the_references(tm
     model.decode = counted_decode
     assert seconds_of_validation(model, recipe, data, HERE) > 0
     assert 0 < len(steps) <= data.valid.lengths()[1].max() + 1  # with END
+
+
+def test_lines_of_several_sentences_in_the_data_are_not_warned_of(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=2, validate_every=1)
+    pair = [tmp_path / "several.source", tmp_path / "several.target"]
+    for path in pair:
+        path.write_text("Amber birch. Cedar delta. Ember fjord.\n" * 4)
+    names = ("valid_source", "valid_target", "test_source", "test_target")
+    data = replace(recipe.data, **dict(zip(names, pair * 2, strict=True)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(replace(recipe, data=data), silent)
+    with pytest.warns(SeveralSentences, match="4 of 4 texts"):
+        Translator.load(recipe.out).translate(pair[0].read_text().splitlines())
 
 
 def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):

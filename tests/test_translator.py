@@ -27,11 +27,12 @@ from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.options import SearchOptions
 from dragoman.search.scoring import Likelihood, token_log_probabilities
-from dragoman.system.errors import DragomanError, LongInput, NonFiniteError
+from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, SeveralSentences
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
+from dragoman.translation.documents import plain_text
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
 from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, join_translations, split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
@@ -412,6 +413,45 @@ def test_sentences_longer_than_those_of_training_are_split_and_counted(translato
         warnings.simplefilter("error")
         loaded.translate(LINES, truncate=4, max_extra_tokens=2)
         loaded.translate(LINES, split=4, max_extra_tokens=2)
+
+
+SENTENCES = st.lists(
+    st.sampled_from(["Ein Mann fährt Rad.", "Two dogs play!", "Ist der Schnee kalt?", "a man rides a bike"]),
+    min_size=1,
+    max_size=3,
+)
+JOINTS = st.sampled_from([" ", "\n", "\r\n", " \u2028 ", "\n\n", "\x0c", "\t"])
+
+
+@settings(max_examples=25)
+@given(texts=st.lists(st.tuples(SENTENCES, JOINTS, st.sampled_from(["", "\n", " "])), max_size=6))
+def test_texts_that_are_cut_into_several_sentences_are_warned_of_with_their_number(translator, texts):
+    lines = [edge + joint.join(sentences) + edge for sentences, joint, edge in texts]
+    several = sum(len(plain_text(line.replace("\t", " "), "und").segments) > 1 for line in lines)
+    assert translator.count_several_sentences(lines) == several
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        translated = translator.translate(lines, SEARCH)
+    said = [str(each.message) for each in caught if each.category is SeveralSentences]
+    texts = f"{len(lines)} text{'s' * (len(lines) != 1)} ha{'s' if several == 1 else 've'} several sentences"
+    assert [message.startswith(f"{several} of {texts} or a line break;") for message in said] == [True] * (
+        several > 0
+    )
+    assert translated == [translate_alone(translator, line) for line in lines]
+
+
+def translate_alone(translator, line):
+    """The translation of one text, without warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return translator.translate([line], SEARCH)[0]
+
+
+@pytest.mark.parametrize("search", ["stream", "trace", "alternatives"])
+def test_a_single_text_of_several_sentences_is_warned_of(translator, search):
+    more = [1] if search == "alternatives" else []
+    with pytest.warns(SeveralSentences, match="^1 of 1 text has several sentences or a line break; a model"):
+        list(getattr(translator, search)("Two dogs play.\nA man rides.", *more, max_extra_tokens=2))
 
 
 def test_options_by_keyword_are_the_fields_of_the_settings(translator):

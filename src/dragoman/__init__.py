@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman.pipeline.from_python import resume, train
     from dragoman.search.settings import SearchSettings
-    from dragoman.system.errors import DragomanError, LongInput
+    from dragoman.system.errors import DragomanError, LongInput, SeveralSentences
     from dragoman.translation.translator import Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["DragomanError", "LongInput", "SearchSettings", "Translation", "Translator", "resume", "train"]
+__all__ = [
+    "DragomanError",
+    "LongInput",
+    "SearchSettings",
+    "SeveralSentences",
+    "Translation",
+    "Translator",
+    "resume",
+    "train",
+]
 MODULES = {
     "DragomanError": "system.errors",
     "LongInput": "system.errors",
     "SearchSettings": "search.settings",
+    "SeveralSentences": "system.errors",
     "Translation": "translation.translator",
     "Translator": "translation.translator",
     "resume": "pipeline.from_python",

@@ -22,7 +22,16 @@ INTRODUCTION = """\
 These names are imported from the package itself, all others from their modules.
 
 ```python
-from dragoman import DragomanError, LongInput, SearchSettings, Translation, Translator, resume, train
+from dragoman import (
+    DragomanError,
+    LongInput,
+    SearchSettings,
+    SeveralSentences,
+    Translation,
+    Translator,
+    resume,
+    train,
+)
 ```
 
 Signatures give shapes: `Float[Tensor, "B T D"]` is a tensor of B sentences, T tokens and D features. The

@@ -56,11 +56,13 @@ def backtranslate(given: Given) -> None:
     refuse_other_files(asked.out, names)
     asked.out.mkdir(parents=True, exist_ok=True)
     translations = asked.out / TRANSLATIONS
-    job = TranslationJob(translator, Translate(asked.run, search=asked.search, engine=asked.engine))
+    job = TranslationJob(
+        translator, Translate(asked.run, search=asked.search, engine=asked.engine, input=asked.text)
+    )
     try:
         is_complete = to_file(job, asked.text, translations, process_count())
     finally:
-        job.say_long()
+        job.say_unusual()
     if not is_complete:
         return
     report = write_pairs(asked.text, translations, asked.out, names, asked.tag)

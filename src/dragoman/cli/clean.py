@@ -57,7 +57,7 @@ def clean(given: Given) -> None:
     `DragomanError` for whatever else the user can correct.
     """
     asked = settings_from(Clean, given)
-    from dragoman.text.cleaning import REMOVED, clean_files
+    from dragoman.text.cleaning import REMOVED, REPORT, clean_files
 
     with line_files(settings_from(DataSettings, given)) as texts:
         assert texts.source is not None
@@ -86,6 +86,8 @@ def clean(given: Given) -> None:
         f"{asked.out} has {report.kept:,} of {counted(report.pairs, 'pair')}. Removed: {removed:,}; their "
         f"reasons are in {asked.out / REMOVED}."
     )
+    if any(group.count for group in report.changes.values()):
+        say(f"Pairs were changed; {asked.out / REPORT} has examples. Text about HTML may need --no-entities.")
     cleaned = [str(asked.out / name) for name in (report.source, report.target)]
     say(f"Train with: dragoman train {shlex.join(cleaned)} --out runs/NAME")
 
@@ -115,17 +117,18 @@ def say_unchecked(languages: Languages) -> None:
 
 
 def print_table(report: "CleanReport") -> None:
-    """Print how many pairs were removed for each reason, with the first of their lines."""
+    """Print how many pairs were changed, and removed for each reason, with the first of their lines."""
     from rich.table import Table
 
     from dragoman.system.terminal import Terminal
 
     table = Table("reason", "pairs", "share", "first lines", "meaning")
-    for name, removed in report.reasons.items():
-        lines = ", ".join(str(record["line"]) for record in removed.sample)
-        more = " …" if removed.count > len(removed.sample) else ""
-        share = f"{removed.count / report.pairs:.2%}"
-        table.add_row(name, f"{removed.count:,}", share, lines + more, removed.meaning)
+    changes = {f"{name} (changed)": group for name, group in report.changes.items()}
+    for name, group in (changes | report.reasons).items():
+        lines = ", ".join(str(record["line"]) for record in group.sample)
+        more = " …" if group.count > len(group.sample) else ""
+        share = f"{group.count / report.pairs:.2%}"
+        table.add_row(name, f"{group.count:,}", share, lines + more, group.meaning)
     width = Terminal(width=10_000).measure(table).maximum  # as wide as it needs: nothing is cut
     Terminal(width=width).print(table)
 
@@ -147,6 +150,7 @@ COMMAND = Command(
             "test_source",
             "test_target",
         ),
+        "changes": ("entities", "marks"),
         "checks": (
             "copies",
             "control",

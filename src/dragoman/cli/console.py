@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TextIO
 
-from dragoman.system.errors import LongInput
+from dragoman.system.errors import LongInput, SeveralSentences
 
 PACKAGE = str(Path(__file__).parent.parent)
 
@@ -44,7 +44,8 @@ def print_own_warnings() -> None:
             former(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show
-    warnings.simplefilter("ignore", LongInput)  # the verbs say it once, with the count
+    for category in (LongInput, SeveralSentences):
+        warnings.simplefilter("ignore", category)  # the verbs say it once, with the count
 
 
 def silence_write_errors_of_threads() -> None:

@@ -78,11 +78,11 @@ def doctor(given: Given) -> None:
 
 
 def advise_clean(data: DataSettings, findings: "list[Finding]") -> None:
-    """Say the command that writes a corpus without the pairs that were found, if it can remove them all."""
+    """Say the command that writes a corpus without what was found, if it can change or remove all of it."""
     if findings and all(finding.can_be_cleaned for finding in findings):
         corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
         words = f"{corpus}{held_out_words(data)}"
-        say(f"To write a corpus without such pairs: dragoman clean {words} --out DIR")
+        say(f"To write a corpus without these problems: dragoman clean {words} --out DIR")
 
 
 def corpus_words(data: DataSettings) -> str:

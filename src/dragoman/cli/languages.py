@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.cli.console import say
+from dragoman.cli.documents import FORMATS, DocumentFormat
 from dragoman.text.records import primary
 from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages, language_of_name
-
-HTML, XML = (".html", ".htm", ".xhtml"), ".xml"  # endings of names
 
 
 def warn_of_files(
@@ -25,21 +24,22 @@ def warn_of_files(
             )
 
 
-def warn_of_document(run: Path, languages: Languages, path: Path, text: str) -> None:
+def warn_of_document(
+    run: Path, languages: Languages, path: Path, text: str, file_format: DocumentFormat
+) -> None:
     """Say if a document is in another language than the run reads, by its root element or else by its name.
 
-    The end of its name says its format, so the language stands before that.
+    The end of its name may say its format; the language stands before that.
     """
     from dragoman.translation.markup import language_of_root
 
-    format_of = path.suffix.lower()
-    if format_of in (*HTML, XML):
-        declared = language_of_root(text, is_html=format_of in HTML)
+    if file_format != "text":
+        declared = language_of_root(text, is_html=file_format == "html")
         if LANGUAGE_CODE.fullmatch(declared):
             statement = f"{path} is in {declared} by the language of its first element"
             warn_of_language(run, languages, statement, declared, languages.source)
             return
-    named = path.with_suffix("") if format_of in (*HTML, XML, ".txt", ".md") else path
+    named = path.with_suffix("") if path.suffix.lower() in FORMATS else path
     language = language_of_name(named.name)
     warn_of_language(
         run, languages, f"{path} is in {language} by the end of its name", language, languages.source

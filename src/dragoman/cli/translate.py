@@ -1,12 +1,8 @@
 """`dragoman translate`: standard input to standard output, or a file to a file."""
 
-import codecs
 import dataclasses
-import gzip
-import io
 import json
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.languages import HTML, XML, warn_of_document, warn_of_files
+from dragoman.cli.documents import DocumentFormat, format_of_name, parse_document, read_document
+from dragoman.cli.languages import warn_of_document, warn_of_files
 from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
@@ -26,25 +23,13 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator, has_gpu
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.system.wording import counted
+from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard_input_lines
 
 if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
-    from dragoman.translation.documents import Document
     from dragoman.translation.translator import Translation, Translator
 
-GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
 MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
-ZIP = b"PK\x03\x04"  # the first bytes of a zip file, such as an office document
-COMMENT = re.compile("<!--.*?-->", re.DOTALL)
-HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-XML_ENCODING = re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
-ENCODING = {
-    ".html": [HTML_ENCODING],
-    ".htm": [HTML_ENCODING],
-    ".xhtml": [XML_ENCODING, HTML_ENCODING],
-    ".xml": [XML_ENCODING],
-}
-"""Where a document names its encoding, by the ending of its name."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +49,10 @@ class Translate:
     """Write to this file, which appears when it is complete. FILE.json beside it lists the models and
     settings that made it, unless it is a document."""
     document: Path | None = None
-    """Translate a document instead: a text, HTML (.html, .htm, .xhtml) or XML (.xml) file. Paragraph
-    breaks, tags, URLs and e-mail addresses stay as they are."""
+    """Translate a document instead: a text (.txt, .md, .srt), HTML (.html, .htm, .xhtml) or XML (.xml) file.
+    Paragraph breaks, tags, URLs and e-mail addresses stay as they are."""
+    format: DocumentFormat | None = None
+    """Read the document as text, html or xml. None is what the end of its name says."""
     json: bool = False
     """Write one JSON object per line, with the n best translations and their scores."""
     trace: bool = False
@@ -103,9 +90,10 @@ def translate(given: Given) -> None:
         elif asked.input is not None and asked.output is not None:
             to_file(job, asked.input, asked.output, processes)
         else:
-            to_standard_output(job, input_lines(asked.input))
+            lines = standard_input_lines() if asked.input is None else raw_lines(asked.input)
+            to_standard_output(job, lines)
     finally:
-        job.say_long()
+        job.say_unusual()
 
 
 def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
@@ -157,6 +145,8 @@ def refuse_contradictions(asked: Translate) -> None:
             "--document writes one translation of a whole document; leave --input, --json, --stream and "
             "--n-best out."
         )
+    if asked.format is not None and asked.document is None:
+        raise DragomanError(f"--format {asked.format} is that of a document; give --document FILE.")
     if asked.output is not None and asked.input is None and asked.document is None:
         raise DragomanError(
             "--output needs --input: only a file can be resumed. Without --input redirect the output: > FILE."
@@ -189,68 +179,39 @@ def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:
         )
 
 
-# ---- input
-
-
-def input_lines(path: Path | None) -> Iterator[bytes]:
-    """The lines of a file or of standard input, with their line feeds, decompressed.
-
-    Raises `DragomanError` if the file cannot be read or is damaged.
-    """
-    from dragoman.text.compression import GZIP_ERRORS
-    from dragoman.text.lines import raw_lines
-
-    if path is not None:
-        yield from raw_lines(path)
-        return
-    stream = sys.stdin.buffer
-    try:
-        is_packed = isinstance(stream, io.BufferedReader) and stream.peek(2)[:2] == GZIP
-        yield from gzip.GzipFile(fileobj=stream) if is_packed else stream
-    except GZIP_ERRORS as error:
-        raise DragomanError(
-            "Standard input is not a complete gzip file: it is damaged or cut off."
-        ) from error
-
-
-def input_line(raw: bytes, number: int) -> str:
-    """A line without its end. Bytes that are not UTF-8 are replaced, with a warning.
-
-    Raises `DragomanError` for the first line of a file that is compressed and not named so.
-    """
-    if number == 1 and raw.startswith(GZIP):
-        raise DragomanError("The input is compressed with gzip, and its name does not end in .gz; rename it.")
-    line = raw.removesuffix(b"\n").removesuffix(b"\r")
-    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        warn(
-            f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by "
-            "U+FFFD."
-        )
-        return line.decode(errors="replace")
-
-
 # ---- output
 
 
 class TranslationJob:
-    """Translates numbered lines as the options ask, and counts those that are longer than any of training."""
+    """Translates numbered lines as the options ask, and counts those that the model may not know.
+
+    They are longer than any of training, or have several sentences.
+    """
 
     def __init__(self, translator: "Translator", asked: Translate) -> None:
         self.translator, self.asked = translator, asked
+        self.place = asked.input or STANDARD_INPUT
+        """Where the lines come from, for errors."""
         self.long: Counter[SearchSettings] = Counter()
+        self.lines = self.several = 0
+        """Lines that were translated, and those of them with several sentences."""
 
     def count_long(self, sentences: Sequence[str], settings: SearchSettings) -> None:
         """Count those sentences that are translated with these settings and longer than any of training."""
         self.long[settings] += self.translator.count_long_sentences(sentences, settings)
 
+    def decode(self, block: list[tuple[int, bytes]]) -> list[str]:
+        """The texts of numbered lines, which are counted. Raises `DragomanError` as `decode_line`."""
+        lines = [decode_line(raw, self.place, number) for number, raw in block]
+        self.count_long(lines, self.asked.search)
+        self.lines += len(lines)
+        self.several += self.translator.count_several_sentences(lines)
+        return lines
+
     def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
-        """A line of output for each numbered line of input."""
+        """A line of output for each numbered line of input. Raises `DragomanError` as `decode`."""
         asked, translator = self.asked, self.translator
-        lines = [input_line(raw, number) for number, raw in block]
-        self.count_long(lines, asked.search)
+        lines = self.decode(block)
         if asked.alternatives:
             found = [translator.alternatives(line, asked.alternatives, asked.search) for line in lines]
             return [as_json(line, "alternatives", each) for line, each in zip(lines, found, strict=True)]
@@ -267,20 +228,22 @@ class TranslationJob:
         return {"trace": list(map(dataclasses.asdict, self.translator.trace(line, self.asked.search)))}
 
     def stream(self, number: int, raw: bytes) -> Iterator[str]:
-        """The translation of a line, piece by piece."""
-        line = input_line(raw, number)
-        self.count_long([line], self.asked.search)
+        """The translation of a line, piece by piece. Raises `DragomanError` as `decode`."""
+        (line,) = self.decode([(number, raw)])
         return self.translator.stream(line, self.asked.search)
 
-    def say_long(self) -> None:
-        """Say how many sentences were longer than any of training."""
+    def say_unusual(self) -> None:
+        """Say how many lines were longer than any of training, and how many had several sentences."""
         from dragoman.translation.segmentation import long_translation_message
+        from dragoman.translation.sentence_ends import several_sentences_message
 
         one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
         for settings, count in self.long.items():
             used = dataclasses.replace(settings, split=0) if one_by_one else settings
             if count:
                 warn(long_translation_message(count, self.translator, used))
+        if self.several:
+            warn(several_sentences_message(self.several, self.lines))
 
 
 def as_json(
@@ -327,63 +290,15 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
         new.write_bytes(translated)
 
 
-def declared_encoding(path: Path, text: str) -> str:
-    """The encoding that an XML or HTML document names in its first 1,024 characters; else UTF-8."""
-    head, patterns = COMMENT.sub("", text[:1024]), ENCODING.get(path.suffix.lower(), [])
-    found = next(filter(None, (pattern.search(head) for pattern in patterns)), None)
-    named = found[1].lower() if found else "utf-8"
-    try:
-        return "utf-8" if codecs.lookup(named).name == "utf-8" else named
-    except LookupError:
-        return named
-
-
-def read_document(path: Path) -> str:
-    """The text of a document. Raises `DragomanError` if the file is missing or not UTF-8."""
-    try:
-        raw = path.read_bytes()
-        text = raw.decode()
-    except OSError as error:
-        raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        if raw.startswith(GZIP):
-            raise DragomanError(f"{path} is compressed; decompress it first.") from error
-        if raw.startswith(ZIP):
-            raise DragomanError(
-                f"{path} is a zip file, perhaps an office document; export it as HTML or text first."
-            ) from error
-        raise DragomanError(f"{path} is not UTF-8 (byte {error.start + 1}); convert it first.") from error
-    if (encoding := declared_encoding(path, text)) != "utf-8":
-        raise DragomanError(
-            f"{path} says that its encoding is {encoding}, and translations are written in UTF-8; change the "
-            "declaration to UTF-8."
-        )
-    return text
-
-
-def parse_document(path: Path, text: str, language: str, keep_tags: bool) -> "Document":
-    """The document by the ending of its name. Warns of tags in plain text, unless they are kept."""
-    from dragoman.translation import markup
-    from dragoman.translation.documents import plain_text
-    from dragoman.translation.tags import TAG
-
-    ending = path.suffix.lower()
-    if ending in HTML:
-        return markup.html(text, language)
-    if ending == XML:
-        return markup.xml(text, language)
-    if (found := TAG.search(text)) and not keep_tags:
-        warn(f"{path} is read as plain text; tags such as {found[0]} may be lost. --keep-tags keeps them.")
-    return plain_text(text, language)
-
-
 def translate_document(job: TranslationJob, path: Path) -> str:
-    """The translation of a document. Raises as `read_document`."""
+    """The translation of a document. Raises as `format_of_name` and `read_document`."""
     from dragoman.translation.documents import split_by_marks
 
-    text, asked, languages = read_document(path), job.asked.search, job.translator.languages
-    warn_of_document(job.asked.run, languages, path, text)
-    document = parse_document(path, text, languages.source, asked.keep_tags)
+    asked, languages = job.asked.search, job.translator.languages
+    file_format = job.asked.format or format_of_name(path, languages)
+    text = read_document(path, file_format)
+    warn_of_document(job.asked.run, languages, path, text, file_format)
+    document = parse_document(path, text, file_format, languages.source, asked.keep_tags)
     translations: dict[int, str] = {}
     searches = asked, dataclasses.replace(asked, keep_tags=True, split=None)  # tags need whole sentences
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
@@ -426,7 +341,7 @@ COMMAND = Command(
     Translate,
     example="dragoman translate runs/ende < test.en > test.de",
     groups={
-        "text": ("run", "input", "output", "document", "json"),
+        "text": ("run", "input", "output", "document", "format", "json"),
         "search": (
             "beam_size",
             "n_best",

@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Iterator
+import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule, prepare
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.messages import Say, silent
@@ -273,7 +273,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
             return scores | {"bleu": 0.0}, []
         native, threads = world.device.type == "cpu" and recipe.training.native, torch.get_num_threads()
         translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
-        part = translator.translate(world.split(data.valid_source), SearchSettings(beam_size=1))
+        part = translate_lines(translator, world.split(data.valid_source), SearchSettings(beam_size=1))
         translations = world.gather(part, len(data.valid_source))
         model.train()
         trim_memory()
@@ -386,6 +386,13 @@ def model_candidates(
     return candidates
 
 
+def translate_lines(translator: Translator, lines: Sequence[str], settings: SearchSettings) -> list[str]:
+    """The translations of lines of the run's data. Lines of several sentences need no warning here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeveralSentences)
+        return translator.translate(lines, settings)
+
+
 def score_test_data(recipe: Recipe, out: Path, say: Say, world: World) -> list[Score]:
     """Translate the test data with the kept model and score it; write `test.hypotheses.txt`.
 
@@ -395,7 +402,7 @@ def score_test_data(recipe: Recipe, out: Path, say: Say, world: World) -> list[S
     if not files[0].exists():
         return []
     source, target = (list(read_lines(path)) for path in files)
-    part = Translator.load(out, device=str(world.device)).translate(world.split(source), recipe.search)
+    part = translate_lines(Translator.load(out, device=str(world.device)), world.split(source), recipe.search)
     translations = world.gather(part, len(source))
     scores = [bleu(translations, target, suitable_tokenization(target)), chrf(translations, target)]
     for score in scores:

@@ -43,6 +43,10 @@ class LongInput(UserWarning):
     """A sentence has more tokens than any source sentence of training; its translation may be worse."""
 
 
+class SeveralSentences(UserWarning):
+    """A text to translate has several sentences or a line break; its translation may leave some out."""
+
+
 def is_out_of_memory(error: Exception) -> bool:
     """Whether PyTorch or oneDNN reports a lack of memory, of a GPU or the machine."""
     # "could not create a primitive descriptor" is about an unsupported operation.

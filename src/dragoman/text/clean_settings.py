@@ -1,4 +1,4 @@
-"""What `dragoman clean` removes. This module imports neither torch nor numpy."""
+"""What `dragoman clean` changes and removes. This module imports neither torch nor numpy."""
 
 from dataclasses import dataclass
 
@@ -21,12 +21,21 @@ REASONS = {
     "near_duplicates": "nearly equal to an earlier pair",
 }
 """Why a pair is removed: the names are those of `CleanSettings`."""
+CHANGES = {
+    "entities": 'characters in place of HTML entities, as " for &quot;',
+    "marks": "words joined at Moses' marks, as - for @-@",
+}
+"""How a pair is changed before it is checked: the names are those of `CleanSettings`."""
 
 
 @dataclass(frozen=True)
 class CleanSettings:
-    """What is removed. Raises `DragomanError` for a number that is out of bounds."""
+    """What is changed and removed. Raises `DragomanError` for a number that is out of bounds."""
 
+    entities: bool = True
+    """Write characters in place of HTML entities such as &quot;, also where they are escaped twice."""
+    marks: bool = True
+    """Join the words at the marks of Moses' tokenizer within words and numbers, as - for @-@."""
     encoding: bool = True
     """Remove lines that are not UTF-8, or have a NUL or a carriage return inside. Training refuses them."""
     empty: bool = True

@@ -1,6 +1,7 @@
 """Writes a parallel corpus without the pairs that `doctor` warns of, and reports why each pair was removed.
 
-The first pass over the files notes for each pair what is wrong with it by itself, its length ratio, and two
+HTML entities and Moses' marks are changed into the text that was meant, before anything is checked. The first
+pass over the files notes for each pair what is wrong with it by itself, its length ratio, and two
 hashes. Duplicates and outliers are then found among these notes. The second pass writes. The memory is about
 100 bytes per pair, and no line is kept.
 """
@@ -40,8 +41,9 @@ from dragoman.text.checks import (
     near_hash,
     pair_hash,
 )
-from dragoman.text.clean_settings import REASONS, CleanSettings
+from dragoman.text.clean_settings import CHANGES, REASONS, CleanSettings
 from dragoman.text.compression import plain_name
+from dragoman.text.escapes import has_entities, has_marks, join_marks, unescape
 from dragoman.text.identification import identify, is_identifiable
 from dragoman.text.lines import line_hash, raw_lines
 from dragoman.text.mojibake import has_mojibake
@@ -57,13 +59,13 @@ REMOVED, REPORT = "removed.jsonl", "report.json"
 
 
 @dataclass
-class Removed:
-    """The pairs that were removed for one reason; a pair counts for each of its reasons."""
+class Group:
+    """The pairs that were removed for one reason, or changed in one way; a pair may be in several groups."""
 
     meaning: str
     count: int = 0
     sample: list[dict[str, Any]] = field(default_factory=list)
-    """The first of them, as in removed.jsonl."""
+    """The first of them: as in removed.jsonl, or the line with both sides before and after the change."""
 
     def add(self, record: dict[str, Any]) -> None:
         """Count a pair."""
@@ -74,7 +76,7 @@ class Removed:
 
 @dataclass
 class CleanReport:
-    """What was removed, and why; the fields are the keys of report.json."""
+    """What was changed and removed, and why; the fields are the keys of report.json."""
 
     source: str
     target: str
@@ -84,7 +86,9 @@ class CleanReport:
     kept: int
     length_ratio: float
     """The median of target length divided by source length, in characters, of the pairs that are kept."""
-    reasons: dict[str, Removed]
+    changes: dict[str, Group]
+    """Kept pairs that were changed."""
+    reasons: dict[str, Group]
 
 
 class PairChecks:
@@ -97,7 +101,8 @@ class PairChecks:
             for code in (languages.source, languages.target)
         ]
         self.others = [
-            {self.overlap_hash(line) for path in paths for line in lossy_lines(path)} for paths in others
+            {self.overlap_hash(changed(line, settings)) for path in paths for line in lossy_lines(path)}
+            for paths in others
         ]
 
     def overlap_hash(self, line: str) -> int:
@@ -150,6 +155,26 @@ def raw_pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
         first = False
 
 
+def changed(line: str, settings: CleanSettings) -> str:
+    """The line without entities and marks, as far as that is wanted."""
+    line = unescape(line) if settings.entities and "&" in line else line
+    return join_marks(line) if settings.marks and "@" in line else line
+
+
+def changed_pair(raw: tuple[bytes, bytes], settings: CleanSettings) -> tuple[bytes, bytes]:
+    """The sides of a pair, each `changed` if it is text."""
+    source, target = (changed(side.decode(), settings).encode() if is_text(side) else side for side in raw)
+    return source, target
+
+
+def names_of_changes(pair: Pair, settings: CleanSettings) -> Iterator[str]:
+    """The names of the changes of a pair that are wanted."""
+    if settings.entities and any(map(has_entities, pair)):
+        yield "entities"
+    if settings.marks and any(map(has_marks, pair)):
+        yield "marks"
+
+
 class Notes:
     """What the first pass notes of each of N pairs."""
 
@@ -157,7 +182,7 @@ class Notes:
         bits = {name: 1 << place for place, name in enumerate(REASONS)}
         reasons, ratios, long = array("H"), array("f"), array("B")
         hashes, near_hashes = array("Q"), array("Q")
-        for raw in pairs:
+        for raw in (changed_pair(each, checks.settings) for each in pairs):
             source, target = map(decode_lossy, raw)
             pair = source, target
             reasons.append(sum(bits[name] for name in checks.reasons(raw, pair)))
@@ -215,9 +240,9 @@ def clean_files(
 ) -> CleanReport:
     """Write the pairs of two files that are not removed to a new folder, the others to removed.jsonl there.
 
-    `languages` may be unknown. Kept lines are copied byte for byte, with LF as their ends and without a byte
-    order mark. Raises `DragomanError` if a file cannot be read twice, the numbers of lines differ, no pair is
-    left, or the folder exists.
+    `languages` may be unknown. Kept lines are copied byte for byte, except for entities and marks, with LF as
+    their ends and without a byte order mark. Raises `DragomanError` if a file cannot be read twice, the
+    numbers of lines differ, no pair is left, or the folder exists.
     """
     pairs = with_progress(raw_pairs(files), count_pairs(files, out), "pairs are checked", say)
     notes = Notes(pairs, PairChecks(settings, languages, others))
@@ -225,9 +250,10 @@ def clean_files(
     names = file_names(files)
     kept = int((notes.reasons == 0).sum())
     report = CleanReport(
-        *names, languages, settings, len(notes.reasons), kept, round(math.exp(notes.median), 4), {}
+        *names, languages, settings, len(notes.reasons), kept, round(math.exp(notes.median), 4), {}, {}
     )
-    report.reasons = {name: Removed(REASONS[name]) for name in REASONS if getattr(settings, name)}
+    report.changes = {name: Group(CHANGES[name]) for name in CHANGES if getattr(settings, name)}
+    report.reasons = {name: Group(REASONS[name]) for name in REASONS if getattr(settings, name)}
     if not kept:
         counts = [(int((notes.reasons & bit > 0).sum()), name) for name, bit in notes.bits.items()]
         found = ", ".join(f"{name} {count:,}" for count, name in counts if count)
@@ -256,9 +282,15 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
                 removed.write(json.dumps(record, ensure_ascii=False) + "\n")
                 for name in names:
                     report.reasons[name].add(record)
-            else:
-                source.write(raw[0] + b"\n")
-                target.write(raw[1] + b"\n")
+                continue
+            kept = changed_pair(raw, report.settings)
+            source.write(kept[0] + b"\n")
+            target.write(kept[1] + b"\n")
+            if kept != raw:
+                before, after = ([side.decode() for side in pair] for pair in (raw, kept))
+                record = {"line": number + 1, "before": before, "after": after}
+                for name in names_of_changes((before[0], before[1]), report.settings):
+                    report.changes[name].add(record)
     (folder / REPORT).write_text(json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 

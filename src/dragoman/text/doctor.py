@@ -31,6 +31,7 @@ from dragoman.text.checks import (
     pair_hash,
 )
 from dragoman.text.clean_settings import MAX_LENGTH_RATIO, MAX_WORDS
+from dragoman.text.escapes import has_entities, has_marks, is_tokenised
 from dragoman.text.lines import line_hash, raw_lines
 from dragoman.text.mojibake import has_mojibake
 
@@ -38,6 +39,7 @@ MAX_EXAMPLES = 5  # line numbers that a finding shows
 SAMPLE_PAIRS = 20_000  # pairs that the n-gram models and the median length ratio are estimated from
 NGRAM_ORDER = 3
 NGRAM_TYPES = 50_000  # different n-grams that add-one smoothing assumes in a language
+MIN_TOKENISED = 0.02  # the share of lines with such spaces below which they are slips
 MIN_LOG_RATIO = 0.5  # nats a character by which the other side's model has to be likelier
 JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # scripts that are mixed with Chinese characters
 Ngram = tuple[str, ...]
@@ -150,10 +152,29 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
     mojibake = Finding(
         f"Lines of {path} in the wrong encoding, as Ã¼ for ü", "The model would learn to write them."
     )
+    entities = Finding(
+        f'Lines of {path} with HTML entities, as &quot; for "', "The model would learn to write them."
+    )
+    marks = Finding(
+        f"Lines of {path} with marks of Moses' tokenizer, as @-@ for -",
+        "The model would learn to write them; dragoman clean joins the words.",
+    )
+    tokenised = Finding(
+        f"Lines of {path} that look tokenised, with spaces before punctuation",
+        "The model would learn to write such spaces; detokenise the file, with sacremoses for example.",
+        can_be_cleaned=False,
+    )
     long = Finding(
         f"Lines of {path} with more than {MAX_WORDS} words",
         "Probably not single sentences; pairs longer than --longest are left out.",
     )
+    content: list[tuple[Finding, Callable[[str], bool]]] = [
+        (mojibake, has_mojibake),
+        (entities, has_entities),
+        (marks, has_marks),
+        (tokenised, is_tokenised),
+        (long, lambda line: count_words(line) > MAX_WORDS),
+    ]
     number = 0
     for number, raw in enumerate(raw_lines(path), 1):
         text = decode_lossy(raw)
@@ -161,26 +182,27 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
             not_text.add(number)
         elif CONTROL.search(text.removeprefix("\ufeff") if number == 1 else text):
             controls.add(number)
-        if has_mojibake(text):
-            mojibake.add(number)
+        for finding, has_problem in content:
+            if has_problem(text):
+                finding.add(number)
         line = raw.removesuffix(b"\n")
         if line.endswith(b"\r"):
             crlf.add(number)
         if b"\r" in line.removesuffix(b"\r"):
             inside.add(number)
-        if count_words(text) > MAX_WORDS:
-            long.add(number)
         if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             not_text.consequence = (
                 "Training refuses the file, which is UTF-16; convert it: iconv -f utf-16 -t utf-8."
             )
     if number == 0:
         empty.count = 1
+    if tokenised.count < MIN_TOKENISED * number:
+        tokenised.count = 0
     if number == 1 and inside.count:
         inside.consequence = (
             "Training refuses the file, whose only line ends are carriage returns: tr '\\r' '\\n'."
         )
-    return [empty, not_text, crlf, inside], [controls, mojibake, long]
+    return [empty, not_text, crlf, inside], [controls, *(finding for finding, _ in content)]
 
 
 # ---- checks of pairs

@@ -1,21 +1,36 @@
-"""Reading and checking lines of text files.
+"""Reading and checking lines of text files and of standard input.
 
 Only a line feed ends a line. The carriage return of a CRLF line end is removed. Files whose names end in .gz
-or .zst are decompressed.
+or .zst are decompressed, and so is standard input that is gzip.
 """
 
+import codecs
+import gzip
 import hashlib
 import io
+import sys
 import unicodedata
 from collections.abc import Iterator
 from itertools import accumulate, islice, pairwise, zip_longest
 from pathlib import Path
+from typing import BinaryIO
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.readers import open_file
-from dragoman.text.compression import open_compressed
+from dragoman.text.compression import GZIP_ERRORS, open_compressed
 
 MAX_LINE = 2**24  # bytes
+STANDARD_INPUT = "Standard input"
+GZIP = b"\x1f\x8b"
+BINARY = {
+    GZIP: "compressed with gzip; decompress it, or end the name of a file of lines in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; decompress it, or end the name of a file of lines in .zst",
+    b"PK\x03\x04": "a zip file, perhaps an office document; export it as text or HTML",
+    b"%PDF-": "a PDF file; export it as text or HTML",
+    codecs.BOM_UTF16_LE: "UTF-16 or UTF-32; convert it, with iconv for example",
+    codecs.BOM_UTF16_BE: "UTF-16; convert it, with iconv for example",
+}
+"""What a file is that begins with these bytes, and what to do."""
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
@@ -29,27 +44,40 @@ def open_bytes(path: Path) -> io.BufferedReader:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def decode_line(raw: bytes, path: Path, number: int) -> str:
-    """Decode line `number` (from 1) of a file, without its LF or CRLF and without a byte order mark.
+def decode_bytes(line: bytes, place: Path | str, number: int) -> str:
+    """Decode line `number` (from 1) of a file.
 
-    Raises `DragomanError` with file, line and byte for invalid UTF-8, a NUL, or a carriage return inside the
-    line.
+    Raises `DragomanError` with file, line and byte for a NUL, invalid UTF-8, and a file that begins as one
+    that is not text.
     """
-    line = raw.removesuffix(b"\n").removesuffix(b"\r")
-    place = f"{path}, line {number}"
+    if number == 1 and (kind := next((BINARY[start] for start in BINARY if line.startswith(start)), None)):
+        raise DragomanError(f"{place}, line 1, byte 1: this is {kind}.")
     if (at := line.find(b"\0")) >= 0:
-        raise DragomanError(f"{place}, byte {at + 1}: a NUL byte. Is this a binary file, or UTF-16?")
-    if (at := line.find(b"\r")) >= 0:
         raise DragomanError(
-            f"{place}, byte {at + 1}: a carriage return inside the line; remove it from the file."
+            f"{place}, line {number}, byte {at + 1}: a NUL byte. Is this a binary file, or UTF-16?"
         )
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+        return line.decode()
     except UnicodeDecodeError as error:
         raise DragomanError(
-            f"{place}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}). Convert the file, "
-            "with iconv for example."
+            f"{place}, line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}). Convert "
+            "the file, with iconv for example."
         ) from error
+
+
+def decode_line(raw: bytes, place: Path | str, number: int) -> str:
+    """Decode line `number` (from 1) of a file, without its LF or CRLF and without a byte order mark.
+
+    Raises `DragomanError` as `decode_bytes`, and for a carriage return inside the line.
+    """
+    line = raw.removesuffix(b"\n").removesuffix(b"\r")
+    text = decode_bytes(line, place, number)
+    if (at := line.find(b"\r")) >= 0:
+        raise DragomanError(
+            f"{place}, line {number}, byte {at + 1}: a carriage return inside the line; remove it from the "
+            "file."
+        )
+    return text.removeprefix("\ufeff") if number == 1 else text
 
 
 def raw_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
@@ -61,10 +89,27 @@ def raw_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
     with open_bytes(path) as file:
         if offset:
             file.seek(offset)
-        while line := file.readline(MAX_LINE):
-            if len(line) == MAX_LINE:
-                raise DragomanError(f"{path} has a line of {MAX_LINE:,} bytes; a line holds one sentence.")
-            yield line
+        yield from limited_lines(file, path)
+
+
+def limited_lines(file: BinaryIO | gzip.GzipFile, place: Path | str) -> Iterator[bytes]:
+    """The lines of a file. Raises `DragomanError` for a line of `MAX_LINE` bytes."""
+    while line := file.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise DragomanError(f"{place} has a line of {MAX_LINE:,} bytes; a line holds one sentence.")
+        yield line
+
+
+def standard_input_lines() -> Iterator[bytes]:
+    """Yield the undecoded lines of standard input, with their line feeds. Raises as `raw_lines`."""
+    stream = sys.stdin.buffer
+    try:
+        is_packed = isinstance(stream, io.BufferedReader) and stream.peek(len(GZIP)).startswith(GZIP)
+        yield from limited_lines(gzip.GzipFile(fileobj=stream) if is_packed else stream, STANDARD_INPUT)
+    except GZIP_ERRORS as error:
+        raise DragomanError(
+            f"{STANDARD_INPUT} is not a complete gzip file: it is damaged or cut off."
+        ) from error
 
 
 def read_lines(path: Path, offset: int = 0, first_line: int = 1) -> Iterator[str]:

@@ -15,16 +15,13 @@ from itertools import accumulate, islice, pairwise
 from typing import Literal, NamedTuple
 
 from dragoman.system.errors import DragomanError
-from dragoman.translation.sentence_ends import sentence_ends
+from dragoman.translation.sentence_ends import CONTROL, LINE_BREAKS, sentence_ends
 from dragoman.translation.tags import PLACEHOLDER, TAG
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
 
-CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
-"""What no sentence contains: control characters, line and paragraph separators, byte order marks and halves
-of surrogate pairs."""
 RUN = re.compile(f"[^{CONTROL}]+")
-LINE = re.compile("[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+LINE = re.compile(f"[^{LINE_BREAKS}]+")
 LIST_MARK = re.compile(rf"[\s{CONTROL}]*+(?:>\s*+|(?:[-*+•–—]|#{{1,6}}|\d{{1,3}}[.)]|\[[ xX]\])\s++)*+")
 """Marks of quotations, lists, headings and tasks, as in Markdown, at the start of a line."""
 

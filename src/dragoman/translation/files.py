@@ -23,7 +23,7 @@ from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.messages import Say
 from dragoman.system.progress import with_progress
 from dragoman.system.readers import MAX_LIST, read_json
-from dragoman.text.lines import raw_lines
+from dragoman.text.lines import decode_line, raw_lines
 
 RECORD = "about.json"  # in the folder of parts
 OUTPUT = "output"  # in OUT.json: the SHA-256 of OUT
@@ -162,12 +162,12 @@ def translate_blocks(
 
 
 def measure(source: Path) -> tuple[int, str]:
-    """The number of blocks of a file, and its hash."""
-    digest, lines = hashlib.sha256(), 0
-    for line in raw_lines(source):
+    """The number of blocks of a file, and its hash. Raises `DragomanError` as `decode_line`."""
+    digest, number = hashlib.sha256(), 0
+    for number, line in enumerate(raw_lines(source), 1):
+        decode_line(line, source, number)
         digest.update(line)
-        lines += 1
-    return -(-lines // BLOCK), digest.hexdigest()
+    return -(-number // BLOCK), digest.hexdigest()
 
 
 def refuse_changed(source: Path, parts: Path, before: tuple[int, str]) -> None:

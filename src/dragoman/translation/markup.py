@@ -14,7 +14,8 @@ from html import unescape
 from html.entities import html5
 from typing import Literal, NamedTuple
 
-from dragoman.translation.documents import CONTROL, Block, Document, Piece, compose
+from dragoman.translation.documents import Block, Document, Piece, compose
+from dragoman.translation.sentence_ends import CONTROL
 
 NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>]++))?""")

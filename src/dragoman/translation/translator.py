@@ -18,7 +18,7 @@ from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings, che
 from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError, LongInput, NonFiniteError
+from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, SeveralSentences
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import has_gpu, shared_property
 from dragoman.text.byte_lengths import extra_bytes
@@ -28,6 +28,7 @@ from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
 from dragoman.translation.segmentation import join_translations, long_translation_message
+from dragoman.translation.sentence_ends import has_several_sentences, several_sentences_message
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 from dragoman.translation.token_ids import constraint_ids, encode_parts
 
@@ -267,13 +268,15 @@ class Translator:
         """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
         A blank sentence has one, which is empty.
-        Warns once with `LongInput` if sentences are longer than any of training. Raises `DragomanError` for
+        Warns once with `LongInput` if sentences are longer than any of training, and once with
+        `SeveralSentences` if texts have several sentences or a line break. Raises `DragomanError` for
         settings that contradict each other, a text beyond the model's learned positions, a lack of memory,
         and a model whose probabilities are not finite.
         """
         settings = self.search_settings(settings, options)
         prepared = self.prepare(sentences, settings)
         self._warn_of_long(prepared)
+        self._warn_of_several(sentences)
         return self.assemble(prepared, self.search(prepared))
 
     def prepare(
@@ -381,6 +384,17 @@ class Translator:
             settings = replace(prepared.settings, split=0) if whole else prepared.settings
             warnings.warn(long_translation_message(count, self, settings), LongInput, stacklevel=3)
 
+    # ---- texts of several sentences
+
+    def count_several_sentences(self, sentences: Sequence[str]) -> int:
+        """How many of these texts have several sentences, or a line break that is not at their edges."""
+        return sum(has_several_sentences(each, self.languages.source) for each in sentences)
+
+    def _warn_of_several(self, sentences: Sequence[str]) -> None:
+        """Warn if texts have several sentences."""
+        if count := self.count_several_sentences(sentences):
+            warnings.warn(several_sentences_message(count, len(sentences)), SeveralSentences, stacklevel=3)
+
     # ---- streaming and analysis
 
     def stream(
@@ -393,6 +407,7 @@ class Translator:
         """
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), whole=True)
+        self._warn_of_several([sentence])
         return streaming.stream(self, sentence, settings)
 
     def trace(
@@ -403,6 +418,7 @@ class Translator:
 
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), whole=True)
+        self._warn_of_several([sentence])
         return analysis.trace(self, sentence, settings)
 
     def alternatives(
@@ -420,6 +436,7 @@ class Translator:
 
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), whole=True)
+        self._warn_of_several([sentence])
         return analysis.alternatives(self, sentence, count, settings)
 
     def score(
