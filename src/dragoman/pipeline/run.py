@@ -5,6 +5,7 @@ import math
 import shutil
 import time
 import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
