@@ -32,7 +32,7 @@ KINDS = {
     ),
     "OpenNMT-py's": ModelSettings(**SIZES, norm="pre", source_end=False, output_bias=True, norm_epsilon=1e-6),
     "fairseq's": ModelSettings(
-        **SIZES, positions="sinusoidal-tensor2tensor", first_position=2, norm_epsilon=1e-6
+        **SIZES, positions="sinusoidal-tensor2tensor", first_position=2, norm_epsilon=0.05
     ),
 }
 
