@@ -90,6 +90,19 @@ def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, mon
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+def test_updates_that_are_given_to_an_interrupted_run_are_its_number(tmp_path, monkeypatch, schedule):
+    recipe = recipe_for(tmp_path, schedule, minutes=20)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 3)
+        with pytest.raises(TrainingInterruptedError):
+            run(recipe, silent)
+    run(replace(recipe, training=replace(recipe.training, updates=9)), silent)
+    assert not (recipe.out / BUDGET).exists()
+    assert read_recipe(recipe.out).training.updates == 9
+    assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_run_that_is_killed_in_the_choice_is_as_if_it_were_not(tmp_path, monkeypatch, schedule):
     """After the number was written, and before the file that asks for it was deleted."""
     recipe, budgets = recipe_for(tmp_path, schedule), []

@@ -63,7 +63,10 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
-        reasons.append(f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes")
+        reasons.append(
+            f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes; their number is "
+            "chosen from the speed of the training"
+        )
     is_open = training.updates is None  # the number of updates is chosen later, and with it the cooldown
     recipe = choose_schedule(recipe, training.updates or updates, validations)
     if not is_open:
@@ -76,7 +79,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         reasons.append(f"{warmup:,} warm-up step{'s' * (warmup > 1)}{half or low}")
     if reasons:
         say(f"Chosen: {'; '.join(reasons)}.")
-    say(describe_training(recipe, updates / updates_per_epoch))
+    say(describe_training(recipe, updates / updates_per_epoch, is_open))
     if not sharded:
         tokens = speed * tokens_per_update(train_batches)
         say(f"Expected: {duration(updates / speed + validating)}, at {tokens:,.0f} target tokens per second.")
@@ -173,11 +176,12 @@ def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
     )
 
 
-def describe_training(recipe: Recipe, passes: float) -> str:
-    """The schedule of the training in words."""
+def describe_training(recipe: Recipe, passes: float, is_open: bool) -> str:
+    """The schedule of the training in words. With `is_open` the number of updates is an estimate."""
     training, batches, updates = recipe.training, recipe.batches, recipe.training.updates or 0
     return (
-        f"Training: {updates:,} update{'s' * (updates > 1)} at most, {passes:.1f} times over the text; "
+        f"Training: {'about ' * is_open}{updates:,} update{'s' * (updates > 1)}{' at most' * (not is_open)}, "
+        f"{passes:.1f} times over the text; "
         f"batches of {batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} "
         f"target tokens{f' ({batches.accumulate} per update)' * (batches.accumulate > 1)}; "
         f"{training.precision}; the learning rate rises to {peak_rate(recipe):.4f} at update "

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from dragoman.model.settings import ModelSettings
 from dragoman.model.weights import load_tensors, load_weights
-from dragoman.pipeline.autoconfigure import duration
+from dragoman.pipeline.autoconfigure import duration, with_cooldown
+from dragoman.pipeline.budget import BUDGET
 from dragoman.pipeline.prepare import PreparedData, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
@@ -153,9 +154,16 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     for path in files_newer_than(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run continues with the copy.")
     if changes:
-        write_toml(changed, out / "recipe.toml")
+        record(changed, out, has_updates="training.updates" in changes)
         say(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
     say_remaining_time(out, make_schedule(changed), say)
+
+
+def record(changed: Recipe, out: Path, has_updates: bool) -> None:
+    """Write the recipe of a run. If a command gives the number of updates, training does not choose it."""
+    write_toml(with_cooldown(changed) if has_updates else changed, out / "recipe.toml")
+    if has_updates:
+        (out / BUDGET).unlink(missing_ok=True)
 
 
 def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
