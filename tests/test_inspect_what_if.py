@@ -35,6 +35,18 @@ def heads(monkeypatch, capsysbinary, folder, tmp_path):  # noqa: F811
     return run
 
 
+def test_intervals_hold_95_percent():
+    """As wide as normal theory says: 1.96 standard errors on each side; wider for fewer lines."""
+    draw = np.random.default_rng(0)
+    for lines in (50, 400):
+        effects = draw.normal(3.0, 2.0, (lines, 10, 20))
+        found = interval(effects)
+        error = effects.std(0) / lines**0.5
+        assert np.mean((found.high - found.low) / (2 * error)) == pytest.approx(1.96, rel=0.03)
+        assert np.mean((found.high + found.low) / 2 - found.mean) == pytest.approx(0, abs=0.02)
+        assert np.mean((found.low <= 3.0) & (found.high >= 3.0)) == pytest.approx(0.95, abs=0.05)
+
+
 def test_cases_are_recorded(inspect, tmp_path):  # noqa: F811
     out = tmp_path / "data.json"
     status, _, err = inspect("--what-if", "cross.1.1=off beam_size=1", "positions=off", "--out", out)
