@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer, replace_surrogates
 from dragoman.training.checkpoint import checkpoints
 from dragoman.translation.model_folder import Tokenizers, read_about
+from dragoman.translation.streaming import stable_text
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
 from tests.test_cli import call
@@ -47,6 +49,24 @@ def test_the_tokens_are_the_bytes_and_give_the_text_back(tokenizer):
         space = len(tokenizer) - 1
         assert ids == [space if byte == ord(" ") else first + byte for byte in text.encode()]
         assert tokenizer.decode(ids) == text
+
+    check()
+
+
+def test_the_text_of_any_first_tokens_is_a_beginning_of_the_text(tokenizer):
+    """A stream may end within a character: what is sent of it is never taken back."""
+
+    @given(TEXTS.filter(lambda text: UNKNOWN_TEXT not in text))
+    def check(text):
+        (ids,) = tokenizer.encode([text])
+        translator = SimpleNamespace(detokenize=tokenizer.decode)
+        beginnings = [
+            stable_text(translator, SimpleNamespace(ids=lambda _, most=most: ids[:most]), 0)
+            for most in range(len(ids) + 1)
+        ]
+        assert all(text.startswith(beginning) for beginning in beginnings)
+        assert beginnings[-1] == text
+        assert beginnings == sorted(beginnings, key=len)
 
     check()
 
