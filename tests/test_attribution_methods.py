@@ -1,5 +1,6 @@
 """Each further method of attribution keeps the law by which it is defined."""
 
+import math
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from threading import Event
@@ -10,11 +11,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.inspection import path_attribution, perturbation_attribution
 from dragoman.inspection.attributed import Attributed, differentiable, of_embeddings
-from dragoman.inspection.attribution import attribute
+from dragoman.inspection.attribution import attribute, contributions
 from dragoman.inspection.path_attribution import (
     BASELINES,
+    FIRST_PARTS,
+    HALVINGS,
+    MAX_PARTS,
+    POINTS_OF_PART,
     SEED,
+    TOLERANCE,
     between,
     deeplift,
     discretized_integrated_gradients,
@@ -25,7 +32,15 @@ from dragoman.inspection.path_attribution import (
     sequential_integrated_gradients,
     token_path,
 )
-from dragoman.inspection.perturbation_attribution import lime, occlusion, reagent
+from dragoman.inspection.perturbation_attribution import (
+    PROBES,
+    SAMPLES,
+    SAMPLES_PER_TOKEN,
+    lime,
+    masked_log_probs,
+    occlusion,
+    reagent,
+)
 from dragoman.inspection.views import METHODS, OF_TOKENS
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import ACTIVATIONS, FeedForward
@@ -245,3 +260,190 @@ def test_a_method_of_tokens_has_no_layer(method):
     translator = translator_of(MODELS["transformer"])
     with pytest.raises(DragomanError, match=f"The method {method} replaces tokens by others, so it cannot"):
         attribute(translator, LINES[1], LINES[3], methods=[method], layer=1)
+
+
+# ---- points, samples and probes
+
+
+def of_lines(source_line, target_line):
+    """A translation by the Transformer as a function of the embeddings of both sides."""
+    translator = translator_of(MODELS["transformer"])
+    sides = translator.tokenizers.source, translator.tokenizers.target
+    source, target = (
+        torch.tensor([*side.encode([line])[0], END])[None]
+        for side, line in zip(sides, (source_line, target_line), strict=True)
+    )
+    return of_embeddings(differentiable(translator.torch_backend.model), source, target, with_prefix=True)
+
+
+@pytest.fixture(scope="module")
+def one():
+    return of_lines(*LINES[1:3])
+
+
+def test_the_last_token_with_a_gradient_is_the_last_one_that_is_read_before_the_target_token(of):
+    for token, gradient in enumerate(of.gradients(of.inputs[None])):
+        assert int(gradient[0].any(1).nonzero().max()) == of.read(token) - 1
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "integrated-gradients",
+        "sequential-integrated-gradients",
+        "discretized-integrated-gradients",
+        "gradient-shap",
+    ],
+)
+def test_steps_reach_each_method_with_a_path_and_are_32_otherwise(method):
+    word = of_lines(*(line.split()[0] for line in LINES[1:3]))
+    few, more = (contributions(word, method, steps) for steps in (5, 11))
+    assert (few - more).abs().max() > 1e-5
+    if method in ("discretized-integrated-gradients", "gradient-shap"):
+        assert_close(contributions(word, method, None), contributions(word, method, 32), 1e-6)
+
+
+@pytest.mark.parametrize("steps", [1, 4, 5, 9])
+def test_a_path_of_gradient_shap_has_a_quarter_of_the_steps_rounded_up(one, monkeypatch, steps):
+    points = []
+
+    def recorded(of, rows, factors):
+        points.append(len(rows))
+        return rows.new_zeros(of.target.size(1), rows.size(1))
+
+    monkeypatch.setattr(Attributed, "contributions", recorded)
+    gradient_shap(one, steps)
+    assert points == [math.ceil(steps / 4)] * BASELINES
+
+
+@dataclass(frozen=True)
+class Steep(Attributed):
+    """Log-probabilities that rise by 10 nats at a third of the way from the baseline to the input."""
+
+    def features(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T D"]:
+        way = (rows * self.inputs).sum((1, 2)) / self.inputs.square().sum()
+        return way[:, None, None].expand(-1, self.target.size(1), 1)
+
+    def log_probs_of(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T"]:
+        return 10 * (400 * (features[..., 0] - 1 / 3)).sigmoid()
+
+
+def test_the_part_with_the_largest_error_is_halved_and_a_path_has_a_maximum_of_parts(one, monkeypatch):
+    steep = Steep(**vars(one))
+    assert_close(integrated_gradients(steep, None).sum(1), torch.full((one.target.size(1),), 10.0), TOLERANCE)
+    monkeypatch.setattr(path_attribution, "TOLERANCE", -1.0)
+    for tokens in (1, 40, 160, 161):
+        parts = []
+        size = one.source.size(1)
+        long = replace(
+            one,
+            target=one.target[:, :1].expand(1, tokens),
+            inputs=one.inputs[:size],
+            baseline=one.baseline[:size],
+        )
+        monkeypatch.setattr(
+            Attributed,
+            "contributions",
+            lambda of, rows, _: parts.append(len(rows)) or rows.new_zeros(of.target.size(1), rows.size(1)),
+        )
+        integrated_gradients(long, None)
+        halved = min(MAX_PARTS - FIRST_PARTS, HALVINGS // tokens)
+        assert parts == [POINTS_OF_PART] * (FIRST_PARTS + 2 * halved)
+
+
+def test_a_path_goes_to_the_nearest_token_that_is_moved_least(monkeypatch):
+    monkeypatch.setattr(path_attribution, "NEIGHBOURS", 3)
+    embedding = nn.Embedding(12, 2)
+    with torch.no_grad():
+        embedding.weight[:] = torch.tensor(
+            [[0.0, 0]] * 4 + [[4, 4], [1, 1], [3, 3], [2, 2], [9, 9], [2.5, 3.5], [-5, 2], [0, 7]]
+        )
+    path = token_path(embedding, 4, torch.zeros(2), 5)
+    np.testing.assert_array_equal(path.detach(), [[0, 0], [1, 1], [2, 2], [3, 3], [4, 4]])
+
+
+@dataclass(frozen=True)
+class Curved(Attributed):
+    """Log-probabilities that no linear model predicts."""
+
+    def features(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T D"]:
+        return ((rows / self.inputs).mean(2) @ weights(self).T)[..., None]
+
+    def log_probs_of(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T"]:
+        return features[..., 0].exp()
+
+
+def test_lime_is_the_weighted_regression_with_the_documented_kernel(one, monkeypatch):
+    curved, drawn = Curved(**vars(one)), []
+
+    def recorded(of, masks):
+        drawn.append(masks)
+        return masked_log_probs(of, masks)
+
+    monkeypatch.setattr(perturbation_attribution, "masked_log_probs", recorded)
+    found = lime(curved)
+    (masks,) = drawn
+    size = masks.size(1)
+    assert len(masks) == max(SAMPLES, SAMPLES_PER_TOKEN * size)
+    assert masks[0].all()
+    there, log_probs = masks.double(), masked_log_probs(curved, masks).double()
+    cosines = nn.functional.cosine_similarity(there, torch.ones(1, size).double(), dim=1)
+    kernel = (-((1 - cosines) ** 2) / (2 * 0.25**2)).exp()
+    for token in range(one.target.size(1)):
+        terms = torch.cat([torch.ones(len(masks), 1), there[:, : one.read(token)]], 1).double()
+        left = terms.T @ (kernel[:, None] * terms)
+        expected = torch.linalg.solve(left, terms.T @ (kernel * log_probs[:, token]))[1:]
+        assert_close(found[token, : one.read(token)], expected, 1e-6)
+
+
+def test_a_long_sentence_has_more_samples(one, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        perturbation_attribution,
+        "masked_log_probs",
+        lambda of, masks: drawn.append(masks) or torch.zeros(len(masks), of.target.size(1)),
+    )
+    lime(replace(one, inputs=one.inputs[:1].expand(20, -1)))
+    assert drawn[0].shape == (20 * SAMPLES_PER_TOKEN, 20)
+    assert 20 * SAMPLES_PER_TOKEN > SAMPLES
+
+
+@dataclass(frozen=True)
+class Ranked(Attributed):
+    """The target token has a number of likelier tokens, whatever the input."""
+
+    likelier: int = 0
+
+    def features(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T D"]:
+        return torch.zeros(len(rows), self.target.size(1), 1)
+
+    def all_log_probs(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T V"]:
+        odds = torch.zeros(*features.shape[:2], self.model.target_embedding.num_embeddings)
+        odds.scatter_(2, self.target[..., None].expand(len(features), -1, 1), 1.0)
+        for place, token in enumerate(self.target[0].tolist()):
+            others = [other for other in range(odds.size(2)) if other != token]
+            odds[:, place, others[: self.likelier]] = 2.0
+        return odds.log_softmax(2)
+
+
+@pytest.mark.parametrize(("likelier", "steps"), [(0, 1), (2, 1), (3, 4)])
+def test_a_probe_replaces_and_keeps_the_documented_shares_and_ends_at_the_three_likeliest(
+    one, monkeypatch, likelier, steps
+):
+    replaced = []
+
+    def recorded(of, places, generator):
+        replaced.append(places)
+        return of.inputs.expand(len(places), -1, -1)
+
+    monkeypatch.setattr(perturbation_attribution, "with_random_tokens", recorded)
+    reagent(Ranked(**vars(one), likelier=likelier), most_steps=4)
+    size, targets = len(one.inputs), one.target.size(1)
+    calls = 1 + targets  # one of all probes, and those of the target tokens, 16 in a call
+    assert len(replaced) == steps * calls
+    for step in range(steps):
+        probes, *others = replaced[step * calls : (step + 1) * calls]
+        assert probes.sum(1).tolist() == [math.ceil(0.3 * size)] * PROBES
+        kept = (~torch.cat(others)).sum(1)
+        expected = [math.ceil(0.3 * one.read(token)) for _ in range(PROBES) for token in range(targets)]
+        assert kept.tolist() == expected

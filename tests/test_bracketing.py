@@ -313,3 +313,15 @@ def test_a_constituent_of_a_deleted_word_is_deleted():
     gold = read_tree("(S (NN a) (PRN (, ,) (: ;)))")
     assert compare_trees(gold, gold).gold == 1
     assert Constituent("PRN", 1, 3) in gold.constituents
+
+
+@pytest.mark.parametrize("tag", [",", ":", "``", "''", "."])
+def test_punctuation_of_collins_is_deleted_wherever_it_stands(tag):
+    inside, outside = (
+        simplify(read_tree(f"(TOP (S (NP (DT The) (NN cat){one}) (VP (VBZ sits)){other}))"))
+        for one, other in ((f" ({tag} x)", ""), ("", f" ({tag} x)"))
+    )
+    moved = read_tree(f"(TOP (S (NP (DT The) (NN cat)) (VP (VBZ sits) ({tag} x))))")
+    for tree, gold in ((inside, inside), (outside, moved), (moved, outside)):
+        counts = compare_trees(tree, gold)
+        assert (counts.matched, counts.found, counts.gold) == (3, 3, 3)

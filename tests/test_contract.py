@@ -22,11 +22,11 @@ NATS = 1e-4
 """How far a score, and the log-probability of a token, may differ between batches in float32."""
 
 
-def save_random_model(run, kind):
+def save_random_model(run, kind, seed=0):
     """A model whose choices differ in the folder of a run, with a vocabulary of such tokens."""
     tokenizer = Tokenizer.train(LINES, kind, TokenizerSettings(), 320)
     settings = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=2, decoder_layers=2)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = build_model(settings, len(tokenizer), len(tokenizer))
     with torch.no_grad():
         for weight in model.parameters():

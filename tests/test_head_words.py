@@ -229,6 +229,35 @@ def test_a_head_that_attends_to_one_place_has_these_statistics():
     assert of_weights(uniform, 3, [False] * 4)["entropy"].item() == pytest.approx(np.log(4))
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (3, 7), (6, 2), (1, 1)])
+def test_statistics_are_sums_over_queries_and_keys(queries, keys):
+    random = np.random.default_rng(1)
+    head = random.dirichlet(np.ones(keys), queries)
+    marks, edge = [key % 3 == 1 for key in range(keys)], keys - 1
+    found = of_weights(head[None, None], edge, marks)
+    pairs = [(query, key, head[query, key]) for query in range(queries) for key in range(keys)]
+    expected = {
+        "entropy": sum(-weight * np.log(weight) for _, _, weight in pairs),
+        "distance": sum(weight * abs(query - key) for query, key, weight in pairs),
+        "previous": sum(weight for query, key, weight in pairs if key == query - 1),
+        "same": sum(weight for query, key, weight in pairs if key == query),
+        "next": sum(weight for query, key, weight in pairs if key == query + 1),
+        "edge": sum(weight for _, key, weight in pairs if key == edge),
+        "punctuation": sum(weight for _, key, weight in pairs if marks[key]),
+    }
+    assert {name: table.item() for name, table in found.items()} == pytest.approx(
+        {name: value / queries for name, value in expected.items()}
+    )
+
+
+def test_the_edge_is_end_of_the_source_and_start_of_the_translation():
+    inspection = fake_inspection()
+    found = statistics(inspection)
+    for kind, place in (("encoder", -1), ("decoder", 0), ("cross", -1)):
+        weights = inspection.attention.of(kind).astype(np.float64)
+        np.testing.assert_allclose(found[kind]["edge"], weights[..., place].mean(2))
+
+
 @pytest.mark.parametrize(
     ("token", "expected"),
     [("▁,", True), ("...", True), ("▁", False), ("", False), ("a.", False), ("«", True), ("</s>", False)],

@@ -2,12 +2,17 @@
 
 import random
 
+import numpy as np
 import pytest
 import sacrebleu
+import sacrebleu.significance
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.evaluation.compare import (
     Comparison,
     bleu_p_value,
+    p_value_of,
     paired_bootstrap,
     paired_bootstrap_of_means,
 )
@@ -74,6 +79,7 @@ def test_a_moved_phrase_is_one_edit_and_a_perfect_translation_none():
     assert ter("A B", "a b") == 0
     # 2 of the 9 characters of the reference are missing; as words, the only one is wrong
     assert ter("一个男人骑车。", "一个男人骑自行车。", "char") == pytest.approx(200 / 9)
+    assert ter("一个男人骑车。", "一个男人骑自行车。", "zh") == pytest.approx(200 / 9)
     assert ter("一个男人骑车。", "一个男人骑自行车。") == 100
 
 
@@ -100,6 +106,13 @@ def test_a_p_value_is_of_sentences_however_many_runs_translate_them():
     assert mixed == 1
     with pytest.raises(DragomanError, match="Translations: 1, references: "):
         bleu_p_value([SYSTEM, SYSTEM[:1]], [BASELINE] * 2, REFERENCES)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1), st.integers(1, 5))
+def test_a_p_value_is_sacrebleus_also_of_ties(differences, observed):
+    found = np.array(differences, float)
+    expected = sacrebleu.significance._compute_p_value(found - found.mean(), observed)
+    assert p_value_of(found, observed) == expected
 
 
 @pytest.mark.parametrize("seed", ["abc", "-1", "", "1.5"])

@@ -37,6 +37,11 @@ def test_languages_without_spaces_are_scored_by_characters():
     assert suitable_tokenization(["ผู้ชายคนหนึ่ง ขี่จักรยาน ไปตามถนน"]) == "char"
     assert suitable_tokenization(["나는 자전거를 탄다", "Она едет на велосипеде"]) == "13a"
     assert bleu(["一个男人骑车。"], ["一个男人骑自行车。"], "char").value > 0
+    for share, name in ((0.4, "13a"), (0.6, "char")):  # of the characters; a space for every nine others
+        han = round(90 * share)
+        text = "中" * han + "a" * (90 - han)
+        spaced = " ".join(text[start : start + 9] for start in range(0, 90, 9))
+        assert suitable_tokenization([spaced]) == name
 
 
 def test_a_word_is_right_if_it_is_any_of_its_pronunciations():
@@ -144,6 +149,14 @@ def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():
     assert score.signature.startswith(
         "nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:"
     )
+
+
+def test_the_papers_bleu_is_0_without_a_common_4_gram_and_reads_the_punctuation_of_all_languages():
+    reference = ["Das Rad fährt, sagt er, nach Baden."]
+    assert tokenised_bleu(["Das Rad sagt, Baden."], reference, "de").value == 0
+    wide = "Das Rad fährt，sagt er，nach Baden。"
+    assert tokenised_bleu([wide], reference, "de").value == pytest.approx(100)
+    assert tokenised_bleu(reference, [wide], "de").value < 100  # as the script does: the references stay
 
 
 def test_the_papers_bleu_knows_its_languages():

@@ -105,3 +105,30 @@ def test_samples_are_reproducible_and_within_the_maximum_length(engine_of_itself
         match="No sentence to compare with could be made from the model's vocabulary; give some",
     ):
         samples(tokenizers, 1)
+
+
+def test_the_token_that_differs_is_counted_from_1_and_a_hundredth_of_a_nat_is_too_much(engine_of_itself):
+    engine, model, tokenizers = engine_of_itself
+
+    def changed_at(place, change):
+        def log_probs(source, target):
+            found = engine.log_probs(source, target)
+            found[place] += change
+            return found
+
+        return replace(engine, log_probs=log_probs)
+
+    assert verify(changed_at(1, 5e-4), model, tokenizers, SOURCE[:1]) == pytest.approx(5e-4, rel=0.1)
+    for place in (0, 1):
+        with pytest.raises(DragomanError, match=f"of token {place + 1} differ by 0.01 nats"):
+            verify(changed_at(place, -0.01), model, tokenizers, SOURCE[:1])
+
+
+def test_an_engine_may_be_as_long_as_the_longest_sample(engine_of_itself):
+    engine, model, tokenizers = engine_of_itself
+    (ids,) = tokenizers.source.encode(SOURCE[:1])
+    longest = len(engine.greedy([*ids, END], 0)) + 1  # an untrained model does not end before the maximum
+    assert verify(replace(engine, longest=longest), model, tokenizers, SOURCE[:1]) == 0
+    with pytest.raises(DragomanError, match="The sample that begins with"):
+        verify(replace(engine, longest=longest - 1), model, tokenizers, SOURCE[:1])
+    assert max(map(len, tokenizers.source.encode(samples(tokenizers, 9)))) + 1 <= 9
