@@ -12,6 +12,13 @@ from tests.test_contract import LINES, save_random_model
 TREES = "(TOP (S (NP (NNP It)) (VP (VBZ works) (NP (DT a) (NN day))) (. .)))\n"
 PAIRS = ["{run}", "-s", "{files}/source", "-t", "{files}/target"]
 TOKENS = [*PAIRS[:-1], "{files}/tokens"]
+
+
+def picture(view: str) -> list[str]:
+    """Arguments of an inspection that is drawn."""
+    return ["{run}", LINES[2], "--out", "{out}/picture.svg", "--max-extra-tokens", "2", "--show", view]
+
+
 TABLE: dict[str, tuple[list[str], dict[str, list[str]]]] = {
     "evaluate": (
         [*PAIRS, "--max-extra-tokens", "4", "--no-native"],
@@ -48,12 +55,36 @@ TABLE: dict[str, tuple[list[str], dict[str, list[str]]]] = {
         [*TOKENS, "-o", "{out}/shortlist"],
         {"most": ["1"], "always": ["1"]},
     ),
+    "inspect, attention": (
+        [*picture("encoder"), "--layer", "2"],
+        {"layer": ["1"], "head": ["2"], "lines": [], "words": [], "window": ["1", "2"], "show": ["cross"]},
+    ),
+    "inspect, numbers": (
+        picture("numbers"),
+        {"kind": ["encoder"], "query": ["2"], "layer": ["1"], "head": ["2"]},
+    ),
+    "inspect, neurons": ([*picture("neurons"), "--layer", "1"], {"kind": ["encoder"], "neuron": ["3"]}),
+    "inspect, attribution": (
+        [*picture("attribution"), "--method", "gradient-input"],
+        {"method": ["occlusion"], "target_tokens": [], "contrast": [], "layer": ["1"]},
+    ),
+    "inspect, beam": (picture("beam"), {"what_if": ["beam_size=1"]}),
+    "figure, figure-3": (
+        ["figure-3", "{run}", LINES[2], "--out", "{out}/picture.svg", "--max-extra-tokens", "2"],
+        {"layer": ["2"], "kind": ["cross"], "heads": ["2"], "query": ["2"]},
+    ),
 }
 """Of each verb, arguments, and of each of its options a value that changes the result."""
 ELSEWHERE = {
     ("evaluate", "comet"): "tests/test_comet.py",
     ("parse-f1", "bracketed"): "tests/test_bracketing.py: the first file is of another kind",
     ("align", "json"): "it is in the arguments",
+    ("figure", "listed"): "tests/test_figures.py",
+    ("figure", "out"): "it is in the arguments",
+    ("figure", "step"): "tests/test_figures.py: of another figure",
+    ("inspect", "file"): "tests/test_inspect_what_if.py",
+    ("inspect", "out"): "it is in the arguments",
+    ("inspect", "sentence"): "it is in the arguments",
     ("paper", "json"): "it is in the arguments",
 }
 
@@ -89,19 +120,20 @@ def written(monkeypatch, capsysbinary, places, out, verb, arguments):
     return printed.replace(str(out), ""), {path.name: path.read_bytes() for path in out.iterdir()}
 
 
-@pytest.mark.parametrize("verb", TABLE)
-def test_each_option_changes_what_is_written(monkeypatch, capsysbinary, tmp_path, places, verb):
-    arguments, options = TABLE[verb]
+@pytest.mark.parametrize("name", TABLE)
+def test_each_option_changes_what_is_written(monkeypatch, capsysbinary, tmp_path, places, name):
+    verb, (arguments, options) = name.split(",")[0], TABLE[name]
     without = written(monkeypatch, capsysbinary, places, tmp_path / "without", verb, arguments)
-    for name, values in options.items():
-        given = [*arguments, f"--{name.replace('_', '-')}", *values]
-        assert written(monkeypatch, capsysbinary, places, tmp_path / name, verb, given) != without, name
+    for option, values in options.items():
+        given = [*arguments, f"--{option.replace('_', '-')}", *values]
+        assert written(monkeypatch, capsysbinary, places, tmp_path / option, verb, given) != without, option
 
 
-@pytest.mark.parametrize("verb", TABLE)
+@pytest.mark.parametrize("verb", {name.split(",")[0]: None for name in TABLE})
 def test_each_option_of_these_verbs_is_tried(verb):
     command = cli.COMMANDS[verb]
     names = {name for name, option in command.options.items() if not option.group and not option.is_required}
+    tables = [options for name, (_, options) in TABLE.items() if name.split(",")[0] == verb]
+    tried = {name.removeprefix("no_") for options in tables for name in options}
     elsewhere = {name for one, name in ELSEWHERE if one == verb}
-    tried = {name.removeprefix("no_") for name in TABLE[verb][1]} | elsewhere
-    assert names - set(command.positional) == tried
+    assert names - set(command.positional) == (tried | elsewhere) - set(command.positional)

@@ -1,12 +1,16 @@
 """What-ifs: an intervention equals other weights, and the model that it began with stays as it was."""
 
 import copy
+import re
 from dataclasses import fields, replace
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 import torch
 
+from dragoman.inspection import changes
 from dragoman.inspection.changes import (
     GRAMMAR,
     HeadOff,
@@ -17,6 +21,7 @@ from dragoman.inspection.changes import (
     SublayerOff,
     TargetToken,
     UniformAttention,
+    changed_settings,
     parse_changes,
 )
 from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
@@ -25,6 +30,7 @@ from dragoman.inspection.recording import attentions
 from dragoman.inspection.what_if import inspect_changed, what_if
 from dragoman.model.symbols import END
 from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS, VARIANTS
 from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
@@ -353,3 +359,22 @@ def test_a_blank_sentence_gets_a_sentence(translator):
     for texts in ([], ["positions=off"], ["target.1=▁two"]):
         with pytest.raises(DragomanError, match="The sentence is blank"):
             inspect_changed(translator, " ", parse_changes(texts), SEARCH)
+
+
+def test_the_settings_of_a_change_are_the_documented_ones_with_the_types_that_the_search_has():
+    text = (Path(__file__).parents[1] / "docs" / "inspection.md").read_text("utf-8")
+    (row,) = (line for line in text.splitlines() if "another setting of the search" in line)
+    assert set(re.findall("`([a-z_]+)", row)) == set(changes.SETTINGS)
+    hints = get_type_hints(SearchSettings)
+    for name, kind in changes.SETTINGS.items():
+        assert kind in (hints[name], *get_args(hints[name])), name
+        (change,) = parse_changes([f"{name}=2"])
+        assert type(change.value) is kind, name
+    plain = SearchSettings()
+    for name, value in (
+        ("beam_size", 2),
+        ("length_penalty", 0.25),
+        ("min_length", 3),
+        ("no_repeat_ngram", 2),
+    ):
+        assert changed_settings(plain, parse_changes([f"{name}={value}"])) == replace(plain, **{name: value})
