@@ -1,6 +1,7 @@
 """The tree of every search is the search: sampling, forced words and beams; for every architecture."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.recording import record
 from dragoman.inspection.schema import to_json
+from dragoman.inspection.tree import search_name
 from dragoman.model.symbols import START
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import next_log_probs
@@ -20,6 +22,7 @@ from dragoman.text.batches import Batch
 from dragoman.translation.token_ids import constraint_ids
 from tests.conftest import MODELS, no_shape_checks
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
+from tests.test_report import fake_inspection
 
 SHOWN = [name for name in MODELS if MODELS[name].architecture != "conv"]
 
@@ -341,3 +344,18 @@ def test_a_model_that_is_neither_gets_a_sentence(recurrent):
     other = Translator(recurrent.tokenizers, lambda: type("Backend", (), {"model": Other()}))
     with pytest.raises(DragomanError, match="this model is none of them"):
         inspect(other, LINES[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"beam_size": 3}, "Beam search: beam 3"),
+        ({"groups": 2}, "Beam search: beam 4 in 2 groups"),
+        ({"temperature": 0.5, "n_best": 3}, "Sampling: 3 samples at temperature 0.5"),
+        ({"temperature": 1.0, "top_k": 5}, "Sampling: 1 samples at temperature 1.0, top 5"),
+        ({"temperature": 1.0, "top_p": 0.9}, "Sampling: 1 samples at temperature 1.0, top p 0.9"),
+    ],
+)
+def test_a_search_is_named_with_the_settings_that_differ_from_their_defaults(options, name):
+    found = fake_inspection()
+    assert search_name(replace(found, search=SearchSettings(**options))) == name
