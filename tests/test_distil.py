@@ -236,7 +236,7 @@ def test_the_students_scores_stand_beside_its_teachers(trained, teacher, text, t
     for side in ("source", "target"):
         shutil.copy(trained / f"test.{side}", own / "data" / f"test.{side}.txt")
     result = json.loads((own / "result.json").read_text())
-    result["test"] = [{"name": "BLEU", "value": 12.34}]
+    result["test"] = [{"name": "BLEU", "value": 12.34, "signature": ""}]
     (own / "result.json").write_text(json.dumps(result))
     status, said = call(monkeypatch, capsys, own, "--data", text[0], "--preset", "tiny", *TRAINING)
     assert status == 0, said

@@ -94,7 +94,8 @@ def recorded_recipe(out: Path) -> Recipe | None:
             f"{path} lacks {', '.join(missing)}: it was changed since the run began. Restore it."
         )
     try:
-        check_recipe(recipe)
+        if has_data(out):
+            check_recipe(recipe)
     except DragomanError as error:
         raise DragomanError(f"{path} was changed since the run began: {error}") from error
     model = readable_folder(out / "model")

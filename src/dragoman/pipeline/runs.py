@@ -17,9 +17,9 @@ from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
-from dragoman.system.toml import overlay, read_toml
+from dragoman.system.toml import overlay, read_toml, section
 from dragoman.text.settings import DataSettings, Languages
-from dragoman.training.curves import CURVES, nothing_to_draw, section
+from dragoman.training.curves import CURVES, nothing_to_draw
 from dragoman.training.log import read_events
 from dragoman.training.settings import TrainingSettings
 

@@ -47,6 +47,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DragomanError(f"{path} is not TOML: {error}.") from error
 
 
+def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    """A table within the tables of a file. Raises `DragomanError` if it is missing."""
+    found = table.get(name)
+    if not isinstance(found, dict):
+        raise DragomanError(f"{path} has no table [{name}]; it is not as a run writes it.")
+    return found
+
+
 def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     """The settings with the table's keys in place of their values; tables within become settings within.
 

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import overlay, read_toml
+from dragoman.system.toml import overlay, read_toml, section
 from dragoman.training.log import read_events
 from dragoman.training.schedule import describe_learning_rate, make_learning_rate
 from dragoman.training.settings import TrainingSettings
@@ -124,14 +124,6 @@ def nothing_to_draw(run: Path) -> DragomanError:
     return DragomanError(
         f"The log of {run} has nothing to draw: no update has been logged yet, or it is damaged."
     )
-
-
-def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    """A table of a recipe. Raises `DragomanError` if it is missing."""
-    found = table.get(name)
-    if not isinstance(found, dict):
-        raise DragomanError(f"{path} has no table [{name}]; it is not as a run writes it.")
-    return found
 
 
 def listed(value: object) -> list[object]:

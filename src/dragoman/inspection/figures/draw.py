@@ -9,8 +9,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import overlay, read_toml
-from dragoman.training.curves import section
+from dragoman.system.toml import overlay, read_toml, section
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_settings
 
