@@ -44,11 +44,11 @@ from dragoman.training.guided_alignment import GuidedObjective
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
-    learning_rate,
     make_optimizer,
     seed_update,
     step_optimizer,
 )
+from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts

@@ -53,7 +53,7 @@ def test_a_run_for_minutes_is_the_run_with_the_updates_that_it_chose(tmp_path, s
     assert not (recipe.out / BUDGET).exists()
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
     chosen = read_recipe(recipe.out).training
-    assert any(message.startswith(f"Chosen: {chosen.updates:,} updates, since ") for message in messages)
+    assert any(message.startswith(f"The run will have {chosen.updates:,} updates: ") for message in messages)
     assert (chosen.cooldown_steps is None) == (schedule == "paper")
 
 

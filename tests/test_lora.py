@@ -179,7 +179,7 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ({}, "'longest_source'"),
+        ({}, "'base'"),
         ({"longest_source": 9}, "'base'"),
         ({"base": "", "longest_source": "9"}, "longest_source is '9', and must be a number"),
         ({"base": "", "longest_source": 0}, "longest_source is 0, and must be a number of at least 1"),

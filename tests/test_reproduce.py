@@ -246,7 +246,7 @@ def test_results_of_something_else_are_refused(straight, tmp_path, texts, change
         ("settings", [], r"settings is \[\]"),
         ("minutes", None, "minutes is None"),
         ("bleu", "x", "bleu is 'x'"),
-        ("perplexity", math.nan, "perplexity is nan"),
+        ("perplexity", math.nan, ".*has the number nan; it must be a finite number"),
         ("row", "A1", "it is the result of A1, seed 1"),
         ("seed", 9, "it is the result of base, seed 9"),
     ],

@@ -640,7 +640,7 @@ def test_a_line_of_the_log_is_of_the_finite_updates(tmp_path, non_finite):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="skip")
     context = TrainingContext(
         model=make_model(recipe, data, HERE.device),
-        d_model=16,
+        learning_rate=make_learning_rate(recipe.training, 16),
         batches=make_batches(recipe, data, HERE),
         settings=recipe.training,
         schedule=make_schedule(recipe),

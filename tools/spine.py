@@ -32,7 +32,7 @@ SPEED_IMPORTS = ("dragoman.native", "ctypes", "torch.ops", "torch.backends", "to
 """What `model/` does not import."""
 SPEED_NAMES = {"native", "fused", "is_compiling", "is_cuda", "mkldnn", "cudnn"}
 """Names that `model/` does not have, as attributes, variables or arguments."""
-FILES, LINES = 38, 4_200
+FILES, LINES = 45, 5_000
 ROOMS, FLOORS, ARROWS = 15, 10, 60
 README, ARCHITECTURE, OPTIONS = 8_000, 6_000, 15
 """Bounds: the goal, or what was reached where that is more."""

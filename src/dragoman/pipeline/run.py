@@ -209,8 +209,11 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
         chosen = replace(recipe, training=replace(recipe.training, updates=updates))
         write_toml(with_cooldown(chosen, state.step), out / "recipe.toml")
         (out / BUDGET).unlink()
-        done = f"{state.step:,} updates took {duration(budget.preparation + state.seconds)}"
-        say(f"Chosen: {updates:,} updates, since {done}, the preparation included.")
+        took = duration(budget.preparation + state.seconds)
+        say(
+            f"The run will have {updates:,} updates: {state.step:,} of them took {took}, the preparation "
+            "included."
+        )
     world.barrier()
     return read_recipe(out)
 

@@ -16,7 +16,7 @@ export function Training({ inspection }) {
   const charts = [...new Set(curves.map(({ chart }) => chart))];
   const last = Math.max(...curves.map(({ points }) => points.at(-1)[0]));
   return html`
-    <p>These curves are from the log of the run. The schedule of section 5.3 with the numbers of the run: learning
+    <p>These curves are from the log of the run. The schedule of section 5.3 with its numbers: learning
       rate = ${" "}<${Formula} text=${schedule} />.</p>
     <div class="charts">${charts.map((chart) => html`<${Chart} key=${chart} chart=${chart} last=${last}
       curves=${curves.filter((curve) => curve.chart === chart)} />`)}</div>
