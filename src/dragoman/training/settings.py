@@ -77,7 +77,7 @@ class TrainingSettings:
         least = dict.fromkeys(counts, 1) | dict.fromkeys((*rates, "seed", "patience"), 0) | {"minutes": 0.01}
         most = dict.fromkeys(("updates", "warmup_steps", *intervals), 10**9) | dict.fromkeys(rates, 10**4)
         most |= {"threads": 1024, "minutes": 10**7, "average": 10**4, "clip_norm": 10**9}
-        most["learning_rate_scale"] = 10**300  # training reports what such a rate does
+        most["learning_rate_scale"] = 10**301  # training reports what such a rate does
         del most["label_smoothing"]
         check_bounds(self, at_least=least, below={"label_smoothing": 1, "seed": 2**63}, at_most=most)
 
