@@ -37,6 +37,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     target_tokens = int((data.train.lengths()[1] + 1).sum()) // data.train.statistics.sampled_copies
     recipe, reasons = choose_from_text(recipe, data, target_tokens, gpu)
     batches, training = recipe.batches, recipe.training
+    is_open = training.updates is None  # the number of updates is chosen later, and with it the cooldown
     model = make_model(recipe, data, world.device)
     check_positions(model, data)
     say(describe_model(recipe, data, model))
@@ -67,7 +68,6 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
             f"as many updates as fit into {minutes:g} min, at most 100,000 or 200 passes; their number is "
             "chosen from the speed of the training"
         )
-    is_open = training.updates is None  # the number of updates is chosen later, and with it the cooldown
     recipe = choose_schedule(recipe, training.updates or updates, validations)
     if not is_open:
         recipe = with_cooldown(recipe)

@@ -17,7 +17,8 @@ class TrainingSettings:
     updates: int | None = None
     """Number of updates; None chooses it from the size of the corpus and the speed of this machine."""
     minutes: float = 45.0
-    """Training time on a CPU for which the number of updates is chosen; 4 times as long on a GPU."""
+    """Time of the run on a CPU, with preparation, validations and test data, for which the number of updates
+    is chosen; 4 times as long on a GPU. Training has half of it at least."""
     warmup_steps: int | None = None
     """Updates during which the learning rate rises (the paper: 4000). None is an eighth of the updates, or
     more to keep the rate at 0.002 or below; at most 4000 and at most half of the updates. With an initial
