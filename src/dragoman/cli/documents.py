@@ -79,8 +79,8 @@ def read_document(path: Path, file_format: DocumentFormat) -> str:
 def declared_encoding(text: str, file_format: DocumentFormat) -> str:
     """The encoding that an XML or HTML document names in its first 1,024 characters; else UTF-8."""
     head = COMMENT.sub("", text[:1024])
-    found = next(filter(None, (pattern.search(head) for pattern in ENCODING[file_format])), None)
-    named = found[1].lower() if found else "utf-8"
+    declared = next(filter(None, (pattern.search(head) for pattern in ENCODING[file_format])), None)
+    named = declared[1].lower() if declared else "utf-8"
     try:
         return "utf-8" if codecs.lookup(named).name == "utf-8" else named
     except LookupError:
@@ -99,6 +99,6 @@ def parse_document(
         return markup.html(text, language)
     if file_format == "xml":
         return markup.xml(text, language)
-    if (found := TAG.search(text)) and not keep_tags:
-        warn(f"{path} is read as plain text; tags such as {found[0]} may be lost. --keep-tags keeps them.")
+    if (tag := TAG.search(text)) and not keep_tags:
+        warn(f"{path} is read as plain text; tags such as {tag[0]} may be lost. --keep-tags keeps them.")
     return plain_text(text, language)

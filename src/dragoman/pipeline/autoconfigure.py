@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from dragoman.model.interface import Model
+from dragoman.pipeline.minutes import choose_updates, minutes_on, seconds_of_validation
 from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
@@ -52,10 +53,8 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
     updates, validations, validating = training.updates or 0, 0, 0.1 * (training.updates or 0) / speed
-    minutes = training.minutes * (4 if gpu else 1)
+    minutes = minutes_on(world.device, recipe)
     if training.updates is None:
-        from dragoman.pipeline.minutes import choose_updates, seconds_of_validation
-
         each, every = seconds_of_validation(model, recipe, data, world), training.validate_every
         updates, validations, validating = choose_updates(minutes, updates_per_epoch, speed, each, every)
     if recipe.adaptation.initial_model is not None:

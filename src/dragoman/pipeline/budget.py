@@ -11,9 +11,9 @@ from typing import Any
 
 from dragoman.pipeline.minutes import AT_THE_END, MAX_PASSES, PAPER_UPDATES
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
 from dragoman.system.readers import read_json
+from dragoman.system.toml import check_bounds, from_table
 from dragoman.training.checkpoint import TrainingState
 from dragoman.training.settings import Schedule
 
@@ -37,15 +37,14 @@ class Budget:
         """Write `budget.json`."""
         write_lines(out / BUDGET, [json.dumps(vars(self))])
 
+    def __post_init__(self) -> None:
+        names = ("seconds", "preparation")
+        check_bounds(self, at_least=dict.fromkeys(names, 0), at_most=dict.fromkeys(names, 10**10))
+
     @classmethod
     def read(cls, out: Path) -> "Budget":
         """Read `budget.json`. Raises `DragomanError` if it is damaged."""
-        values = read_json(out / BUDGET)
-        if not isinstance(values, dict) or {*values} != {"seconds", "preparation"}:
-            raise DragomanError(f"{out / BUDGET} has to hold seconds and preparation, as a run writes it.")
-        if not all(type(value) in (int, float) and 0 <= value < 1e10 for value in values.values()):
-            raise DragomanError(f"{out / BUDGET} has to hold positive numbers of seconds.")
-        return cls(**values)
+        return from_table(cls, read_json(out / BUDGET), str(out / BUDGET))
 
     @property
     def training(self) -> float:

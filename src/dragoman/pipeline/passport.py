@@ -17,7 +17,7 @@ from typing import Any
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, file_hash, write_lines
-from dragoman.system.readers import read_json
+from dragoman.system.readers import MAX_LIST, read_json
 from dragoman.text.lines import raw_lines
 
 HERE = Path(__file__).parent
@@ -64,7 +64,7 @@ def read_passports(run: Path) -> list[dict[str, Any]]:
     Raises `DragomanError` if the file cannot be read or holds something else.
     """
     path = run / PASSPORT
-    passports = read_json(path) if path.exists() else []
+    passports = read_json(path, MAX_LIST) if path.exists() else []
     if not isinstance(passports, list) or not all(isinstance(each, dict) for each in passports):
         raise DragomanError(f"{path} has to hold a list of objects, one for each start of the training.")
     return passports

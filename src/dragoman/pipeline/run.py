@@ -22,6 +22,7 @@ from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
+from dragoman.pipeline.minutes import minutes_on
 from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule, prepare
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
@@ -181,8 +182,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         raise with_file_name(error, out) from error
     complete = autoconfigure(recipe, PreparedData.load(out / "data"), say, world)
     if recipe.training.updates is None:
-        gpu = world.device.type == "cuda"
-        seconds = 60 * complete.training.minutes * (4 if gpu else 1)
+        seconds = 60 * minutes_on(world.device, complete)
         Budget(seconds, preparation=time.monotonic() - started).write(out)
     write_toml(complete, out / "recipe.toml")
 

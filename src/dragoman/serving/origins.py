@@ -56,10 +56,10 @@ def is_permitted_host(host: str, settings: ServerSettings) -> bool:
     Beyond loopback the server cannot know all its names. DNS gives no site an IP address as its name, or a
     name without a dot; so these are permitted there. With keys every name is, because a page has no key.
     """
-    found = HOST.fullmatch(host)
-    if found is None:
+    parsed = HOST.fullmatch(host)
+    if parsed is None:
         return False
-    name = found[1].strip("[]").removesuffix(".").lower()
+    name = parsed[1].strip("[]").removesuffix(".").lower()
     if is_loopback(name) or name == settings.host.lower():
         return True
     if any(matches_pattern(name, pattern.lower()) for pattern in settings.allow_hosts):

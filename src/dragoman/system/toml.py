@@ -49,10 +49,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     """A table within the tables of a file. Raises `DragomanError` if it is missing."""
-    found = table.get(name)
-    if not isinstance(found, dict):
+    inner = table.get(name)
+    if not isinstance(inner, dict):
         raise DragomanError(f"{path} has no table [{name}]; it is not as a run writes it.")
-    return found
+    return inner
 
 
 def overlay(settings: T, table: dict[str, Any], origin: str) -> T:

@@ -283,11 +283,11 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
                 for name in names:
                     report.reasons[name].add(record)
                 continue
-            kept = changed_pair(raw, report.settings)
-            source.write(kept[0] + b"\n")
-            target.write(kept[1] + b"\n")
-            if kept != raw:
-                before, after = ([side.decode() for side in pair] for pair in (raw, kept))
+            written = changed_pair(raw, report.settings)
+            source.write(written[0] + b"\n")
+            target.write(written[1] + b"\n")
+            if written != raw:
+                before, after = ([side.decode() for side in pair] for pair in (raw, written))
                 record = {"line": number + 1, "before": before, "after": after}
                 for name in names_of_changes((before[0], before[1]), report.settings):
                     report.changes[name].add(record)

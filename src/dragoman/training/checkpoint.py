@@ -173,9 +173,9 @@ def check_moments(model: nn.Module, tensors: Mapping[str, Tensor], file: Path) -
         has_any_shape = key in LOW_RANK - {"initial", "step"}  # that of the rank
         if name not in shapes or not (has_any_shape or tensor.shape == wanted):
             raise DragomanError(f"{file} has {shown(full_name)}, which does not belong to this model.")
-    for name, found in keys.items():
-        if found not in (ADAM, LOW_RANK):
-            raise DragomanError(f"{file} has of {shown(name)} only {', '.join(sorted(found))}.")
+    for name, present in keys.items():
+        if present not in (ADAM, LOW_RANK):
+            raise DragomanError(f"{file} has of {shown(name)} only {', '.join(sorted(present))}.")
 
 
 def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:

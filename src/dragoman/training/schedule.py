@@ -23,8 +23,8 @@ def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
 def trapezoid(step: int, peak: float, warmup_steps: int, cooldown_steps: int, updates: int) -> float:
     """Rise linearly to `peak`, stay, and fall linearly to zero, which the step after the last one would have.
 
-    Source: Zhai et al. 2022 (arXiv 2106.04560), section 3.5; Hägele et al. 2024 (arXiv 2405.18392). Raises
-    `ValueError` for a step below 1.
+    Source: Zhai et al. 2022 (arXiv 2106.04560); Hägele et al. 2024 (arXiv 2405.18392). Raises `ValueError`
+    for a step below 1.
     """
     check_step(step)
     return peak * min(1.0, step / warmup_steps, max(0.0, (updates + 1 - step) / (cooldown_steps + 1)))

@@ -214,7 +214,7 @@ def departures(recipe: Recipe) -> list[Departure]:
     if recipe.model.decoder_d_ff is not None:  # the paper has one d_ff for both
         paper = replace(paper, model=replace(paper.model, decoder_d_ff=paper.model.d_ff))
     recipe, paper = with_inherited(recipe), with_inherited(paper)
-    found = []
+    departed = []
     for table, beside in BESIDE.items():
         here, there = getattr(recipe, table), getattr(paper, table)
         for name in [field.name for field in fields(here) if field.name not in beside]:
@@ -225,8 +225,8 @@ def departures(recipe: Recipe) -> list[Departure]:
                 wanted, section = NOT_GIVEN, ""
             elif name == "attention_score":  # whose default is None
                 wanted = "scaled-dot"
-            found.append(Departure(f"{table}.{name}", value, wanted, section))
-    return found
+            departed.append(Departure(f"{table}.{name}", value, wanted, section))
+    return departed
 
 
 def with_inherited(recipe: Recipe) -> Recipe:
