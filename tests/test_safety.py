@@ -57,6 +57,7 @@ from dragoman.training.objective import (
 )
 from dragoman.training.rollback import MIN_RATE_BACKOFF
 from dragoman.training.schedule import make_learning_rate
+from dragoman.training.settings import SCORES
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
@@ -569,7 +570,7 @@ def train_poisoned(recipe, data, calls, messages, loss=1.0, keep_best=lambda mod
         settings=recipe.training,
         schedule=make_schedule(recipe),
         folder=recipe.out,
-        validate=lambda model, name: ({"loss": next_loss(), "bleu": 0.0}, []),
+        validate=lambda model, name: (dict.fromkeys(SCORES, 0.0) | {"loss": next_loss()}, []),
         keep_best=keep_best,
         say=messages.append,
         world=HERE,

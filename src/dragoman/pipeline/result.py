@@ -6,6 +6,7 @@ from pathlib import Path
 from dragoman.system.errors import DragomanError
 from dragoman.system.readers import read_json
 from dragoman.system.toml import check_bounds, from_table
+from dragoman.training.settings import SCORES
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,8 @@ class RunResult:
     """Scores of the test data, if there is any."""
 
     def __post_init__(self) -> None:
-        if missing := {"loss", "nll", "perplexity", "bleu"} - self.validation.keys():
-            raise DragomanError(
-                f"validation lacks {', '.join(sorted(missing))}; it is not as it was written."
-            )
+        if missing := [name for name in SCORES if name not in self.validation]:
+            raise DragomanError(f"validation lacks {', '.join(missing)}; it is not as it was written.")
         check_bounds(self, at_least={"updates": 0, "minutes": 0}, at_most={"updates": 10**9})
 
 

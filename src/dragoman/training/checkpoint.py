@@ -20,6 +20,7 @@ from dragoman.system.toml import check_bounds, from_table
 from dragoman.system.wording import shown
 from dragoman.training.context import TrainingContext
 from dragoman.training.log import read_events
+from dragoman.training.settings import SCORES
 from dragoman.training.world import World, unsharded_on_cpu
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what the optimizer keeps of a weight
@@ -240,8 +241,8 @@ def read_state(path: Path) -> TrainingState:
         )
     except DragomanError as error:
         raise DragomanError(f"{file}: {error}") from error
-    if state.best is not None and not state.best.keys() >= {"bleu", "loss"}:
-        raise DragomanError(f"{file}: best lacks bleu or loss; it is not as it was written.")
+    if state.best is not None and (missing := [name for name in SCORES if name not in state.best]):
+        raise DragomanError(f"{file}: best lacks {', '.join(missing)}; it is not as it was written.")
     return state
 
 

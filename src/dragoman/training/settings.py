@@ -6,6 +6,9 @@ from typing import Literal
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 
+SCORES = ("loss", "nll", "perplexity", "bleu")
+"""The names of the scores that each validation has."""
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
