@@ -1,6 +1,7 @@
 """Adapting an initial model to new text: what stays, what changes, what is refused."""
 
 import json
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -9,17 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from dragoman.cli.train import COMMAND, recipe_of
 from dragoman.evaluation.metrics import bleu
 from dragoman.interop import huggingface
 from dragoman.model.settings import ModelSettings
+from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.adapt import refuse_other_languages
 from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.directions import refuse_swapped
-from dragoman.pipeline.initial_model import PEAK_RATE, refuse_unknown_parts
+from dragoman.pipeline.initial_model import PARTS, PEAK_RATE, is_frozen, refuse_unknown_parts
 from dragoman.pipeline.prepare import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
 from dragoman.pipeline.replay import add_old_pairs, with_old_text
@@ -544,3 +548,25 @@ def read_adaptation(out: Path) -> dict:
 
 def initial_weights(trained: Path) -> dict[str, np.ndarray]:
     return weights(trained / "run" / "model")
+
+
+DEEP = weight_shapes(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=12, decoder_layers=12), 9, 9)
+MODULES = sorted({name[:end] for name in DEEP for end, letter in enumerate(f"{name}.") if letter == "."})
+
+
+@given(st.sampled_from(MODULES))
+def test_a_frozen_module_is_frozen_with_all_within_it_and_nothing_else(module):
+    frozen = {name for name in DEEP if is_frozen(name, (module,))}
+    if module in PARTS:
+        assert frozen == {name for name in DEEP if name.startswith(PARTS[module])}
+    else:
+        assert frozen == {name for name in DEEP if name == module or name.startswith(f"{module}.")}
+
+
+@given(st.sampled_from(MODULES), st.integers(1, 9))
+def test_the_beginning_of_a_name_is_no_module(module, cut):
+    name = module[:-cut]
+    assume(name and name not in MODULES and not name.endswith(".") and name not in PARTS)
+    recipe = Recipe(adaptation=AdaptationSettings(freeze=(name,)))
+    with pytest.raises(DragomanError, match=f"freeze names '{re.escape(name)}'"):
+        refuse_unknown_parts(recipe, DEEP)

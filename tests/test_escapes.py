@@ -50,6 +50,14 @@ def test_what_was_escaped_and_marked_is_found_and_written_again(text, times):
 PARTS = ["&", "amp;", "#38;", "#x26;", "lt;", "quot;", "#10;", "&#13;", ";", "#", "a", " @-@ ", "@", "-", " "]
 
 
+@given(st.characters(min_codepoint=0xA1, exclude_categories=["Cs", "Cn"]), st.integers(0, 2))
+def test_a_reference_to_the_number_of_a_character_is_the_character(character, zeros):
+    number = ord(character)
+    for reference in (f"{number:0{zeros}}", f"x{number:x}", f"X{number:X}"):
+        assert unescape(f"a &#{reference}; b") == f"a {character} b"
+        assert has_entities(f"&#{reference};")
+
+
 @given(st.lists(st.sampled_from(PARTS), max_size=15).map("".join))
 @example("&am&#112;amp;")
 def test_a_text_that_was_mended_stays_as_it_is_and_on_its_line(text):

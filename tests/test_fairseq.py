@@ -479,7 +479,11 @@ def test_codes_segment_words_as_subword_nmt_does(name, codes, tmp_path):
         lambda line: ids_there(line, indices, cutter.process_line),
     )
     [ids] = imported.tokenizers.source.encode([SOURCE[1]])
-    assert imported.tokenizers.source.decode(ids) == SOURCE[1]
+    decode = imported.tokenizers.source.decode
+    assert decode(ids) == SOURCE[1]
+    ends = [decode(ids[:length]) for length in range(len(ids) + 1)]  # also where a word is cut
+    assert all(SOURCE[1].startswith(end) for end in ends)
+    assert ends == sorted(set(ends), key=len)
 
 
 @pytest.mark.parametrize(
@@ -536,7 +540,8 @@ def test_sentencepiece_and_a_dictionary_that_lacks_pieces_give_the_same_ids(kind
     agree(tensors, options, imported, [*SOURCE, "das ist 漢字 im Schnee", "madeupword0000  kalt"], there)
     assert (imported.model.settings.tied == "all") == shared
     [ids] = imported.tokenizers.source.encode([SOURCE[1]])
-    assert imported.tokenizers.source.decode(ids) == SOURCE[1]
+    decode = imported.tokenizers.source.decode
+    assert decode(ids) == SOURCE[1]
 
 
 def test_a_whole_dictionary_shares_one_vocabulary_with_sentencepiece(tmp_path):
@@ -612,6 +617,24 @@ def test_an_option_that_dragoman_does_not_have_is_refused(name, tmp_path):
     assert "checkpoint_best.pt: " in str(told.value)
     assert {"_name": "architecture"}.get(name, name) in str(told.value)
     assert str(OPTIONS[name]) in str(told.value)
+
+
+# Those of BASE that have the default of fairseq's base_architecture: for the decoder's sizes the encoder's.
+DEFAULTS = [
+    name
+    for name in BASE
+    if name.startswith(("share", "no_scale", "adaptive", "layernorm", "quant", "activation", "decoder_embed"))
+    or name.endswith(("normalize_before", "learned_pos", "decoder_ffn_embed_dim"))
+]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_an_option_that_is_left_out_has_its_default(name, tmp_path):
+    tensors, options = folder_of(tmp_path)
+    expected = fairseq.read(tmp_path).model.settings
+    del options[name]
+    torch.save(state_of(tensors, options), tmp_path / "checkpoint_best.pt")
+    assert fairseq.read(tmp_path).model.settings == expected
 
 
 def without(name):

@@ -464,6 +464,15 @@ def test_tied_embeddings_have_the_encoders_scale(tmp_path):
     assert joeynmt.read(theirs.path).model.settings.scale_embeddings
 
 
+def test_embeddings_are_not_tied_unless_the_configuration_says_so(tmp_path):
+    theirs = Folder(tmp_path / "model")
+    theirs.config["model"]["encoder"]["embeddings"]["scale"] = True
+    del theirs.config["model"]["tied_embeddings"]
+    theirs.save()
+    with pytest.raises(DragomanError, match="scale is True in the encoder and False in the decoder"):
+        joeynmt.read(theirs.path)
+
+
 def test_a_scale_may_be_a_number(tmp_path):
     theirs = Folder(tmp_path / "model", scale=1)
     assert joeynmt.read(theirs.path).model.settings.scale_embeddings is True

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.cli.documents import FORMATS, DocumentFormat
+from dragoman.interop.weights import languages_named
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
 from dragoman.system.errors import DragomanError
@@ -59,6 +60,16 @@ def test_names_of_datasets_and_models_say_both_languages():
 def test_what_is_no_code_is_refused(code):
     with pytest.raises(DragomanError, match="it has to be a language code such as en, de or pt-BR"):
         Languages(code, "de")
+
+
+@given(st.none() | st.integers() | st.text(max_size=6) | st.text("enXt-_2 ", max_size=8))
+def test_what_a_foreign_model_names_is_a_code_or_unknown(name):
+    try:
+        expected = Languages(str(name), "de")
+    except DragomanError:
+        expected = Languages("und", "de")
+    assert languages_named(name, "de") == expected
+    assert languages_named("de", name) == Languages("de", expected.source)
 
 
 def test_a_run_keeps_its_languages_and_shows_them(tmp_path):

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from dragoman.interop.onnx import POSITIONS, exportable
 from dragoman.model.positions import Positions, sinusoids
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import rates
@@ -79,3 +80,15 @@ def test_positions_may_be_counted_from_another_number():
     assert torch.equal(shifted(254, 3), sinusoids(259, 8)[256:])  # past the first table
     learned = Positions(ModelSettings(d_model=8, heads=2, positions="learned", first_position=2))
     assert torch.equal(learned(0, 3), learned.table[:3])
+
+
+@pytest.mark.parametrize("first", [0, 2, 5])
+@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal-halves"])
+def test_the_table_of_an_exported_graph_has_the_positions_of_the_longest_text(kind, first):
+    settings = ModelSettings(d_model=8, positions=kind, first_position=first)
+    positions = exportable(Positions(settings))
+    size = len(positions.table)
+    torch.testing.assert_close(
+        positions(POSITIONS - 1, 1), sinusoids(first + POSITIONS, 8, kind)[-1:], rtol=0, atol=0
+    )
+    assert len(positions.table) == size, "a graph cannot make its table longer"

@@ -107,7 +107,7 @@ CONTENT = st.one_of(
     JSON.map(safetensors),
     st.text("[]{}\"'#=.,: \n-&*<aé1\\", max_size=60).map(str.encode),
 )
-FAST = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -67,11 +67,14 @@ def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, monkeypatc
     for each in passports:
         assert (each["version"], each["torch"]) == (__version__, torch.__version__)
         assert each.keys() >= {"commit", "date", "machine", "device", "threads", "python"}
+    passports[0] |= {"date": "1999-01-01", "version": "0.0.9", "machine": "another machine"}
+    (run_folder / "passport.json").write_text(json.dumps(passports))
     (state,) = runs_under(run_folder, pytest.fail)
     assert state.passports == json.loads(as_json(state))["passports"] == passports
     status, out, _ = call(monkeypatch, capsysbinary, "runs", tmp_path / "runs")
     assert status == 0
     assert all(str(passports[1][name]) in out for name in ("date", "version", "machine"))
+    assert not any(passports[0][name] in out for name in ("date", "version", "machine"))
     source, target = write_copies(tmp_path, "test", 3)
     pair = ("--source", source, "--target", target)
     status, out, err = call(monkeypatch, capsysbinary, "evaluate", run_folder, *pair, "--json")
