@@ -17,6 +17,7 @@ from benchmarks import tables
 from dragoman.model.settings import PRESETS
 from dragoman.model.symbols import END, PAD, START
 from dragoman.model.transformer import build_model
+from dragoman.pipeline.result import read_run_result
 from dragoman.search.shortlist import Shortlist
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -411,3 +412,20 @@ def test_a_model_of_the_readme_is_trained_and_scored_and_resumed(tmp_path):
     assert "| beam 5, α = 2 |" in first
     assert "0 minutes, 2 updates, " in first
     assert second.endswith("BLEU |  |  |  |")
+
+
+@pytest.mark.long
+def test_the_benchmark_of_minutes_measures_what_a_run_takes(tmp_path):
+    files = []
+    for name, count in (("train", 300), ("valid", 8), ("test", 8)):
+        files += write_copies(tmp_path, name, count)
+    options = ["--minutes", "0.2", "--conditions", "warm", "busy", "--results", tmp_path]
+    status, out, err = benchmark(tmp_path, "minutes.py", tmp_path / "runs", *files, *options)
+    assert status == 0, err
+    (path,) = tmp_path.glob("minutes-*.json")
+    found = json.loads(path.read_text())
+    assert [(row["minutes"], row["condition"]) for row in found["runs"]] == [(0.2, "warm"), (0.2, "busy")]
+    for row in found["runs"]:
+        assert row["updates"] == read_run_result(tmp_path / "runs" / f"0.2-{row['condition']}").updates
+        assert f"| {row['seconds']:.0f} s |" in out
+    assert found["command"].startswith("python benchmarks/minutes.py FOLDER FILES --minutes 0.2")
