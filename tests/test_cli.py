@@ -737,6 +737,18 @@ REFUSED = [
     ),
     (["train", "--minutes", "inf"], "--minutes is inf; it must be a finite number."),
     (
+        [*TRAIN, "--minutes", "3", "--updates", "2000"],
+        "--minutes chooses the number of updates, and that is given: 2,000. Leave --minutes out, or the",
+    ),
+    (
+        [*TRAIN, "--cooldown-steps", "3", "--preset", "base"],
+        "--cooldown-steps belongs to --schedule trapezoid, and this recipe has the paper's; leave it",
+    ),
+    (
+        [*TRAIN, "--patience", "3", "--preset", "tiny"],
+        "--patience 3: a trapezoid is never stopped early; leave it out, or add --schedule paper.",
+    ),
+    (
         [*TRAIN, "--sampled-copies", "3"],
         "--sampled-copies belongs to --bpe-dropout or --sampling-alpha, and both are missing; give one of "
         "them, or leave it out.",

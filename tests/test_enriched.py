@@ -99,6 +99,8 @@ def test_what_cannot_be_is_refused(settings, message):
 @pytest.mark.parametrize("preset", ["rnn-enriched", "conv-enriched", "restricted"])
 def test_presets_of_other_sublayers_have_the_sizes_of_small(preset):
     small, other = PRESETS["small"], PRESETS[preset]
-    same = replace(other, architecture="transformer", positions=small.positions, neighbourhood=None)
+    same = replace(
+        other, architecture="transformer", positions=small.positions, neighbourhood=None, norm="pre"
+    )
     assert same == small
     build_model(other, VOCABULARY, VOCABULARY)

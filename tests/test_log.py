@@ -1,9 +1,15 @@
 """log.jsonl, and the same for TensorBoard."""
 
+import io
 import json
+import math
 import sys
+from itertools import accumulate
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe
@@ -11,7 +17,8 @@ from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.log import Log, read_events
+from dragoman.training import log as log_module
+from dragoman.training.log import Log, progress_bar, read_events, seconds_left
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.tensorboard import refuse_missing_tensorboard, scalars
 from tests.conftest import write_copies
@@ -134,3 +141,36 @@ def test_a_log_without_tensorboard_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("dragoman.training.tensorboard.find_spec", lambda name: None)
     with pytest.raises(DragomanError, match="TensorBoard is not installed"):
         refuse_missing_tensorboard()
+
+
+@given(
+    st.integers(40, 3000),
+    st.integers(0, 2000),
+    st.floats(0.01, 2),
+    st.floats(0, 2),
+    st.integers(1, 10),
+)
+def test_the_time_left_is_right_after_the_first_quarter(updates, done, seconds, slower, every):
+    # An update takes `seconds`, one of the first tenth more, and a validation as long as an update.
+    slow = updates // 10 * (done == 0)  # a resumed run has compiled its kernels
+    durations = [seconds * (1 + slower * (step < slow) + (step % every == 0)) for step in range(updates)]
+    ends = [100 * done * seconds + end for end in accumulate(durations)]
+    points = [(done + step + 1, end) for step, end in enumerate(ends)]
+    for last in range(updates // 4 + 2 * slow, updates, 7):
+        left = seconds_left(points[: last + 1], done + updates)
+        assert left == pytest.approx(ends[-1] - ends[last], abs=0.1 * (ends[-1] - ends[0]) + 3 * seconds)
+
+
+def test_the_bar_of_a_terminal_says_what_is_left(monkeypatch):
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=99)
+    monkeypatch.setattr(log_module, "Console", lambda stderr: terminal)
+    with progress_bar(20, math.inf, visible=True) as advance:
+        for step in range(1, 11):
+            advance(step, 30.0 * step, 100)
+    assert "0:05:00 left, update 10 of 20," in screen.getvalue()
+    with progress_bar(1000, 400.0, visible=True) as advance:
+        advance(1, 100.0, 100)
+    assert "0:05:00 left, update 1," in screen.getvalue()
+    with progress_bar(20, math.inf, visible=False) as advance:
+        advance(1, 100.0, 100)

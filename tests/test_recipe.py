@@ -1,16 +1,22 @@
 """What a recipe leaves open is chosen from the corpus and the machine; what is asked wins over the preset."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dragoman.cli.train import recipe_of
+from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.adapt import with_replay_in_folder
 from dragoman.pipeline.autoconfigure import (
     choose_batch_tokens,
     choose_schedule,
     choose_warmup,
+    duration_between,
 )
 from dragoman.pipeline.minutes import choose_updates
 from dragoman.pipeline.prepare import choose_vocabulary
@@ -21,6 +27,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
+from tests.conftest import write_copies
 
 TABLE = {"out": "runs/x", "preset": "base", "data": {"source": "a", "target": "b"}}
 
@@ -45,9 +52,9 @@ def test_sizes_override_a_preset():
     assert done(TABLE | {"tokenizer": {"share_vocabulary": False}}).model.tied == "target"
 
 
-def test_the_sizes_of_base_given_one_by_one_are_base():
+def test_the_settings_of_base_given_one_by_one_are_base():
     base = PRESETS["base"]
-    names = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout")
+    names = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout", "norm")
     recipe = done(TABLE | {"preset": "tiny", "model": {name: getattr(base, name) for name in names}})
     assert (recipe.preset, recipe.model) == ("base", base)
 
@@ -211,3 +218,35 @@ def test_paths_are_in_their_folder(tmp_path):
     assert resolve_paths(DataSettings(source=Path("c"), folder=tmp_path)).source == tmp_path / "c.gz"
     with pytest.raises(DragomanError, match="target is .*b, and there is no such file"):
         resolve_paths(DataSettings(target=Path("b"), folder=tmp_path))
+
+
+@given(st.floats(0, 10**5), st.floats(0, 0.5))
+def test_a_range_of_durations_has_the_duration_in_it(seconds, error):
+    text = duration_between(seconds, error)
+    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+", text)]
+    least, most = (0, numbers[0]) if "up to" in text else (min(numbers, default=0), max(numbers, default=1))
+    assert least - 0.51 <= seconds / 60 <= most + 0.51
+    assert "minute" in text
+
+
+@pytest.mark.parametrize("architecture", ["lstm", "gru", "conv", "lstm-enriched", "transformer"])
+def test_other_architectures_have_the_norm_of_small_only_if_they_have_one(architecture):
+    recipe = done(TABLE | {"preset": "small", "model": {"architecture": architecture}})
+    has_norm = architecture in ("transformer", "lstm-enriched")
+    assert recipe.model.norm == ("pre" if has_norm else "post")
+    check_architecture(recipe.model)
+    if not has_norm:
+        given = done(TABLE | {"preset": "small", "model": {"architecture": architecture, "norm": "pre"}})
+        with pytest.raises(DragomanError, match="has no norm"):
+            check_architecture(given.model)
+
+
+def test_a_preset_beside_a_recipe_that_has_sizes_is_refused(tmp_path):
+    source, target = write_copies(tmp_path, "train", 3)
+    path = tmp_path / "r.toml"
+    begin = f'out = "{tmp_path}/run"\n[data]\nsource = "{source}"\ntarget = "{target}"\n[model]\n'
+    path.write_text(f"{begin}heads = 2\ndropout = 0.3\nd_model = 8\n")
+    with pytest.raises(DragomanError, match=r"--preset tiny sets d_model, heads, and so does .*r\.toml"):
+        recipe_of({"files": (path,), "preset": "tiny"})
+    path.write_text(f"{begin}dropout = 0.3\n")
+    assert recipe_of({"files": (path,), "preset": "tiny"}).model == replace(PRESETS["tiny"], dropout=0.3)

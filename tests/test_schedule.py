@@ -1,11 +1,16 @@
 """The learning rate of section 5.3, and the trapezoid of short trainings."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.recipe import Preset, Recipe, learning_rate_schedule
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.training.schedule import describe_learning_rate, learning_rate, make_learning_rate, trapezoid
 from dragoman.training.settings import TrainingSettings
 
@@ -56,7 +61,18 @@ def test_the_peak_is_that_of_the_settings(step, warmup, cooldown, d_model, scale
 
 
 def test_the_paper_s_schedule_is_equation_3_to_the_last_bit():
-    settings = TrainingSettings(warmup_steps=4000)
-    assert settings.schedule == "paper"
+    rate = make_learning_rate(TrainingSettings(warmup_steps=4000, schedule="paper"), 512)
     for step in range(1, 20_000, 7):
-        assert make_learning_rate(settings, 512)(step) == learning_rate(step, 512, 4000)
+        assert rate(step) == learning_rate(step, 512, 4000)
+
+
+@pytest.mark.parametrize("preset", get_args(Preset))
+def test_presets_of_the_paper_have_its_schedule_and_small_models_a_trapezoid(preset):
+    recipe = Recipe(preset=preset, model=PRESETS.get(preset, ModelSettings()))
+    assert learning_rate_schedule(recipe) == ("trapezoid" if preset in ("tiny", "small") else "paper")
+    adapted = replace(recipe, adaptation=AdaptationSettings(initial_model=Path("a")))
+    for other in (adapted, replace(recipe, model=replace(recipe.model, norm="post"))):
+        assert learning_rate_schedule(other) == "paper"
+        for schedule in ("paper", "trapezoid"):
+            training = TrainingSettings(schedule=schedule)
+            assert learning_rate_schedule(replace(other, training=training)) == schedule

@@ -7,12 +7,13 @@ import re
 import signal
 import socket
 import time
+from datetime import datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
-from dragoman.cli.start import say_result
+from dragoman.cli.start import arrival, say_result
 from dragoman.cli.train import default_folder
 from dragoman.model.loss import perplexity
 from dragoman.system.errors import DragomanError
@@ -106,3 +107,15 @@ def test_keys_that_cannot_be_read_are_reported_before_the_training(tmp_path, mon
     table = "has to hold a table [keys] with a SHA-256 hash for each name"
     assert (status, err) == (2, f"dragoman: missing.toml {table}. {advice}\n")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        (45.0, "in about 45 minutes, at 23:15"),
+        (89.5, "in about 89.5 minutes, at 23:59"),
+        (120.0, "in about 120 minutes, at 00:30 on 2027-01-01"),
+    ],
+)
+def test_the_time_of_the_page_is_told_with_the_date_of_another_day(minutes, words):
+    assert arrival(minutes, datetime(2026, 12, 31, 22, 30)) == words

@@ -1,6 +1,7 @@
 """`dragoman start`: two text files → a trained model with a page."""
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from dragoman.cli.console import say
@@ -13,6 +14,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.result import read_run_result
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.machine import has_gpu
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,27 @@ def start(given: Given) -> None:
             Keys.load(server.api_keys)
     recipe = recipe_of(given)
     assert recipe.out is not None
-    if not (recipe.out / "recipe.toml").exists():
+    is_new = not (recipe.out / "recipe.toml").exists()
+    if is_new:
         say("Step 1 of 4: examine the text.")
         print_findings(recipe.data)
     say("Step 2 of 4: train. The same dragoman start command resumes an interrupted training, then serves.")
+    if is_new and recipe.training.updates is None:
+        from dragoman.pipeline.minutes import minutes_on
+
+        say(f"The page will be there {arrival(minutes_on(recipe, has_gpu()), datetime.now())}.")
     run_recipe(recipe)
     say("Step 3 of 4: evaluate.")
     say_result(recipe.out)
     say("Step 4 of 4: serve. Ctrl-C ends the server; the same command, or dragoman serve, starts it again.")
     serve_runs((recipe.out,), EngineSettings(), server)
+
+
+def arrival(minutes: float, now: datetime) -> str:
+    """When so many minutes are over, in words: `in about 45 minutes, at 14:32`."""
+    then = now + timedelta(minutes=minutes)
+    form = "%H:%M" if then.date() == now.date() else "%H:%M on %Y-%m-%d"
+    return f"in about {minutes:g} minutes, at {then.strftime(form)}"
 
 
 def say_result(out: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.from_python import recipe_table
-from dragoman.pipeline.recipe import Recipe, complete_recipe
+from dragoman.pipeline.recipe import Recipe, complete_recipe, learning_rate_schedule
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.toml import to_table
@@ -62,6 +62,7 @@ def recipe_of(given: Given) -> Recipe:
     check_architecture(recipe.model)
     refuse_ignored(recipe.model, set(given))
     refuse_without_effect(recipe, given)
+    refuse_overridden_preset(table, origin, given)
     recipe.search.refuse_contradictions(given)
     return recipe
 
@@ -69,6 +70,7 @@ def recipe_of(given: Given) -> Recipe:
 def refuse_without_effect(recipe: Recipe, given: Given) -> None:
     """Raise `DragomanError` for options that change nothing in this recipe."""
     refuse_weight_alone(recipe, given)
+    refuse_for_schedule(recipe, given)
     tokenizer, search = recipe.tokenizer, recipe.search
     if "sampled_copies" in given and not (tokenizer.bpe_dropout or tokenizer.sampling_alpha):
         raise DragomanError(
@@ -85,6 +87,37 @@ def refuse_without_effect(recipe: Recipe, given: Given) -> None:
         raise DragomanError(
             f"--n-best {search.n_best}: only one translation of a test sentence is scored; leave it out, or "
             "add --mbr."
+        )
+
+
+def refuse_for_schedule(recipe: Recipe, given: Given) -> None:
+    """Raise `DragomanError` for options of training that another setting makes void."""
+    training, schedule = recipe.training, learning_rate_schedule(recipe)
+    if "minutes" in given and training.updates is not None:
+        raise DragomanError(
+            f"--minutes chooses the number of updates, and that is given: {training.updates:,}. Leave "
+            "--minutes out, or the number."
+        )
+    if "cooldown_steps" in given and schedule == "paper":
+        raise DragomanError(
+            "--cooldown-steps belongs to --schedule trapezoid, and this recipe has the paper's; leave it "
+            "out, or add --schedule trapezoid."
+        )
+    if given.get("patience") and schedule == "trapezoid":
+        raise DragomanError(
+            f"--patience {training.patience}: a trapezoid is never stopped early; leave it out, or add "
+            "--schedule paper."
+        )
+
+
+def refuse_overridden_preset(table: Mapping[str, Any], origin: str, given: Given) -> None:
+    """Raise `DragomanError` for a preset of the command line whose sizes a recipe has itself."""
+    own = table.get("model", {})
+    names = [name for name in COMMAND.from_preset if name in own and name != "dropout"]
+    if "preset" in given and names:
+        raise DragomanError(
+            f"--preset {given['preset']} sets {', '.join(names)}, and so does {origin}, which wins. Leave "
+            "--preset out, or these settings."
         )
 
 

@@ -162,8 +162,8 @@ class ModelSettings:
 
 SMALL = ModelSettings(d_model=256, d_ff=1024, heads=4, encoder_layers=3, decoder_layers=3)
 PRESETS = {
-    "tiny": ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3),
-    "small": SMALL,
+    "tiny": ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3, norm="pre"),
+    "small": replace(SMALL, norm="pre"),
     "base": ModelSettings(),
     "big": ModelSettings(d_model=1024, d_ff=4096, heads=16, dropout=0.3),
     "rnn": ModelSettings("lstm", d_model=256, encoder_layers=2, decoder_layers=2),
@@ -174,7 +174,8 @@ PRESETS = {
     "student": ModelSettings(d_model=256, d_ff=1024, decoder_d_ff=256, decoder_layers=2),
     "student-tiny": ModelSettings(d_model=192, d_ff=384, encoder_layers=12, decoder_layers=1),
 }
-"""`base` and `big` are the paper's (Table 3); the others are for CPUs. `conv` has the sizes of fairseq's
-ConvS2S for IWSLT. The three after it are `small` with another sub-layer than self-attention to all positions.
-The students have deep encoders and shallow decoders (Kasai et al. 2021); `distil` scales their widths, which
-are those beside a teacher of the size of `base`."""
+"""`base` and `big` are the paper's (Table 3); the others are for CPUs. `tiny` and `small` have pre-norm, with
+which they learn faster in few minutes (experiments/LOG.md). `conv` has the sizes of fairseq's
+ConvS2S for IWSLT. The three after it are `small` with post-norm, and with another sub-layer than
+self-attention to all positions. The students have deep encoders and shallow decoders (Kasai et al. 2021);
+`distil` scales their widths, which are those beside a teacher of the size of `base`."""

@@ -3,15 +3,17 @@
 import math
 import time
 from dataclasses import replace
+from statistics import fmean, pstdev
 
 import torch
 
 from dragoman.model.interface import Model
 from dragoman.pipeline.minutes import choose_updates, minutes_on, seconds_of_validation
 from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model, make_schedule
-from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
+from dragoman.system.wording import counted
 from dragoman.text.batches import Batches, Update
 from dragoman.training.objective import (
     Objective,
@@ -24,6 +26,9 @@ from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
 TIMED_UPDATES = 8
+MIN_ERROR, MAX_ERROR = 0.1, 0.5
+"""Bounds of the relative error of a measured speed, which is estimated from the spread of these updates."""
+TRAPEZOID_WARMUP = 250
 MAX_REPEATED = 60.0
 """Seconds of the timed updates above which they are not repeated: compiling is a small part of them."""
 
@@ -51,9 +56,9 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     train_batches = make_batches(recipe, data, world)
     updates_per_epoch = len(train_batches.plan(0)) / batches.accumulate
     sharded = training.shard and world.size > 1
-    speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
+    speed, error = (math.nan, 0.0) if sharded else updates_per_second(model, train_batches, recipe, world)
     updates, validations, validating = training.updates or 0, 0, 0.1 * (training.updates or 0) / speed
-    minutes = minutes_on(world.device, recipe)
+    minutes = minutes_on(recipe, gpu)
     if training.updates is None:
         each, every = seconds_of_validation(model, recipe, data, world), training.validate_every
         updates, validations, validating = choose_updates(minutes, updates_per_epoch, speed, each, every)
@@ -73,22 +78,26 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
-        half = ", half of the updates: so few may not converge" * (warmup == updates // 2)
-        low = ", to keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) == 0.002)
+        is_paper = training.schedule == "paper"
+        is_low = is_paper and round(peak_rate(recipe), 4) == 0.002
+        half = ", half of the updates: so few may not converge" * (is_paper and warmup == updates // 2)
+        low = ", to keep the learning rate at 0.002 or below" * is_low
         reasons.append(f"{warmup:,} warm-up step{'s' * (warmup > 1)}{half or low}")
     if reasons:
         say(f"Chosen: {'; '.join(reasons)}.")
     say(describe_training(recipe, updates / updates_per_epoch, is_open))
     if not sharded:
+        expected = f"{minutes:g} min" if is_open else duration_between(updates / speed + validating, error)
         tokens = speed * tokens_per_update(train_batches)
-        say(f"Expected: {duration(updates / speed + validating)}, at {tokens:,.0f} target tokens per second.")
+        slowest, fastest = tokens * (1 - error), tokens * (1 + error)
+        say(f"Expected: {expected}, at {slowest:,.0f} to {fastest:,.0f} target tokens per second.")
     return recipe
 
 
 def choose_from_text(
     recipe: Recipe, data: PreparedData, target_tokens: int, gpu: bool
 ) -> tuple[Recipe, list[str]]:
-    """Vocabulary, batch size and precision for a corpus with `target_tokens`, and the reasons."""
+    """Vocabulary, batch size, precision and schedule for a corpus with `target_tokens`, and the reasons."""
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
     reasons = []
     if tokenizer.vocabulary is None:
@@ -107,6 +116,10 @@ def choose_from_text(
     if training.precision is None:
         training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
         reasons.append(f"{training.precision}, which this processor multiplies fastest")
+    schedule = learning_rate_schedule(recipe)
+    if training.schedule is None and schedule == "trapezoid":
+        reasons.append("a trapezoid as the learning rate, with which a model learns more in few minutes")
+    training = replace(training, schedule=schedule)
     return replace(recipe, tokenizer=tokenizer, batches=batches, training=training), reasons
 
 
@@ -125,7 +138,7 @@ def choose_schedule(recipe: Recipe, updates: int, validations: int = 0) -> Recip
     training = replace(
         training,
         updates=updates,
-        warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
+        warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model, training.schedule),
         validate_every=every,
         checkpoint_every=training.checkpoint_every or training.validate_every or saved,
     )
@@ -135,19 +148,21 @@ def choose_schedule(recipe: Recipe, updates: int, validations: int = 0) -> Recip
 def with_cooldown(recipe: Recipe, done: int = 0) -> Recipe:
     """The recipe with a cooldown after `done` updates, of a trapezoid: half of all updates at most."""
     training = recipe.training
-    if training.schedule == "paper":
+    if training.schedule != "trapezoid":
         return recipe
     updates = training.updates or 1
     cooldown = training.cooldown_steps or max(1, updates // 2)
     return replace(recipe, training=replace(training, cooldown_steps=max(1, min(cooldown, updates - done))))
 
 
-def choose_warmup(updates: int, d_model: int) -> int:
-    """An eighth of the updates, or more to keep the rate at 0.002 or below; at most the paper's 4000.
+def choose_warmup(updates: int, d_model: int, schedule: str | None = "paper") -> int:
+    """An eighth of the updates; of a trapezoid at most 250.
 
-    Never more than half of the updates: a shorter run would end during the warm-up. Its peak rate may exceed
-    0.002.
+    Equation 3 gets more if the rate would exceed 0.002, at most the paper's 4000, and never more than half of
+    the updates: a shorter run would end during the warm-up. Its peak rate may exceed 0.002.
     """
+    if schedule == "trapezoid":
+        return max(1, min(TRAPEZOID_WARMUP, updates // 8))
     return max(1, min(4000, max(updates // 8, 250_000 // d_model), updates // 2))
 
 
@@ -178,13 +193,16 @@ def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
 def describe_training(recipe: Recipe, passes: float, is_open: bool) -> str:
     """The schedule of the training in words. With `is_open` the number of updates is an estimate."""
     training, batches, updates = recipe.training, recipe.batches, recipe.training.updates or 0
+    cooldown = training.cooldown_steps
+    part = "the second half" if cooldown is None else f"the last {counted(cooldown, 'update')}"
+    fall = f", stays there and falls to 0 in {part}" * (training.schedule == "trapezoid")
     return (
         f"Training: {'about ' * is_open}{updates:,} update{'s' * (updates > 1)}{' at most' * (not is_open)}, "
         f"{passes:.1f} times over the text; "
         f"batches of {batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} "
         f"target tokens{f' ({batches.accumulate} per update)' * (batches.accumulate > 1)}; "
         f"{training.precision}; the learning rate rises to {peak_rate(recipe):.4f} at update "
-        f"{training.warmup_steps:,}; a validation every {training.validate_every:,}."
+        f"{training.warmup_steps:,}{fall}; a validation every {training.validate_every:,}."
     )
 
 
@@ -192,6 +210,14 @@ def duration(seconds: float) -> str:
     """A duration in words: `less than a minute`, `1 minute`, `45 minutes`."""
     minutes = round(seconds / 60)
     return "less than a minute" if minutes < 1 else "1 minute" if minutes == 1 else f"{minutes:,} minutes"
+
+
+def duration_between(seconds: float, error: float) -> str:
+    """The durations at a speed with a relative error, in words: `4 to 5 minutes`."""
+    low, high = seconds / (1 + error), seconds / (1 - error)
+    if duration(low) == duration(high):
+        return duration(high)
+    return f"{low / 60:.0f} to {duration(high)}" if low > 60 else f"up to {duration(high)}"
 
 
 def peak_rate(recipe: Recipe) -> float:
@@ -207,8 +233,10 @@ def has_bfloat16(gpu: bool) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
-    """The speed of training without validations, measured on a model that is thrown away.
+def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> tuple[float, float]:
+    """The speed of training without validations, and its relative error.
+
+    Measured on a model that is thrown away.
 
     The updates are computed twice, and the second time counts: the first computation compiles kernels for
     each shape. On a GPU the third time counts, because the second one captures graphs. Updates that take
@@ -222,21 +250,23 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     updates = [[batches.load(part) for part in batches.split_pairs(pairs)] for pairs in chosen]
     tokens = [sum(batch.tokens for batch in parts) for parts in updates]
 
-    def seconds_for(numbers: range) -> float:
+    def seconds_for(number: int) -> float:
         started = time.monotonic()
-        for number in numbers:
-            sums = accumulate_gradients(trained, Update(0, 0, updates[number], tokens[number]), world.local)
-            optimizer.step()
-            _ = sums.tolist()  # waits for a GPU
+        sums = accumulate_gradients(trained, Update(0, 0, updates[number], tokens[number]), world.local)
+        optimizer.step()
+        _ = sums.tolist()  # waits for a GPU
         return time.monotonic() - started
 
+    seconds_for(0)
     timed = range(1, TIMED_UPDATES + 1)
-    seconds_for(range(1))
-    seconds = seconds_for(timed)
+    seconds = [seconds_for(number) for number in timed]
     for _ in range(2 if world.device.type == "cuda" else 1):
-        if seconds < MAX_REPEATED:
-            seconds = seconds_for(timed)
-    return world.size * sum(tokens[1:]) / (seconds * tokens_per_update(batches))
+        if sum(seconds) < MAX_REPEATED:
+            seconds = [seconds_for(number) for number in timed]
+    per_token = [one / count for one, count in zip(seconds, tokens[1:], strict=True)]
+    error = 2 * pstdev(per_token) / math.sqrt(TIMED_UPDATES) / fmean(per_token)
+    speed = world.size * sum(tokens[1:]) / (sum(seconds) * tokens_per_update(batches))
+    return speed, min(MAX_ERROR, max(MIN_ERROR, error))
 
 
 def tokens_per_update(batches: Batches) -> float:

@@ -58,8 +58,8 @@ def open_ended(recipe: Recipe, schedule: Schedule, most: int) -> tuple[Recipe, S
     `most` is the number of updates that the run may have at most.
     """
     training = replace(recipe.training, updates=None)
-    before_cooldown = most if training.schedule == "paper" else most - (training.cooldown_steps or most // 2)
-    return replace(recipe, training=training), replace(schedule, updates=max(1, before_cooldown))
+    cooldown = (training.cooldown_steps or most // 2) if training.schedule == "trapezoid" else 0
+    return replace(recipe, training=training), replace(schedule, updates=max(1, most - cooldown))
 
 
 def choose_updates(

@@ -101,9 +101,7 @@ def quickstart_recipe(out: Path, minutes: float) -> Recipe:
         ),
         model=replace(PRESETS["tiny"], dropout=0.0, tied="target"),
         batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
-        training=TrainingSettings(
-            minutes=minutes, warmup_steps=400, learning_rate_scale=0.45, best_by="loss", patience=0
-        ),
+        training=TrainingSettings(minutes=minutes, best_by="loss", patience=0),
     )
 
 

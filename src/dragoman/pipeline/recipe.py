@@ -77,6 +77,8 @@ def complete_recipe(
     else:
         preset, model, reason = asked.preset, PRESETS[asked.preset], None
     recipe = flags(overlay(replace(asked, model=model), table, origin))
+    if recipe.model.architecture in ("lstm", "gru", "conv"):  # which have no norm
+        recipe = flags(overlay(replace(asked, model=replace(model, norm="post")), table, origin))
     recipe = replace(recipe, preset="base" if recipe.model == PRESETS["base"] else preset)
     check_recipe(recipe)
     if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
@@ -85,6 +87,13 @@ def complete_recipe(
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
         recipe = replace(recipe, model=replace(recipe.model, tied="target"))
     return recipe
+
+
+def learning_rate_schedule(recipe: Recipe) -> Literal["paper", "trapezoid"]:
+    """The recipe's schedule, or its default: see `TrainingSettings.schedule`."""
+    is_short = recipe.preset in ("tiny", "small") and recipe.model.norm == "pre"
+    is_new = recipe.adaptation.initial_model is None
+    return recipe.training.schedule or ("trapezoid" if is_short and is_new else "paper")
 
 
 def read_recipe(out: Path) -> Recipe:

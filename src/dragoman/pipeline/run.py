@@ -182,7 +182,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         raise with_file_name(error, out) from error
     complete = autoconfigure(recipe, PreparedData.load(out / "data"), say, world)
     if recipe.training.updates is None:
-        seconds = 60 * minutes_on(world.device, complete)
+        seconds = 60 * minutes_on(complete, world.device.type == "cuda")
         Budget(seconds, preparation=time.monotonic() - started).write(out)
     write_toml(complete, out / "recipe.toml")
 
@@ -199,8 +199,8 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
     budget = Budget.read(out)
     batches = make_batches(recipe, data, world)
     most = most_updates(recipe, len(batches.plan(0)) / recipe.batches.accumulate)
-    seconds = budget.training * CHOICE[recipe.training.schedule]
-    state = fit(*open_ended(recipe, schedule, most), data, say, world, seconds)
+    seconds = budget.training * CHOICE[recipe.training.schedule or "paper"]
+    state = fit(*open_ended(recipe, schedule, most), data, say, world, seconds, budget.training)
 
     if world.is_main:
         test = out / "data" / "test.source.txt"
@@ -225,8 +225,11 @@ def fit(
     say: Say,
     world: World,
     max_seconds: float = math.inf,
+    planned_seconds: float = math.inf,
 ) -> TrainingState:
     """Train, from the start or the newest checkpoint, for `max_seconds` at most.
+
+    `planned_seconds` are those of the whole training, of which this is a part.
 
     `out/model` always holds the best model by validation so far.
     """
@@ -243,6 +246,7 @@ def fit(
         say=say,
         world=world,
         max_seconds=max_seconds,
+        planned_seconds=planned_seconds,
     )
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.initial_model import begin

@@ -43,6 +43,8 @@ class TrainingContext:
     world: World
     max_seconds: float = math.inf
     """Training ends when it has taken so long, earlier processes included."""
+    planned_seconds: float = math.inf
+    """What the whole training will take, for the bar, if its number of updates is not chosen yet."""
     make_optimizer: Callable[[nn.Module], torch.optim.Adam] = make_optimizer
     make_objective: Callable[[Model, TrainingSettings], nn.Module] = Objective.of
 

@@ -3,14 +3,15 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from torch import Tensor
 
 from dragoman.model.interface import Model
@@ -194,24 +195,46 @@ class UpdateMetrics:
 
 
 @contextmanager
-def progress_bar(updates: int, done: int, visible: bool) -> Iterator[Callable[[int], None]]:
-    """A bar with tokens per second and the remaining time, on a terminal.
+def progress_bar(
+    updates: int, planned_seconds: float, visible: bool
+) -> Iterator[Callable[[int, float, int], None]]:
+    """A bar with the remaining time, the updates done and tokens per second, on a terminal.
 
-    Yields the function to call after each update.
+    The training ends after `planned_seconds`, if that is finite, and after so many `updates` otherwise.
+    Yields the function to call after each update with its number, the seconds so far and its tokens.
     """
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"))
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     if not (visible and bar.console.is_terminal):
-        yield lambda _: None
+        yield lambda *_: None
         return
     with bar as progress:
-        task = progress.add_task("training", total=updates, completed=done, speed="")
+        task = progress.add_task("")
+        points: list[tuple[int, float]] = []
         total, started = 0, time.monotonic()
 
-        def advance(tokens: int) -> None:
+        def advance(step: int, seconds: float, tokens: int) -> None:
             nonlocal total
             total += tokens
-            speed = total / (time.monotonic() - started)
-            progress.update(task, advance=1, speed=f"updates, {speed:,.0f} target tokens/s")
+            points.append((step, seconds))
+            left = planned_seconds - seconds
+            of_all = ""
+            if math.isinf(left):
+                left, of_all = seconds_left(points, updates), f" of {updates:,}"
+            speed = f"{total / (time.monotonic() - started):,.0f} target tokens/s"
+            text = f"{timedelta(seconds=max(0, round(left)))} left, update {step:,}{of_all}, {speed}"
+            progress.update(task, completed=seconds, total=seconds + left, description=text)
 
         yield advance
+
+
+def seconds_left(points: Sequence[tuple[int, float]], updates: int) -> float:
+    """The time until so many updates are done, at the speed of the second half of the points.
+
+    A point has the number of an update and the seconds until its end. The first half is left out because
+    kernels are compiled during it.
+    """
+    (step, seconds), (before, seconds_before) = points[-1], points[(len(points) - 1) // 2]
+    if step == before:  # a single point
+        return seconds * (updates - step) / step
+    return (seconds - seconds_before) * (updates - step) / (step - before)

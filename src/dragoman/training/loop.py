@@ -68,7 +68,7 @@ def train_from(
     signal_received: int | None = None
     with (
         stop_signals(world.stop_request(state.step, metrics.time_at(context.max_seconds))) as stop,
-        progress_bar(schedule.updates, state.step, world.is_main) as advance,
+        progress_bar(schedule.updates, context.planned_seconds, world.is_main) as advance,
         closing(updates),
     ):
         while not signal_received and not is_finished(state, settings, schedule):
@@ -85,7 +85,7 @@ def train_from(
             optimizer.zero_grad()
             epoch, done = update.epoch, update.batches_done
             state = replace(state, step=step, epoch=epoch, batches_done=done, seconds=metrics.seconds)
-            advance(update.tokens)
+            advance(step, state.seconds, update.tokens)
             should_save = step % schedule.checkpoint_every == 0
             if step % schedule.validate_every == 0 or step == schedule.updates:
                 state = validate_and_keep(state, metrics, context, full_model)
@@ -133,7 +133,12 @@ def is_finished(state: TrainingState, settings: TrainingSettings, schedule: Sche
 
 
 def stopped_early(state: TrainingState, settings: TrainingSettings, schedule: Schedule) -> bool:
-    """Whether the last `patience` validations had no better BLEU or loss, and the warm-up is over."""
+    """Whether the last `patience` validations had no better BLEU or loss, and the warm-up is over.
+
+    Never with a trapezoid, because scores improve most in its cooldown.
+    """
+    if settings.schedule == "trapezoid":
+        return False
     improved = max(state.best_step, state.lowest_step)
     validations = state.step // schedule.validate_every - improved // schedule.validate_every
     return 0 < settings.patience <= validations and state.step > schedule.warmup_steps

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from dragoman.training.settings import TrainingSettings
 
-PEAK_RATE = 0.002
-"""Of a trapezoid, unless a recipe has another one."""
+PEAK_WARMUP = 500
+"""A trapezoid rises to the peak of equation 3 with so many warm-up steps, unless a recipe has another one."""
 
 
 def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
@@ -30,6 +30,11 @@ def trapezoid(step: int, peak: float, warmup_steps: int, cooldown_steps: int, up
     return peak * min(1.0, step / warmup_steps, max(0.0, (updates + 1 - step) / (cooldown_steps + 1)))
 
 
+def trapezoid_peak(d_model: int) -> float:
+    """The maximum of a trapezoid: 0.004 for d_model 128, 0.0028 for 256."""
+    return learning_rate(PEAK_WARMUP, d_model, PEAK_WARMUP)
+
+
 def check_step(step: int) -> None:
     """Raise `ValueError` for a step below 1."""
     if step < 1:
@@ -42,13 +47,13 @@ def make_learning_rate(
     """The learning rate by the number of the update, from 1; in `settings` the warm-up is chosen.
 
     A trapezoid without `updates` or `cooldown_steps` does not fall. `peak_rate` is its maximum before
-    `learning_rate_scale` is applied; None is that of equation 3, or `PEAK_RATE` for a trapezoid.
+    `learning_rate_scale` is applied; None is that of equation 3, for a trapezoid with `PEAK_WARMUP`.
     """
     warmup, scale = settings.warmup_steps, settings.learning_rate_scale
     assert warmup is not None
     if settings.schedule == "trapezoid":
         updates, cooldown = settings.updates, settings.cooldown_steps
-        peak = scale * (peak_rate or PEAK_RATE)
+        peak = scale * (peak_rate or trapezoid_peak(d_model))
         if updates is None or cooldown is None:
             return lambda step: peak * min(1.0, step / warmup)
         return lambda step: trapezoid(step, peak, warmup, cooldown, updates)
@@ -64,7 +69,7 @@ def describe_learning_rate(settings: TrainingSettings, d_model: int, peak_rate: 
         updates, cooldown = settings.updates, settings.cooldown_steps
         is_open = updates is None or cooldown is None
         fall = "" if is_open else f", ({updates} + 1 − step) / ({cooldown} + 1)"
-        return f"{scale * (peak_rate or PEAK_RATE):g} · min(1, step / {warmup}{fall})"
+        return f"{scale * (peak_rate or trapezoid_peak(d_model)):g} · min(1, step / {warmup}{fall})"
     if peak_rate is not None:
         scale *= peak_rate / learning_rate(warmup or 1, d_model, warmup or 1)
     return f"{scale:g} · {d_model}^−0.5 · min(step^−0.5, step · {warmup}^−1.5)"

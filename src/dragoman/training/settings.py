@@ -22,13 +22,14 @@ class TrainingSettings:
     minutes: float = 45.0
     """Time of the run on a CPU, with preparation, validations and test data, for which the number of updates
     is chosen; 4 times as long on a GPU. Training has half of it at least."""
-    warmup_steps: int | None = None
-    """Updates during which the learning rate rises (the paper: 4000). None is an eighth of the updates, or
-    more to keep the rate at 0.002 or below; at most 4000 and at most half of the updates. With an initial
-    model it is a tenth."""
-    schedule: Literal["paper", "trapezoid"] = "paper"
+    schedule: Literal["paper", "trapezoid"] | None = None
     """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
-    falls to zero during the cooldown."""
+    falls to zero during the cooldown. None is a trapezoid for the presets `tiny` and `small` with
+    pre-norm and without an initial model, and equation 3 otherwise."""
+    warmup_steps: int | None = None
+    """Updates during which the learning rate rises (the paper: 4000). None is an eighth of the updates. Of a
+    trapezoid it is at most 250. Of equation 3 it is more where the rate would exceed 0.002, at most 4000 and
+    at most half of the updates; with an initial model it is a tenth."""
     cooldown_steps: int | None = None
     """Last updates of a trapezoid, during which the learning rate falls to zero; None is half of the
     updates."""
@@ -60,7 +61,7 @@ class TrainingSettings:
     end the perplexity decides among this checkpoint, the last one and the average."""
     patience: int = 8
     """Stop after this many validations in a row that improve neither BLEU nor loss, not during the warm-up; 0
-    never stops early."""
+    never stops early. A trapezoid is never stopped early."""
     log_every: int = 20
     """Updates between lines of log.jsonl."""
     tensorboard: bool = False

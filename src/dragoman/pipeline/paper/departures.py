@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from dragoman.model.baseline_shapes import ENRICHED
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.paper.figures import PAPER_TOKENS, PAPER_VOCABULARY, TRAINING_RUNS
-from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
 from dragoman.text.settings import BatchSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
@@ -200,6 +200,7 @@ def paper_recipe(name: str) -> Recipe:
         batches=BatchSettings(source_tokens_per_batch=PAPER_TOKENS, target_tokens_per_batch=PAPER_TOKENS),
         training=TrainingSettings(
             updates=TRAINING_RUNS[name].updates,
+            schedule="paper",
             warmup_steps=4000,
             precision="float32",
             average=20 if name == "big" else 5,
@@ -230,7 +231,7 @@ def departures(recipe: Recipe) -> list[Departure]:
 
 
 def with_inherited(recipe: Recipe) -> Recipe:
-    """The recipe with the values that settings have from others: d_k, d_v, and the kind of target tokens.
+    """The recipe with the values that settings have from others: d_k, d_v, schedule, kind of target tokens.
 
     An LSTM, GRU or ConvS2S has no heads: it gets the paper's widths.
     """
@@ -239,5 +240,6 @@ def with_inherited(recipe: Recipe) -> Recipe:
     return replace(
         recipe,
         model=replace(model, d_k=sizes.key_width, d_v=sizes.value_width),
+        training=replace(recipe.training, schedule=learning_rate_schedule(recipe)),
         tokenizer=replace(tokenizer, target_tokens=tokenizer.target_tokens or tokenizer.source_tokens),
     )

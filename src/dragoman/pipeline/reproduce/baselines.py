@@ -12,7 +12,7 @@ from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.pipeline.reproduce.table3 import TABLE3
 from dragoman.text.settings import DataSettings
 
-TRANSFORMER = replace(PRESETS["tiny"], heads=8)
+TRANSFORMER = replace(PRESETS["tiny"], heads=8, norm="post")
 
 ROWS = (
     Row("transformer", TRANSFORMER),
