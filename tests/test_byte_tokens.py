@@ -21,6 +21,7 @@ from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer, replace_surr
 from dragoman.training.checkpoint import checkpoints
 from dragoman.translation.model_folder import Tokenizers, read_about
 from dragoman.translation.streaming import stable_text
+from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
 from tests.test_cli import call
@@ -49,6 +50,18 @@ def test_the_tokens_are_the_bytes_and_give_the_text_back(tokenizer):
         space = len(tokenizer) - 1
         assert ids == [space if byte == ord(" ") else first + byte for byte in text.encode()]
         assert tokenizer.decode(ids) == text
+
+    check()
+
+
+def test_a_blank_line_has_no_token_but_end_in_any_vocabulary(tokenizer):
+    words = Tokenizer.train(["a b"] * 9, "word", replace(BYTES, source_tokens="word", symbols=()), 20)
+
+    @given(st.text(" \t\u00a0\u3000\u200b", max_size=5) | TEXTS)
+    def check(text):
+        for kind in (tokenizer, words):
+            [ids], [plain] = encode_sentences(kind, [text]), kind.encode([text])
+            assert ids == ([END] if not text.strip() else [*plain, END])
 
     check()
 
