@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from dragoman.cli.doctor import recipe_of_folder
 from dragoman.system.errors import DragomanError
 from dragoman.text.doctor import NgramModel, check_file, dominant_script, examine, log_likelihood_ratio
 
@@ -257,3 +258,24 @@ def test_other_encodings_and_line_ends_are_named(tmp_path, raw, advice):
     (tmp_path / "train.en").write_bytes(raw)
     form, _ = check_file(tmp_path / "train.en")
     assert any(advice in finding.consequence for finding in form if finding.count)
+
+
+@pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        ({}, "train.de"),
+        ({"source_language": "en"}, "train.en"),
+        ({"source_language": "de"}, "train.de"),
+        ({"target_language": "de"}, "train.en"),
+        ({"target_language": "en-GB"}, "train.de"),
+        ({"source_language": "en-GB", "target_language": "de"}, "train.en"),
+        ({"source_language": "fr"}, "train.de"),
+    ],
+)
+def test_the_languages_of_a_folder_say_its_direction(given, source, tmp_path):
+    for name in ("train.de", "train.en", "test.de", "test.en"):
+        (tmp_path / name).write_text("a\n")
+    data = recipe_of_folder(tmp_path, given).data
+    other = {"train.de": "train.en", "train.en": "train.de"}[source]
+    assert (str(data.source), str(data.target)) == (source, other)
+    assert str(data.test_source) == source.replace("train", "test")

@@ -13,6 +13,7 @@ import pytest
 from dragoman.system import progress
 from dragoman.system.errors import DragomanError
 from dragoman.translation import files
+from tests.test_cli import call
 
 
 def silent(_):
@@ -77,6 +78,7 @@ PEAKS = """
 import sys, tracemalloc
 from pathlib import Path
 from dragoman.translation import files
+from tests.test_cli import call
 
 def peak(lines):
     path = Path(sys.argv[1], str(lines))
@@ -279,3 +281,36 @@ def test_pipes_and_folders_are_refused(tmp_path, text):
     (tmp_path / "out.json").write_text("amber\n")
     with pytest.raises(DragomanError, match="out.json would say how it was made, and that is the input"):
         translate_file(tmp_path / "out.json", tmp_path / "out", ABOUT, shout)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--json",),
+        ("--json", "--n-best", "2"),
+        ("--json", "--trace"),
+        ("--json", "--alternatives", "2"),
+        ("--beam-size", "1"),
+        ("--length-penalty", "2"),
+        ("--no-native",),
+        ("--ban", "AMBER"),
+        ("--max-length", "1"),
+        ("--ensemble", "again"),
+    ],
+    ids=lambda options: options[-1] if options[-1].startswith("-") else " ".join(options[-2:]),
+)
+def test_a_file_of_one_translation_is_not_complete_for_another(
+    options, trained, tmp_path, monkeypatch, capsysbinary
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("amber\nbirch\n")
+    (tmp_path / "again").symlink_to(trained / "run")
+    command = ["translate", trained / "run", "--input", "text", "--output", "out"]
+    assert call(monkeypatch, capsysbinary, *command)[0] == 0
+    before = (tmp_path / "out").read_bytes(), (tmp_path / "out.json").read_bytes()
+    status, _, err = call(monkeypatch, capsysbinary, *command)
+    assert (status, "is complete already" in err) == (0, True)
+    status, _, err = call(monkeypatch, capsysbinary, *command, *options)
+    assert (status, "is complete" in err) == (2, False), err
+    assert ((tmp_path / "out").read_bytes(), (tmp_path / "out.json").read_bytes()) == before
+    assert call(monkeypatch, capsysbinary, *command[:-1], "other", *options)[0] == 0

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
-from dragoman.cli.documents import FORMATS, DocumentFormat
+from dragoman.cli.documents import FORMATS, DocumentFormat, format_of_name
 from dragoman.interop.weights import languages_named
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
@@ -201,6 +201,14 @@ def test_a_document_is_translated_in_its_form(
     out = tmp_path / "out"
     assert call(monkeypatch, capsysbinary, *command, "--output", out)[0] == 0
     assert out.read_bytes().decode() == expected
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@given(data=st.data())
+def test_the_case_of_an_ending_does_not_matter(ending, data):
+    written = "".join(data.draw(st.sampled_from([letter, letter.upper()])) for letter in ending)
+    assert format_of_name(Path(f"guide{written}"), Languages("en", "de")) == FORMATS[ending]
+    assert format_of_name(Path("guide.EN"), Languages("en", "de")) == "text"
 
 
 ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=12).map(
