@@ -1,6 +1,8 @@
 """Recipes: strict, and written so that they read back."""
 
+import dataclasses
 import pickle
+import typing
 import warnings
 from dataclasses import dataclass, field
 
@@ -12,7 +14,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.keys import RenamedSetting, former_name
-from dragoman.system.toml import overlay, read_toml, to_table, write_toml
+from dragoman.system.toml import check_types, overlay, read_toml, to_table, write_toml
 from dragoman.training.settings import TrainingSettings
 
 
@@ -114,3 +116,28 @@ def test_a_value_out_of_bounds_is_named_by_its_option_if_the_command_line_gave_i
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     with pytest.raises(OutOfBoundsError, match=r"^port is 99999; it must be"):
         ServerSettings(port=99_999)
+
+
+def numbers_of(settings, names=()):
+    """The names of all settings that may be numbers, or have numbers in them, each with its tables."""
+    for name, hint in typing.get_type_hints(settings).items():
+        if dataclasses.is_dataclass(hint):
+            yield from numbers_of(hint, (*names, name))
+        elif {int, float} & {hint, *typing.get_args(hint)} and bool not in typing.get_args(hint):
+            yield (*names, name)
+
+
+@pytest.mark.parametrize("names", [*numbers_of(Recipe)], ids=".".join)
+@pytest.mark.parametrize("value", [True, False])
+def test_true_and_false_are_no_numbers(names, value):
+    *tables, name = names
+    table = {name: value}
+    for outer in reversed(tables):
+        table = {outer: table}
+    with pytest.raises(DragomanError, match=rf"{name} is {value}; it has to be"):
+        overlay(Recipe(), table, "r.toml")
+    settings = Recipe()
+    for outer in tables:
+        settings = getattr(settings, outer)
+    with pytest.raises(DragomanError, match=rf"{name} is {value}; it has to be"):
+        check_types(dataclasses.replace(settings, **{name: value}))
