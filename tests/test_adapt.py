@@ -1,6 +1,7 @@
 """Adapting an initial model to new text: what stays, what changes, what is refused."""
 
 import json
+import math
 import re
 import shutil
 from collections import Counter
@@ -23,7 +24,17 @@ from dragoman.model.transformer import build_model
 from dragoman.pipeline.adapt import refuse_other_languages
 from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.directions import refuse_swapped
-from dragoman.pipeline.initial_model import PARTS, PEAK_RATE, is_frozen, refuse_unknown_parts
+from dragoman.pipeline.initial_model import (
+    FAR,
+    FAR_PEAK_RATE,
+    LORA_PEAK_RATE,
+    PARTS,
+    PEAK_RATE,
+    choose_peak_rate,
+    is_frozen,
+    perplexity_before,
+    refuse_unknown_parts,
+)
 from dragoman.pipeline.prepare import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
 from dragoman.pipeline.replay import add_old_pairs, with_old_text
@@ -570,3 +581,32 @@ def test_the_beginning_of_a_name_is_no_module(module, cut):
     recipe = Recipe(adaptation=AdaptationSettings(freeze=(name,)))
     with pytest.raises(DragomanError, match=f"freeze names '{re.escape(name)}'"):
         refuse_unknown_parts(recipe, DEEP)
+
+
+@pytest.mark.parametrize(
+    ("adaptation", "perplexity", "rate"),
+    [
+        ({}, FAR, PEAK_RATE),
+        ({}, FAR * 1.01, FAR_PEAK_RATE),
+        ({}, math.inf, FAR_PEAK_RATE),
+        ({"lora_rank": 2}, None, LORA_PEAK_RATE),
+    ],
+)
+def test_the_further_the_text_the_higher_the_rate(trained, adaptation, perplexity, rate):
+    recipe = Recipe(
+        model=StoredModel.load(trained / "run").settings,
+        adaptation=AdaptationSettings(initial_model=trained / "run", **adaptation),
+    )
+    assert choose_peak_rate(recipe, lambda: perplexity)[0] == rate
+
+
+def test_the_perplexity_before_is_that_of_the_validation_at_update_0(trained, folder, tmp_path):
+    said: list[str] = []
+    asked = table(trained, folder, tmp_path / "out")
+    recipe = complete(asked | {"adaptation": {"initial_model": str(trained / "run")}})
+    run(recipe, said.append)
+    events = read_events(tmp_path / "out" / "log.jsonl")
+    first = next(event for event in events if (event["event"], event["step"]) == ("validation", 0))
+    recipe, data = read_recipe(tmp_path / "out"), PreparedData.load(tmp_path / "out" / "data")
+    model = make_model(recipe, data, World().device)
+    assert perplexity_before(model, recipe, data, World()) == pytest.approx(first["perplexity"], rel=1e-5)

@@ -63,9 +63,11 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         each, every = seconds_of_validation(model, recipe, data, world), training.validate_every
         updates, validations, validating = choose_updates(minutes, updates_per_epoch, speed, each, every)
     if recipe.adaptation.initial_model is not None:
-        from dragoman.pipeline.initial_model import choose_for_adaptation
+        from dragoman.pipeline.initial_model import choose_for_adaptation, perplexity_before
 
-        recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
+        recipe, chosen = choose_for_adaptation(
+            recipe, updates, updates_per_epoch, lambda: perplexity_before(model, recipe, data, world.local)
+        )
         training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
         reasons.append(

@@ -4,13 +4,17 @@ A run needs the initial model until its validation at update 0; the checkpoint o
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
+from dragoman.model.interface import Model
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.fewer_layers import describe_layers, kept_layers, weights_of_layers
+from dragoman.pipeline.prepare import PreparedData, validation_batches
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
@@ -27,6 +31,8 @@ from dragoman.training.context import TrainingContext
 from dragoman.training.log import Log
 from dragoman.training.loop import validate
 from dragoman.training.low_rank import LowRankAdam
+from dragoman.training.objective import Objective, corpus_loss
+from dragoman.training.world import World
 from dragoman.translation.model_folder import (
     ABOUT,
     WEIGHTS,
@@ -37,7 +43,9 @@ from dragoman.translation.model_folder import (
 )
 from dragoman.translation.token_ids import DEFAULT_SPLIT
 
-PEAK_RATE, FEWER_LAYERS_PEAK_RATE, LORA_PEAK_RATE = 3e-4, 2e-3, 2e-3
+PEAK_RATE, FAR_PEAK_RATE, FEWER_LAYERS_PEAK_RATE, LORA_PEAK_RATE = 3e-4, 2e-3, 2e-3, 2e-3
+FAR = 50
+"""The perplexity of validation before the first update above which a text is far."""
 MAX_PASSES = 10
 PARTS = {
     "encoder": ("encoder.", "encoder_norm."),
@@ -148,13 +156,33 @@ def is_frozen(weight: str, freeze: Iterable[str]) -> bool:
 # ---- training
 
 
-def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: float) -> tuple[Recipe, list[str]]:
+def perplexity_before(model: Model, recipe: Recipe, data: PreparedData, world: World) -> float:
+    """The perplexity of the validation data by the initial model: the higher, the further is the new text.
+
+    `model` gets the initial weights. Raises `DragomanError` if they are missing or do not fit.
+    """
+    load_initial_weights(model, recipe)
+    objective = Objective.of(model, recipe.training)
+    with torch.no_grad():
+        return corpus_loss(objective, validation_batches(recipe, data, world), world)["perplexity"]
+
+
+def load_initial_weights(model: Model, recipe: Recipe) -> None:
+    """Give a model the weights of the initial model. Raises `DragomanError` if they do not fit."""
+    assert recipe.adaptation.initial_model is not None
+    folder = model_folder(recipe.adaptation.initial_model)
+    initial, path = read_settings(folder), folder / WEIGHTS
+    load_weights(model, weights_of_layers(load_tensors(path), initial, recipe.model), path)
+
+
+def choose_for_adaptation(
+    recipe: Recipe, most: int, updates_per_epoch: float, perplexity: Callable[[], float]
+) -> tuple[Recipe, list[str]]:
     """The learning rate and the number of updates of an adaptation, where they are not given; the reasons.
 
-    At most 10 passes over the text, of `most` updates that the minutes allow. A peak rate of 0.0003, where
-    training from random weights has 0.0007 (section 5.3) to 0.002; 0.002 if layers are left out, and for
-    adapters. A warm-up of a tenth of the updates, since Adam's second moments are unknown at first;
-    afterwards the rate falls as in equation 3, to a third of its peak.
+    At most 10 passes over the text, of `most` updates that the minutes allow. A warm-up of a tenth of the
+    updates, since Adam's second moments are unknown at first; afterwards the rate falls as in equation 3, to
+    a third of its peak. The peak is that of `choose_peak_rate`.
     """
     training, peak_rate = recipe.training, recipe.adaptation.peak_rate
     updates, warmup = training.updates, training.warmup_steps
@@ -166,7 +194,7 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: float) -
         warmup = max(1, updates // 10)
         reasons.append(f"{counted(warmup, 'warm-up step')}, a tenth of the updates")
     if peak_rate is None:
-        peak_rate, why = choose_peak_rate(recipe)
+        peak_rate, why = choose_peak_rate(recipe, perplexity)
         reasons.append(f"a peak learning rate of {peak_rate:g}, {why}")
     training = replace(training, updates=updates, warmup_steps=warmup)
     return replace(
@@ -174,13 +202,19 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: float) -
     ), reasons
 
 
-def choose_peak_rate(recipe: Recipe) -> tuple[float, str]:
-    """The peak learning rate of an adaptation, and the reason."""
+def choose_peak_rate(recipe: Recipe, perplexity: Callable[[], float]) -> tuple[float, str]:
+    """The peak learning rate of an adaptation, and the reason.
+
+    0.002 if layers are left out, for adapters, and for a text that the initial model predicts badly; 0.0003
+    otherwise. `perplexity` computes that of the validation data by the initial model.
+    """
     assert recipe.adaptation.initial_model is not None
     if recipe.adaptation.lora_rank is not None:
         return LORA_PEAK_RATE, "since adapters begin with 0"
     if kept_layers(read_settings(model_folder(recipe.adaptation.initial_model)), recipe.model):
         return FEWER_LAYERS_PEAK_RATE, "since layers are left out"
+    if (found := perplexity()) > FAR:
+        return FAR_PEAK_RATE, f"since the text is far from that of the initial model: perplexity {found:.4g}"
     return PEAK_RATE, "so that little is forgotten"
 
 
@@ -201,9 +235,7 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
         context = replace(context, make_optimizer=lambda model: LowRankAdam(model, rank, alpha, seed))
     if not checkpoints(context.folder):
         refuse_lost_checkpoints(context.folder)
-        folder = model_folder(adaptation.initial_model)
-        initial, path = read_settings(folder), folder / WEIGHTS
-        load_weights(context.model, weights_of_layers(load_tensors(path), initial, recipe.model), path)
+        load_initial_weights(context.model, recipe)
         scores, samples = validate(context.model, 0, context)
         if context.world.is_main:
             log = Log(context.folder, -1, context.settings.tensorboard)

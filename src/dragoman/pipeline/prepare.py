@@ -12,7 +12,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.files import complete_folder, write_lines
 from dragoman.system.messages import Say
-from dragoman.text.batches import Batches
+from dragoman.text.batches import Batch, Batches
 from dragoman.text.corpus import (
     Corpus,
     Files,
@@ -223,6 +223,14 @@ def make_batches(recipe: Recipe, data: PreparedData, world: World) -> Batches:
         world.rank,
         world.size,
     )
+
+
+def validation_batches(recipe: Recipe, data: PreparedData, world: World) -> list[Batch]:
+    """The validation pairs of this process, in batches."""
+    batch_tokens = recipe.batches.micro_batch_tokens or recipe.batches.target_tokens_per_batch
+    tokens = max(int(batch_tokens or 0), *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
+    plan = Batches(data.valid, tokens, tokens, seed=0)
+    return [plan.load(pairs) for pairs in plan.plan(0)[world.rank :: world.size]]
 
 
 def make_schedule(recipe: Recipe) -> Schedule:

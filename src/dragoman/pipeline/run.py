@@ -24,7 +24,14 @@ from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldo
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
 from dragoman.pipeline.minutes import minutes_on
 from dragoman.pipeline.passport import add_passport
-from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule, prepare
+from dragoman.pipeline.prepare import (
+    PreparedData,
+    make_batches,
+    make_model,
+    make_schedule,
+    prepare,
+    validation_batches,
+)
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
@@ -32,7 +39,6 @@ from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
-from dragoman.text.batches import Batches
 from dragoman.text.lines import read_lines
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
@@ -269,10 +275,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
 
     It also returns some translations. If the loss is NaN or infinite, nothing is translated.
     """
-    batch_tokens = recipe.batches.micro_batch_tokens or recipe.batches.target_tokens_per_batch
-    tokens = max(int(batch_tokens or 0), *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
-    plan = Batches(data.valid, tokens, tokens, seed=0)
-    batches = [plan.load(pairs) for pairs in plan.plan(0)[world.rank :: world.size]]
+    batches = validation_batches(recipe, data, world)
     tokenize = suitable_tokenization(data.valid_target)
 
     def validate(model: Model, name: str) -> tuple[Scores, Samples]:

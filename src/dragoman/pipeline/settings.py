@@ -19,7 +19,7 @@ class AdaptationSettings:
     change; layers can only be left out."""
     peak_rate: float | None = None
     """Highest learning rate with an initial model; --learning-rate-scale multiplies it. None is 0.0003, or
-    0.002 with lora_rank or fewer layers."""
+    0.002 with lora_rank, fewer layers, or a text that the initial model predicts badly."""
     freeze: tuple[str, ...] | None = None
     """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
     named in model.safetensors, such as encoder.0."""
