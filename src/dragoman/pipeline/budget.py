@@ -63,23 +63,30 @@ def open_ended(recipe: Recipe, schedule: Schedule, most: int) -> tuple[Recipe, S
 
 
 def choose_updates(
-    budget: Budget, state: TrainingState, events: list[dict[str, Any]], most: int, test_ratio: float
+    budget: Budget,
+    state: TrainingState,
+    events: list[dict[str, Any]],
+    every: int,
+    most: int,
+    test_ratio: float,
 ) -> int:
     """The number of updates for which the time suffices, at the speed of the second half so far.
 
-    `events` are those of the log; `test_ratio` is the number of test sentences divided by that of validation
-    sentences. At most `most`, and one more than those that are done.
+    `events` are those of the log, with a validation every `every` updates; `test_ratio` is the number of test
+    sentences divided by that of validation sentences. At most `most`, and one more than those that are done.
     """
     validations = [event for event in events if event["event"] == "validation" and event["step"] > 0]
-    durations = sorted(event["seconds"] for event in validations)
-    validation = durations[len(durations) // 2] if durations else 0.0
-    # Validations are part of the speed. The first half is slower: kernels are compiled.
+    # The first half is slower, because kernels are compiled. The first validations are slower, because a
+    # model that has learned little ends few translations: the last one says what those that follow take.
     points = [(0, 0.0), *((event["step"], 60 * event["minutes"]) for event in validations)]
-    half = [point for point in points if point[0] <= state.step / 2][-1]
-    speed = (state.step - half[0]) / (state.seconds - half[1])
+    step, seconds = [point for point in points if point[0] <= state.step / 2][-1]
+    validating = sum(event["seconds"] for event in validations if step <= event["step"] < state.step)
+    validation = validations[-1]["seconds"] if validations else 0.0
+    elapsed = state.seconds - seconds  # it lacks a validation after which the run was interrupted
+    update = (elapsed - min(validating, 0.9 * elapsed)) / (state.step - step)
     end = (AT_THE_END + TEST_COST * test_ratio) * validation
     left = budget.training - state.seconds - end
-    return min(most, state.step + max(1, int(left * speed)))
+    return min(most, state.step + max(1, int(left / (update + validation / every))))
 
 
 def most_updates(recipe: Recipe, updates_per_epoch: float) -> int:

@@ -211,7 +211,8 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
     if world.is_main:
         test = out / "data" / "test.source.txt"
         test_ratio = sum(1 for _ in read_lines(test)) / len(data.valid_source) if test.exists() else 0.0
-        updates = choose_updates(budget, state, read_events(out / "log.jsonl"), most, test_ratio)
+        events, every = read_events(out / "log.jsonl"), schedule.validate_every
+        updates = choose_updates(budget, state, events, every, most, test_ratio)
         chosen = replace(recipe, training=replace(recipe.training, updates=updates))
         write_toml(with_cooldown(chosen, state.step), out / "recipe.toml")
         (out / BUDGET).unlink()
