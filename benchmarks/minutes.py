@@ -91,7 +91,8 @@ def main() -> None:
             rows.append(measure(minutes, condition, files, out.resolve(), cache.resolve()))
             print(json.dumps(rows[-1]), flush=True)
     print(*table(rows), sep="\n")
-    found = passport(asked("minutes.py", given, "folder", "files")) | {"runs": rows}
+    names = [path.name for path in files]
+    found = passport(asked("minutes.py", given, "folder", "files")) | {"files": names, "runs": rows}
     print(keep(found, given.results, "minutes"))
 
 

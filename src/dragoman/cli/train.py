@@ -112,8 +112,8 @@ def refuse_for_schedule(recipe: Recipe, given: Given) -> None:
 
 def refuse_overridden_preset(table: Mapping[str, Any], origin: str, given: Given) -> None:
     """Raise `DragomanError` for a preset of the command line whose sizes a recipe has itself."""
-    own = table.get("model", {})
-    names = [name for name in COMMAND.from_preset if name in own and name != "dropout"]
+    model = table.get("model", {})
+    names = [name for name in COMMAND.from_preset if name in model and name != "dropout"]
     if "preset" in given and names:
         raise DragomanError(
             f"--preset {given['preset']} sets {', '.join(names)}, and so does {origin}, which wins. Leave "
