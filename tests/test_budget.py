@@ -157,7 +157,7 @@ def test_the_chosen_updates_fill_the_minutes(speed, slow, until, preparation, se
     validation *= seconds
     state, events = events_of(speed, slow, until * seconds, 0.45 * budget.training, every, validation)
     assume(until == 0 or not events or events[-1]["seconds"] == validation)  # the model has learned to end
-    updates = choose_updates(budget, state, events, every, 10**9, 1.0)
+    updates = choose_updates(budget, state, events, every, 10**9, 4 * validation)
     rest = (updates - state.step) / speed + (updates // every - state.step // every) * validation
     end = (2 + 4) * validation * bool(events)
     assert budget.preparation + state.seconds + rest + end == pytest.approx(seconds, rel=0.06)

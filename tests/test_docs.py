@@ -230,13 +230,14 @@ def required_flags(command: Command) -> list[str]:
 def test_defaults_beside_those_of_other_toolkits_are_ours():
     from torch import nn
 
-    from dragoman.pipeline.minutes import MAX_PASSES, PAPER_UPDATES
+    from dragoman.pipeline.minutes import MAX_PASSES, PAPER_UPDATES, choose_minutes
+    from dragoman.pipeline.recipe import Recipe
     from dragoman.training.objective import make_optimizer
 
     text = (DOCS / "how-to" / "move.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", text, re.MULTILINE))
     model, training, search = ModelSettings(), TrainingSettings(), SearchSettings()
-    minutes = training.minutes
+    cpu, gpu = (choose_minutes(Recipe(), has_gpu) for has_gpu in (False, True))
     shown = {
         "label smoothing": f"{training.label_smoothing:g}",
         "activation": model.activation,
@@ -245,7 +246,7 @@ def test_defaults_beside_those_of_other_toolkits_are_ours():
         "layer normalisation": model.norm,
         "Adam's β₂ (here it cannot be changed)": f"{make_optimizer(nn.Linear(1, 1)).defaults['betas'][1]:g}",
         "largest gradient norm": f"{training.clip_norm or 'no limit'}",
-        "training ends after": f"as many updates as fit into {minutes:g} minutes on a CPU, {4 * minutes:g} "
+        "training ends after": f"as many updates as fit into {cpu:g} minutes on a CPU, {gpu:g} "
         f"on a GPU; at most {PAPER_UPDATES:,}, and at most {MAX_PASSES} passes",
         "early stopping, in validations": f"{training.patience}",
         "the best checkpoint is chosen by": training.best_by.upper(),

@@ -141,7 +141,7 @@ def test_updates_and_validations_fit_into_the_minutes(minutes, speed, validation
     assert validating == (validations + 2) * validation
     assert updates / speed + made * validation <= max(seconds, seconds / 2 + 2 * validation) * 1.001
     if every is None and validations > 2:
-        assert validating <= 0.2 * seconds
+        assert validating <= 0.1 * seconds
 
 
 def test_updates_have_bounds_and_half_of_the_time():

@@ -44,9 +44,9 @@ def start(given: Given) -> None:
         print_findings(recipe.data)
     say("Step 2 of 4: train. The same dragoman start command resumes an interrupted training, then serves.")
     if is_new and recipe.training.updates is None:
-        from dragoman.pipeline.minutes import minutes_on
+        from dragoman.pipeline.minutes import choose_minutes
 
-        say(f"The page will be there {arrival(minutes_on(recipe, has_gpu()), datetime.now())}.")
+        say(f"The page will be there {arrival(choose_minutes(recipe, has_gpu()), datetime.now())}.")
     run_recipe(recipe)
     say("Step 3 of 4: evaluate.")
     say_result(recipe.out)

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.minutes import choose_updates, minutes_on, seconds_of_validation
+from dragoman.pipeline.minutes import SHARE, choose_minutes, choose_updates, seconds_of_validation
 from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
 from dragoman.system.errors import DragomanError
@@ -57,11 +57,10 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     updates_per_epoch = len(train_batches.plan(0)) / batches.accumulate
     sharded = training.shard and world.size > 1
     speed, error = (math.nan, 0.0) if sharded else updates_per_second(model, train_batches, recipe, world)
-    updates, validations, validating = training.updates or 0, 0, 0.1 * (training.updates or 0) / speed
-    minutes = minutes_on(recipe, gpu)
-    if training.updates is None:
-        each, every = seconds_of_validation(model, recipe, data, world), training.validate_every
-        updates, validations, validating = choose_updates(minutes, updates_per_epoch, speed, each, every)
+    minutes = choose_minutes(recipe, gpu)
+    updates, validations, validating = updates_and_validations(
+        recipe, model, data, minutes, speed, updates_per_epoch, say, world
+    )
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.initial_model import choose_for_adaptation, perplexity_before
 
@@ -94,6 +93,32 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         slowest, fastest = tokens * (1 - error), tokens * (1 + error)
         say(f"Expected: {expected}, at {slowest:,.0f} to {fastest:,.0f} target tokens per second.")
     return recipe
+
+
+def updates_and_validations(
+    recipe: Recipe,
+    model: Model,
+    data: PreparedData,
+    minutes: float,
+    speed: float,
+    updates_per_epoch: float,
+    say: Say,
+    world: World,
+) -> tuple[int, int, float]:
+    """The updates, those of the recipe or as many as fit, the validations, and the seconds of all of these.
+
+    With the updates of a recipe, 0 validations, which are not chosen, and a tenth of the time.
+    """
+    if recipe.training.updates is not None:
+        return recipe.training.updates, 0, 0.1 * recipe.training.updates / speed
+    each, every = seconds_of_validation(model, recipe, data, world), recipe.training.validate_every
+    updates, validations, seconds = choose_updates(minutes, updates_per_epoch, speed, each, every)
+    if seconds > 2 * SHARE * 60 * minutes:
+        say(
+            f"Validations take {duration(seconds)} of {minutes:g} min: each translates "
+            f"{len(data.valid_source):,} pairs. Fewer pairs leave more time to the training."
+        )
+    return updates, validations, seconds
 
 
 def choose_from_text(

@@ -20,8 +20,6 @@ from dragoman.training.settings import Schedule
 BUDGET = "budget.json"
 CHOICE = {"trapezoid": 0.45, "paper": 0.85}
 """The share of the time after which the number is chosen, by schedule: before the cooldown of a trapezoid."""
-TEST_COST = 4.0
-"""How much longer a sentence of the test data takes, by beam search, than one of a validation, by greedy."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +66,12 @@ def choose_updates(
     events: list[dict[str, Any]],
     every: int,
     most: int,
-    test_ratio: float,
+    test_seconds: float,
 ) -> int:
     """The number of updates for which the time suffices, at the speed of the second half so far.
 
-    `events` are those of the log, with a validation every `every` updates; `test_ratio` is the number of test
-    sentences divided by that of validation sentences. At most `most`, and one more than those that are done.
+    `events` are those of the log, with a validation every `every` updates; the translation of the test data
+    takes `test_seconds`. At most `most`, and one more than those that are done.
     """
     validations = [event for event in events if event["event"] == "validation" and event["step"] > 0]
     # The first half is slower, because kernels are compiled. The first validations are slower, because a
@@ -84,8 +82,7 @@ def choose_updates(
     validation = validations[-1]["seconds"] if validations else 0.0
     elapsed = state.seconds - seconds  # it lacks a validation after which the run was interrupted
     update = (elapsed - min(validating, 0.9 * elapsed)) / (state.step - step)
-    end = (AT_THE_END + TEST_COST * test_ratio) * validation
-    left = budget.training - state.seconds - end
+    left = budget.training - state.seconds - AT_THE_END * validation - test_seconds
     return min(most, state.step + max(1, int(left / (update + validation / every))))
 
 

@@ -13,13 +13,13 @@ from dragoman.translation.translator import Translator
 
 PAPER_UPDATES, MAX_PASSES = 100_000, 200  # bounds of a chosen number of updates
 VALIDATIONS, AT_THE_END = 20, 2  # at most, and those of the last checkpoint and the average
-SHARE = 0.2  # of the time, for validations
+SHARE = 0.1  # of the time, for validations
 SAMPLE = 32  # sentences that are translated to measure a validation
 
 
-def minutes_on(recipe: Recipe, gpu: bool) -> float:
-    """The minutes of a run: those of the recipe on a CPU, and four times as many on a GPU."""
-    return recipe.training.minutes * (4 if gpu else 1)
+def choose_minutes(recipe: Recipe, gpu: bool) -> float:
+    """The minutes of a run: those of the recipe, or 45, and 180 with a GPU."""
+    return recipe.training.minutes or (180 if gpu else 45)
 
 
 def choose_updates(
@@ -28,7 +28,7 @@ def choose_updates(
     """The updates, the validations among them, and the seconds of all validations.
 
     A validation takes `validation` seconds, and `speed` updates a second. There are 20 validations, or fewer
-    if they would take more than a fifth of the time, but two at least, unless `every` says how many updates
+    if they would take more than a tenth of the time, but two at least, unless `every` says how many updates
     are between them; the updates have half of the time at least. At most the paper's 100,000 updates, and 200
     passes over the corpus.
     """

@@ -22,7 +22,7 @@ from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
-from dragoman.pipeline.minutes import minutes_on
+from dragoman.pipeline.minutes import SAMPLE, choose_minutes
 from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import (
     PreparedData,
@@ -188,7 +188,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         raise with_file_name(error, out) from error
     complete = autoconfigure(recipe, PreparedData.load(out / "data"), say, world)
     if recipe.training.updates is None:
-        seconds = 60 * minutes_on(complete, world.device.type == "cuda")
+        seconds = 60 * choose_minutes(complete, world.device.type == "cuda")
         Budget(seconds, preparation=time.monotonic() - started).write(out)
     write_toml(complete, out / "recipe.toml")
 
@@ -209,10 +209,9 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
     state = fit(*open_ended(recipe, schedule, most), data, say, world, seconds, budget.training)
 
     if world.is_main:
-        test = out / "data" / "test.source.txt"
-        test_ratio = sum(1 for _ in read_lines(test)) / len(data.valid_source) if test.exists() else 0.0
         events, every = read_events(out / "log.jsonl"), schedule.validate_every
-        updates = choose_updates(budget, state, events, every, most, test_ratio)
+        test_seconds = seconds_of_test(recipe, world)
+        updates = choose_updates(budget, state, events, every, most, test_seconds)
         chosen = replace(recipe, training=replace(recipe.training, updates=updates))
         write_toml(with_cooldown(chosen, state.step), out / "recipe.toml")
         (out / BUDGET).unlink()
@@ -223,6 +222,23 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
         )
     world.barrier()
     return read_recipe(out)
+
+
+def seconds_of_test(recipe: Recipe, world: World) -> float:
+    """The duration of the translation of the test data, from that of a sample by the best model so far.
+
+    0 without test data, and before the first validation.
+    """
+    test = recipe.folder / "data" / "test.source.txt"
+    if not test.exists() or not (recipe.folder / "model").exists():
+        return 0.0
+    source = list(read_lines(test))
+    sample = source[:: math.ceil(len(source) / SAMPLE)]
+    translator = Translator.load(recipe.folder, device=str(world.device))
+    translate_lines(translator, sample[:1], recipe.search)  # prepares the weights
+    started = time.monotonic()
+    translate_lines(translator, sample, recipe.search)
+    return (time.monotonic() - started) * len(source) / len(sample) / world.size
 
 
 def fit(

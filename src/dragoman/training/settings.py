@@ -19,9 +19,9 @@ class TrainingSettings:
 
     updates: int | None = None
     """Number of updates; None chooses it from the size of the corpus and the speed of this machine."""
-    minutes: float = 45.0
-    """Time of the run on a CPU, with preparation, validations and test data, for which the number of updates
-    is chosen; 4 times as long on a GPU. Training has half of it at least."""
+    minutes: float | None = None
+    """Time of the run, with preparation, validations and test data, for which the number of updates is
+    chosen; None is 45 on a CPU and 180 on a GPU. Training has half of it at least."""
     schedule: Literal["paper", "trapezoid"] | None = None
     """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
     falls to zero during the cooldown. None is a trapezoid for the presets `tiny` and `small` with
