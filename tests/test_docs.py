@@ -230,14 +230,14 @@ def required_flags(command: Command) -> list[str]:
 def test_defaults_beside_those_of_other_toolkits_are_ours():
     from torch import nn
 
-    from dragoman.pipeline.minutes import MAX_PASSES, PAPER_UPDATES, choose_minutes
-    from dragoman.pipeline.recipe import Recipe
+    from dragoman.pipeline.minutes import MAX_PASSES, PAPER_UPDATES
+    from dragoman.pipeline.recipe import choose_minutes
     from dragoman.training.objective import make_optimizer
 
     text = (DOCS / "how-to" / "move.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", text, re.MULTILINE))
     model, training, search = ModelSettings(), TrainingSettings(), SearchSettings()
-    cpu, gpu = (choose_minutes(Recipe(), has_gpu) for has_gpu in (False, True))
+    cpu, gpu = (choose_minutes(training, has_gpu) for has_gpu in (False, True))
     shown = {
         "label smoothing": f"{training.label_smoothing:g}",
         "activation": model.activation,

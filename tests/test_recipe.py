@@ -1,6 +1,8 @@
 """What a recipe leaves open is chosen from the corpus and the machine; what is asked wins over the preset."""
 
 import re
+import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from dragoman.cli.train import recipe_of
 from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
+from dragoman.pipeline import presets
 from dragoman.pipeline.adapt import with_replay_in_folder
 from dragoman.pipeline.autoconfigure import (
     choose_batch_tokens,
@@ -24,7 +27,7 @@ from dragoman.pipeline.recipe import Recipe, complete_recipe, resolve_paths
 from dragoman.pipeline.reopen import apply_changes, changed_settings, describe_changes, is_changeable
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import overlay
+from dragoman.system.toml import overlay, write_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
 from tests.conftest import write_copies
@@ -69,11 +72,18 @@ def test_text_to_replay_that_is_joined_with_its_folder_is_not_joined_again():
     assert with_replay_in_folder(once) == once
 
 
+@pytest.fixture
+def fast(monkeypatch):
+    """A processor that is fast enough for every preset."""
+    monkeypatch.setattr(presets, "tokens_per_second", lambda preset, training: 1e9)
+
+
+@pytest.mark.usefixtures("fast")
 def test_a_chosen_preset_is_reported_unless_all_of_it_is_overridden(capsys):
     auto = {"out": "runs/x", "data": {"dataset": "multi30k-en-de"}}
     for model, messages in (
-        ({}, "Chosen: preset small with dropout 0.3, for 3.9 MB of text and no GPU.\n"),
-        ({"dropout": 0.1}, "Chosen: preset small, for 3.9 MB of text and no GPU.\n"),
+        ({}, "Chosen: preset small with dropout 0.3, for 3.9 MB of text and 45 minutes of this processor.\n"),
+        ({"dropout": 0.1}, "Chosen: preset small, for 3.9 MB of text and 45 minutes of this processor.\n"),
         ({"d_model": 100, "heads": 4}, ""),
     ):
         done(auto | {"model": model})
@@ -87,16 +97,19 @@ def test_a_dataset_and_own_files_contradict_each_other():
         done(TABLE | {"data": {"source": "a", "dataset": "multi30k-en-de"}})
 
 
+def text_of(folder, size):
+    """A recipe without a preset, for a text of so many bytes."""
+    for name in "ab":
+        with (folder / name).open("wb") as file:
+            file.truncate(size // 2)
+    data = {"source": "a", "target": "b", "folder": str(folder)}
+    return {"out": str(folder / "run"), "preset": "auto", "data": data}
+
+
+@pytest.mark.usefixtures("fast")
 def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
     def chosen(size, gpu=False):
-        for name in "ab":
-            (tmp_path / name).write_bytes(b"")
-            with (tmp_path / name).open("r+b") as file:
-                file.truncate(size // 2)
-        return done(
-            TABLE | {"preset": "auto", "data": {"source": "a", "target": "b", "folder": str(tmp_path)}},
-            gpu=gpu,
-        ).model
+        return done(text_of(tmp_path, size), gpu=gpu).model
 
     assert chosen(100_000) == replace(PRESETS["tiny"], dropout=0.3)
     assert chosen(4_000_000) == replace(PRESETS["small"], dropout=0.3)
@@ -105,6 +118,37 @@ def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
     assert chosen(100_000_000, gpu=True) == PRESETS["base"]
 
 
+@given(
+    st.integers(100_000, 20_000_000),
+    st.floats(10, 1e6),
+    st.lists(st.floats(0.1, 1000), min_size=2, max_size=2),
+)
+def test_more_minutes_give_a_model_that_is_as_large_at_least(size, speed, minutes):
+    """At most as large as without a bound, with more dropout the more often it sees the text."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        table = text_of(Path(folder), size)
+        patch.setattr(presets, "tokens_per_second", lambda preset, _: speed * (1 + (preset == "tiny")))
+        short, long = (done(table | {"training": {"minutes": each}}).model for each in sorted(minutes))
+        most = done(table | {"training": {"updates": 1}}).model
+    assert short.d_model <= long.d_model <= most.d_model
+    assert short.dropout <= most.dropout
+    if short.d_model == long.d_model:
+        assert short.dropout <= long.dropout
+
+
+def test_a_run_that_has_begun_keeps_its_preset_on_a_machine_of_another_speed(tmp_path, monkeypatch):
+    table = text_of(tmp_path, 4_000_000)
+    for speed in (1.0, 1e9):
+        monkeypatch.setattr(presets, "tokens_per_second", lambda *_, speed=speed: speed)
+        recipe = done(table)
+        assert (recipe.preset, recipe.model.dropout) == ("tiny", 0.1)
+        Path(table["out"]).mkdir(exist_ok=True)
+        write_toml(recipe, Path(table["out"]) / "recipe.toml")
+    shutil.rmtree(table["out"])
+    assert (done(table).preset, done(table).model.dropout) == ("small", 0.3)
+
+
+@pytest.mark.usefixtures("fast")
 def test_the_preset_grows_with_the_size_of_a_named_dataset():
     def chosen(dataset, gpu):
         return done({"out": "runs/x", "data": {"dataset": dataset}}, gpu=gpu).model

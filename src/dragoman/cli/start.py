@@ -11,6 +11,7 @@ from dragoman.cli.serve import check_installed, serve_runs
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import Train, recipe_of, run_recipe
 from dragoman.native.settings import EngineSettings
+from dragoman.pipeline.recipe import choose_minutes
 from dragoman.pipeline.result import read_run_result
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -44,9 +45,7 @@ def start(given: Given) -> None:
         print_findings(recipe.data)
     say("Step 2 of 4: train. The same dragoman start command resumes an interrupted training, then serves.")
     if is_new and recipe.training.updates is None:
-        from dragoman.pipeline.minutes import choose_minutes
-
-        say(f"The page will be there {arrival(choose_minutes(recipe, has_gpu()), datetime.now())}.")
+        say(f"The page will be there {arrival(choose_minutes(recipe.training, has_gpu()), datetime.now())}.")
     run_recipe(recipe)
     say("Step 3 of 4: evaluate.")
     say_result(recipe.out)

@@ -5,13 +5,12 @@ import time
 from dataclasses import replace
 from statistics import fmean, pstdev
 
-import torch
-
 from dragoman.model.interface import Model
-from dragoman.pipeline.minutes import SHARE, choose_minutes, choose_updates, seconds_of_validation
+from dragoman.pipeline.minutes import SHARE, choose_updates, seconds_of_validation
 from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model, make_schedule
-from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
+from dragoman.pipeline.recipe import Recipe, choose_minutes, learning_rate_schedule
 from dragoman.system.errors import DragomanError
+from dragoman.system.machine import has_bfloat16
 from dragoman.system.messages import Say
 from dragoman.system.wording import counted
 from dragoman.text.batches import Batches, Update
@@ -57,7 +56,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     updates_per_epoch = len(train_batches.plan(0)) / batches.accumulate
     sharded = training.shard and world.size > 1
     speed, error = (math.nan, 0.0) if sharded else updates_per_second(model, train_batches, recipe, world)
-    minutes = choose_minutes(recipe, gpu)
+    minutes = choose_minutes(training, gpu)
     updates, validations, validating = updates_and_validations(
         recipe, model, data, minutes, speed, updates_per_epoch, say, world
     )
@@ -251,13 +250,6 @@ def peak_rate(recipe: Recipe) -> float:
     """The highest learning rate, which the warm-up ends with."""
     rate = make_learning_rate(recipe.training, recipe.model.d_model, recipe.adaptation.peak_rate)
     return rate(recipe.training.warmup_steps or 1)
-
-
-def has_bfloat16(gpu: bool) -> bool:
-    """Whether the processor multiplies bfloat16 matrices faster than float32 matrices."""
-    if gpu:
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> tuple[float, float]:

@@ -17,11 +17,6 @@ SHARE = 0.1  # of the time, for validations
 SAMPLE = 32  # sentences that are translated to measure a validation
 
 
-def choose_minutes(recipe: Recipe, gpu: bool) -> float:
-    """The minutes of a run: those of the recipe, or 45, and 180 with a GPU."""
-    return recipe.training.minutes or (180 if gpu else 45)
-
-
 def choose_updates(
     minutes: float, updates_per_epoch: float, speed: float, validation: float, every: int | None = None
 ) -> tuple[int, int, float]:

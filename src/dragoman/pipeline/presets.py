@@ -3,23 +3,55 @@
 from dataclasses import replace
 
 from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.pipeline.recipe import Preset, resolve_paths
+from dragoman.pipeline.recipe import Preset, choose_minutes, resolve_paths
+from dragoman.system.machine import cpu_threads, has_bfloat16, matrix_speed
 from dragoman.text.compression import plain_name
 from dragoman.text.datasets import find_dataset
 from dragoman.text.settings import DataSettings
+from dragoman.training.settings import TrainingSettings
+
+OPERATIONS: dict[Preset, float] = {"tiny": 16e6, "small": 45e6}
+"""Of matrix products in training, for a target token."""
+OVERHEAD: dict[Preset, float] = {"tiny": 45e-6, "small": 94e-6}
+"""Seconds of one core for all other operations on a token (measured; the larger part of them with AMX)."""
+ENOUGH_TOKENS = 5e6
+"""Target tokens with which `small` has learned more than `tiny` has in the same time (experiments/LOG.md)."""
+BYTES_PER_TOKEN = 9.0
+"""Of both sides of a text, for a target token."""
+MANY_PASSES = 20.0
+"""Passes over a text that make a dropout of 0.3 better than the paper's 0.1 (experiments/LOG.md)."""
 
 
-def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings, str]:
-    """Sizes for the text and the machine, and the reason.
+def choose_preset(
+    data: DataSettings, training: TrainingSettings, gpu: bool
+) -> tuple[Preset, ModelSettings, str]:
+    """Sizes for the text, the time and the machine, and the reason.
 
-    More text and a GPU allow larger sizes; little text needs more dropout.
+    More text and a GPU allow larger sizes; little text needs more dropout. In few minutes a CPU trains a
+    smaller model better, and few passes over the text do not need much dropout.
     """
     megabytes = text_size(data) / 1e6
     name: Preset = ("base" if megabytes > 50 else "small") if gpu else ("small" if megabytes > 1 else "tiny")
-    # On a CPU, few passes over a larger text do not need much dropout (experiments/LOG.md).
-    little = 20 if gpu else 8
+    dropout = 0.3 if megabytes < (20 if gpu else 8) else 0.1
     reason = f"{megabytes:,.1f} MB of text and {'a' if gpu else 'no'} GPU"
-    return name, replace(PRESETS[name], dropout=0.3 if megabytes < little else 0.1), reason
+    if not gpu and training.updates is None:
+        minutes = choose_minutes(training, gpu)
+        tokens = {each: 60 * minutes * tokens_per_second(each, training) for each in OPERATIONS}
+        if tokens["small"] < ENOUGH_TOKENS:
+            name = "tiny"
+        if tokens[name] < MANY_PASSES * megabytes * 1e6 / BYTES_PER_TOKEN:
+            dropout = 0.1
+        reason = f"{megabytes:,.1f} MB of text and {minutes:g} minutes of this processor"
+    return name, replace(PRESETS[name], dropout=dropout), reason
+
+
+def tokens_per_second(preset: Preset, training: TrainingSettings) -> float:
+    """About how many target tokens a second this processor trains with."""
+    threads = training.threads or cpu_threads()
+    speed = matrix_speed(
+        threads, training.precision or ("bfloat16" if has_bfloat16(gpu=False) else "float32")
+    )
+    return 1 / (OPERATIONS[preset] / speed + OVERHEAD[preset] / threads)
 
 
 def text_size(data: DataSettings) -> int:

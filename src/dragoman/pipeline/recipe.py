@@ -70,10 +70,13 @@ def complete_recipe(
         from dragoman.pipeline.byte_lengths import with_byte_lengths
 
         asked = flags(overlay(with_byte_lengths(Recipe(), asked.tokenizer), plain, origin))
-    if asked.preset == "auto":
+    if asked.preset == "auto" and asked.out is not None and (asked.out / "recipe.toml").exists():
+        recorded = read_recipe(asked.out)
+        preset, model, reason = recorded.preset, recorded.model, None
+    elif asked.preset == "auto":
         from dragoman.pipeline.presets import choose_preset
 
-        preset, model, reason = choose_preset(asked.data, gpu())
+        preset, model, reason = choose_preset(asked.data, asked.training, gpu())
     else:
         preset, model, reason = asked.preset, PRESETS[asked.preset], None
     recipe = flags(overlay(replace(asked, model=model), table, origin))
@@ -94,6 +97,11 @@ def learning_rate_schedule(recipe: Recipe) -> Literal["paper", "trapezoid"]:
     is_short = recipe.preset in ("tiny", "small") and recipe.model.norm == "pre"
     is_new = recipe.adaptation.initial_model is None
     return recipe.training.schedule or ("trapezoid" if is_short and is_new else "paper")
+
+
+def choose_minutes(training: TrainingSettings, gpu: bool) -> float:
+    """The minutes of a run without a number of updates: those that are set, or 45, and 180 with a GPU."""
+    return training.minutes or (180.0 if gpu else 45.0)
 
 
 def read_recipe(out: Path) -> Recipe:

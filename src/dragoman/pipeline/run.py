@@ -22,7 +22,7 @@ from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
-from dragoman.pipeline.minutes import SAMPLE, choose_minutes
+from dragoman.pipeline.minutes import SAMPLE
 from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import (
     PreparedData,
@@ -32,7 +32,7 @@ from dragoman.pipeline.prepare import (
     prepare,
     validation_batches,
 )
-from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
+from dragoman.pipeline.recipe import Recipe, check_recipe, choose_minutes, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import copy_folder, write_lines
@@ -188,7 +188,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         raise with_file_name(error, out) from error
     complete = autoconfigure(recipe, PreparedData.load(out / "data"), say, world)
     if recipe.training.updates is None:
-        seconds = 60 * choose_minutes(complete, world.device.type == "cuda")
+        seconds = 60 * choose_minutes(complete.training, world.device.type == "cuda")
         Budget(seconds, preparation=time.monotonic() - started).write(out)
     write_toml(complete, out / "recipe.toml")
 
