@@ -14,7 +14,7 @@ OPERATIONS: dict[Preset, float] = {"tiny": 16e6, "small": 45e6}
 """Of matrix products in training, for a target token."""
 OVERHEAD: dict[Preset, float] = {"tiny": 45e-6, "small": 94e-6}
 """Seconds of one core for all other operations on a token (measured; the larger part of them with AMX)."""
-ENOUGH_TOKENS = 5e6
+ENOUGH_TOKENS = 1e7
 """Target tokens with which `small` has learned more than `tiny` has in the same time (experiments/LOG.md)."""
 BYTES_PER_TOKEN = 9.0
 """Of both sides of a text, for a target token."""
