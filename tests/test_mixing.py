@@ -59,6 +59,12 @@ def test_the_mixture_depends_on_seed_and_epoch_alone():
     assert drawn(1, 5) != drawn(1, 6)
 
 
+def test_corpora_of_one_size_are_shuffled_each_in_its_own_order():
+    first, second = np.split(mix([50, 50], [1, 1], 100, 1, 0), 2)
+    assert sorted(first) == sorted(second - 50) == list(range(50))
+    assert first.tolist() != (second - 50).tolist()
+
+
 def test_weights_of_the_sizes_give_every_pair_once_an_epoch():
     for epoch in range(3):
         assert sorted(draw_by_weight({"1": 30.0, "31": 70.0}, np.arange(1, 101), 1, epoch)) == list(
