@@ -2,7 +2,11 @@
 
 import gzip
 import hashlib
+from contextlib import nullcontext
 from dataclasses import replace
+from http.client import IncompleteRead
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -66,6 +70,15 @@ def test_a_gzip_file_in_the_folder_is_used(toy, tmp_path):
     assert resolve_dataset(toy).valid_source == tmp_path / "here" / "f2.gz"
 
 
+def test_of_a_plain_file_and_its_compressed_copy_the_plain_one_is_used(toy, tmp_path):
+    plain = resolve_dataset(toy).source
+    plain.with_name("f0.gz").write_bytes(b"another file")
+    assert resolve_dataset(toy).source == plain
+    plain.write_text("something else\n")
+    with pytest.raises(DragomanError, match="f0 is not the dataset's"):
+        resolve_dataset(toy)
+
+
 def test_a_file_with_another_hash_is_refused(toy, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "f0").write_text("something else\n")
@@ -88,6 +101,26 @@ def test_a_failed_download_is_explained_and_leaves_no_file(toy, tmp_path):
     ):
         resolve_dataset(toy)
     assert not list((tmp_path / "here").iterdir())
+
+
+@pytest.mark.parametrize("missing", [0, 1, 99])
+def test_a_download_that_ends_early_is_an_error_and_leaves_no_file(tmp_path, missing):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(bytes(100 - missing))
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with pytest.raises(IncompleteRead) if missing else nullcontext():
+            download(f"http://127.0.0.1:{server.server_port}/a", tmp_path / "a", lambda _: None)
+        server.shutdown()
+    assert [path.stat().st_size for path in tmp_path.iterdir()] == ([] if missing else [100])
 
 
 def test_an_unknown_dataset_is_refused_with_the_known_names(toy):
