@@ -3,11 +3,16 @@
 import json
 import resource
 import unicodedata
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
+from dragoman.text.checks import count_words
 from dragoman.text.corpus import (
     Corpus,
     CorpusStatistics,
@@ -17,11 +22,13 @@ from dragoman.text.corpus import (
     source_hashes,
     write_corpus,
 )
-from dragoman.text.held_out import HeldOutSources, held_out_pairs
+from dragoman.text.held_out import HeldOutSources, fitting_pairs, held_out_pairs
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import write_copies
+
+WORDS = Tokenizer.train(["a b"], "word", TokenizerSettings(), 9)
 
 
 @pytest.fixture
@@ -171,6 +178,71 @@ def test_a_source_that_is_repeated_too_often_is_not_held_out(tmp_path):
     _, pair_filter = scan_corpus((tmp_path / "few",) * 2, DataSettings(), {}, HeldOutSources())
     few = held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter.held_out, DataSettings())
     assert few == [("birch", "birch")] * 30
+
+
+@given(st.lists(st.integers(0, 400), min_size=2, max_size=300), st.integers(1, 9), st.randoms())
+def test_the_sources_that_are_held_out_are_those_with_the_smallest_hashes_in_any_order(sources, most, draw):
+    """A 50th of all pairs and no more than the maximum, or else the source with the fewest pairs."""
+    assume(len({*sources}) > 1)
+    counts, pairs, left = Counter(sources), 50 * len(sources), min(most, len(sources))
+    expected = set()
+    for source in sorted(counts)[: most + 1]:
+        if counts[source] <= left:
+            expected.add(source)
+            left -= counts[source]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("dragoman.text.held_out.MAX_HELD_OUT", most)
+        for _ in range(2):
+            candidates = HeldOutSources()
+            for source in sources:
+                candidates.add(source)
+            found = candidates.choose(Path("s"), pairs)
+            few = min(sorted(counts)[: most + 1], key=lambda source: (counts[source], source))
+            assert found == (expected or {few})
+            draw.shuffle(sources)
+
+
+def test_no_copy_is_held_out_if_copies_are_left_out(tmp_path):
+    """Also one whose source has a translation elsewhere, which is held out."""
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("".join(f"line {number // 2}\n" for number in range(200)))
+    target.write_text(
+        "".join(f"{'Zeile' if number % 2 else 'line'} {number // 2}\n" for number in range(200))
+    )
+    for drop_copies, count in ((True, 4), (False, 4)):
+        settings = DataSettings(drop_copies=drop_copies)
+        _, pair_filter = scan_corpus((source, target), settings, {}, HeldOutSources())
+        found = held_out_pairs(source, target, pair_filter.held_out, settings)
+        assert len(found) == count
+        assert any(one == other for one, other in found) != drop_copies
+
+
+LINES = st.lists(st.integers(1, 6).map(lambda count: " ".join(["a"] * count)), min_size=1, max_size=6)
+
+
+@given(st.data(), LINES, st.integers(0, 7))
+def test_held_out_pairs_that_fit_have_at_most_the_longest_number_of_tokens(data, sources, longest):
+    targets = data.draw(st.permutations(sources))
+    pairs, settings = list(zip(sources, targets, strict=True)), DataSettings(longest=longest)
+    fitting = [pair for pair in pairs if not longest or max(map(count_words, pair)) <= longest]
+    if fitting:
+        assert fitting_pairs(pairs, settings, (WORDS, WORDS)) == fitting
+    else:
+        with pytest.raises(DragomanError, match=f"All validation pairs, .* have more than {longest} tokens"):
+            fitting_pairs(pairs, settings, (WORDS, WORDS))
+
+
+def test_ids_of_a_large_vocabulary_are_those_of_the_lines(tmp_path):
+    """Those of a vocabulary with more than 2¹⁶ tokens need more than two bytes."""
+    words = [f"{number:x}" for number in range(2**16)]
+    path = tmp_path / "text"
+    path.write_text("".join(f"{' '.join(words[start : start + 64])}\n" for start in range(0, 2**16, 64)))
+    lines = path.read_text().splitlines()
+    tokenizer = Tokenizer.train(lines, "word", TokenizerSettings(), 2**17)
+    assert len(tokenizer) > 2**16
+    tokenizer.save(tmp_path / "tokenizer.model")
+    corpus = build(tmp_path / "corpus", (path, path), (tmp_path / "tokenizer.model",) * 2)
+    assert [source.tolist() for source, _ in corpus] == tokenizer.encode(lines)
 
 
 def test_the_tokenizer_is_trained_on_every_kth_pair(tmp_path, files):

@@ -79,12 +79,27 @@ def test_a_recipe_has_the_samples_of_its_seed(tmp_path):
 
 def test_a_sample_that_is_too_long_is_left_for_the_ordinary_segmentation(tmp_path):
     recipe, data = prepared(tmp_path, "plain", replace(BPE, bpe_dropout=0.0))
-    ordinary = [[side.tolist() for side in pair] for pair in data.train]
+    settings = replace(BPE, bpe_dropout=0.7, sampled_copies=1)
+    ordinary = sampled(tmp_path / "ordinary", (recipe, data), replace(BPE, bpe_dropout=1e-12), 1, 10_000)
+    free = sampled(tmp_path / "free", (recipe, data), settings, 1, 10_000)
     longest = max(len(side) for pair in ordinary for side in pair)
+    assert longest in [len(side) for pair in free for side in pair]
     recipe = replace(recipe, data=replace(recipe.data, longest=longest))
-    copies = sampled(tmp_path, (recipe, data), replace(BPE, bpe_dropout=0.99, sampled_copies=1), 1, 10_000)
-    assert len(copies) > len(ordinary)  # with the validation pairs
-    assert max(len(side) for pair in copies for side in pair) == longest
+    limited = sampled(tmp_path / "limited", (recipe, data), settings, 1, 10_000)
+    sides = [[side for pair in pairs for side in pair] for pairs in (free, limited)]
+    assert sides[1] == [
+        side if len(side) <= longest else own
+        for side, own in zip(sides[0], (side for pair in ordinary for side in pair), strict=False)
+    ]
+
+
+def test_the_sides_of_a_pair_are_sampled_apart(tmp_path):
+    recipe, data = prepared(tmp_path, "plain", replace(BPE, bpe_dropout=0.0))
+    recipe = replace(recipe, data=replace(recipe.data, target=recipe.data.source))
+    copies = sampled(tmp_path, (recipe, data), replace(BPE, bpe_dropout=0.5), 1, 10_000)
+    assert any(source != target for source, target in copies)
+    for source, target in copies:
+        assert data.tokenizers.source.decode(source) == data.tokenizers.source.decode(target)
 
 
 def test_almost_no_dropout_is_the_ordinary_corpus(tmp_path):
