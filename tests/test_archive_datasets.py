@@ -7,6 +7,8 @@ import tarfile
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
@@ -182,8 +184,26 @@ def test_of_talks_the_title_the_description_and_the_sentences_stay():
         b"<description>About it.</description>\n",
         b" A sentence. \n",
         b"3 < 4 and 5 > 4\n",
+        b"<i>Laughter</i> A sentence\n",
+        b"A sentence. <i>Laughter</i>\n",
     ]
-    assert list(talk_lines(raw)) == ["A title", "About it.", "A sentence.", "3 < 4 and 5 > 4"]
+    sentences = [
+        "A sentence.",
+        "3 < 4 and 5 > 4",
+        "<i>Laughter</i> A sentence",
+        "A sentence. <i>Laughter</i>",
+    ]
+    assert list(talk_lines(raw)) == ["A title", "About it.", *sentences]
+
+
+@given(
+    st.lists(st.text("a é&<;\t\n\r\u2028\xa0", max_size=6), max_size=4),
+    st.sampled_from(["&#{};", "&#x{:x};"]),
+)
+def test_a_segment_is_one_line_without_spaces_around_it_whatever_it_escapes(texts, reference):
+    escaped = ("".join(reference.format(ord(each)) for each in text) for text in texts)
+    raw = [f'<seg id="{number}"> {text} </seg>\r\n'.encode() for number, text in enumerate(escaped)]
+    assert list(segments(raw)) == [text.replace("\n", " ").replace("\r", " ").strip() for text in texts]
 
 
 def test_a_line_ends_at_a_line_feed_alone():

@@ -16,6 +16,8 @@ from dragoman.text.lines import open_bytes
 SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")
 SPOKEN = re.compile(r"</?(?:title|description)>")
 TAGGED = re.compile(r"<(\w+)>.*</\1>")
+SPACES = str.maketrans("\0\r\n", "   ")
+"""What stands in a line for characters that no line has."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,14 @@ def read_member(archive: Path, name: str) -> Iterator[bytes]:
 def plain_lines(raw: Iterable[bytes]) -> Iterator[str]:
     """A sentence a line. Only a line feed ends one; NUL, carriage returns and wrong UTF-8 are replaced."""
     for line in raw:
-        text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-        yield text.replace("\0", " ").replace("\r", " ")
+        yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace").translate(SPACES)
 
 
 def segments(raw: Iterable[bytes]) -> Iterator[str]:
     """The segments of a test set in SGML or XML, one per line in the file, with their entities resolved."""
     for line in plain_lines(raw):
         for segment in SEGMENT.findall(line):
-            yield html.unescape(segment).strip()
+            yield html.unescape(segment).translate(SPACES).strip()
 
 
 def talk_lines(raw: Iterable[bytes]) -> Iterator[str]:
