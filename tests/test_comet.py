@@ -4,6 +4,7 @@ What needs the library is skipped where it is not installed; it wants former rel
 """
 
 import itertools
+import os
 import random
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import sacrebleu.significance
 from sacrebleu.metrics.base import Metric, Score, Signature
 
-from dragoman.evaluation.comet import Comet
+from dragoman.evaluation.comet import Comet, environment
 from dragoman.evaluation.compare import paired_bootstrap_of_means
 from dragoman.system.errors import DragomanError
 from tests.test_cli import call
@@ -59,6 +60,18 @@ def test_the_p_value_of_a_mean_is_sacrebleus(gap):
     back = paired_bootstrap_of_means("COMET", "s", theirs, ours)
     assert (back.score, back.baseline, back.p_value) == (found.baseline, found.score, found.p_value)
     assert paired_bootstrap_of_means("COMET", "s", ours, ours).p_value == 1
+
+
+def test_variables_of_the_environment_are_set_for_a_while(monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_SET", "before")
+    monkeypatch.delenv("DRAGOMAN_UNSET", raising=False)
+    before, values = dict(os.environ), {"DRAGOMAN_SET": "1", "DRAGOMAN_UNSET": "2"}
+    with environment(values):
+        assert os.environ == before | values
+    assert os.environ == before
+    with pytest.raises(KeyError), environment(values):
+        raise KeyError
+    assert os.environ == before
 
 
 def test_a_checkpoint_that_is_not_on_this_machine_and_a_missing_library_are_refused(tmp_path, monkeypatch):

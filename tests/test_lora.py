@@ -188,6 +188,10 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
             {"base": "", "longest_source": 9, "alignment_head": "0"},
             "alignment_head is '0', and must be a number",
         ),
+        (
+            {"base": "", "longest_source": 9, "rank": 4},
+            "adapter.json has 'rank', which this version does not",
+        ),
         ([], r"adapter.json holds \[\], and has to hold an object"),
         (None, "adapter.json holds None, and has to hold an object"),
     ],
@@ -295,6 +299,13 @@ def test_a_base_is_asked_for_where_it_is_needed_and_only_there(
     save_model(tmp_path / "small", small, replace(TINY, tied="none"), Tokenizers(tokenizer, tokenizer))
     with pytest.raises(DragomanError, match="was not adapted from .*: sizes or vocabularies differ"):
         Adapter.between(base, tmp_path / "small")
+    other = Tokenizer.train(iter(["yet more words"]), "word", TokenizerSettings(byte_fallback=False), 9)
+    assert len(other) == len(tokenizer)
+    replace(StoredModel.load(tmp_path / "small"), tokenizers=Tokenizers(other, other)).save(
+        tmp_path / "other"
+    )
+    with pytest.raises(DragomanError, match="was not adapted from .*: sizes or vocabularies differ"):
+        Adapter.between(tmp_path / "small", tmp_path / "other")
 
 
 def test_the_score_of_additive_attention_gets_no_adapter():
