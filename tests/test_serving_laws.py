@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from threading import Event
@@ -14,6 +16,8 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
+from starlette.requests import Request
 
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
@@ -22,11 +26,13 @@ from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Pre
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
+from dragoman.serving.languages import listed_pairs, two_letter_codes
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.middleware import client_of, read_body
+from dragoman.serving.middleware import client_of, key_of, read_body
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.server import serve
+from dragoman.serving.parameters import parameters
+from dragoman.serving.server import listening, serve, stop_signals
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -80,7 +86,74 @@ def test_a_body_is_refused_by_the_length_that_it_declares(length, most, zeros):
         assert refused.value.status == 413
 
 
+class Parts(BaseModel):
+    """Two parameters, each a text or several."""
+
+    one: str | list[str] | None = None
+    two: str | list[str] | None = None
+
+
+TEXTS = st.text(st.sampled_from("a&=+ %é,\u2028"), max_size=3)
+PARTS = st.fixed_dictionaries({}, optional=dict.fromkeys(("one", "two"), TEXTS | st.lists(TEXTS, min_size=2)))
+
+
+def read_parameters(request):
+    """What is read of a request of httpx."""
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": request.url.query}
+    scope["headers"] = [(name.lower(), value) for name, value in request.headers.raw]
+
+    async def receive():
+        return {"type": "http.request", "body": request.read()}
+
+    return asyncio.run(parameters(Request(scope, receive), Parts)).model_dump(exclude_none=True)
+
+
+@given(PARTS, PARTS)
+def test_parameters_are_alike_in_every_form_and_those_of_the_body_go_before_those_of_the_query(body, query):
+    """A parameter may be blank, also among several of its name."""
+    multipart = [
+        (name, (None, text))
+        for name, value in body.items()
+        for text in ([value] if isinstance(value, str) else value)
+    ]
+    for form in ({"json": body}, {"data": body}, {"files": multipart}):
+        sent = httpx.Request("POST", "http://localhost/", params=query, **form)
+        assert read_parameters(sent) == query | body
+    assert read_parameters(httpx.Request("POST", "http://localhost/", params=query)) == query
+
+
 # ---- keys
+
+
+JSON_VALUES = st.one_of(
+    st.text(max_size=3),
+    st.sampled_from([None, True, False, 0, 7, 0.5, [], ["a"], {}, {"a": "b"}]),
+)
+
+
+@given(JSON_VALUES, JSON_VALUES)
+def test_of_the_values_that_json_may_have_for_a_key_the_first_text_is_taken(one, other):
+    body = json.dumps({"api_key": one, "auth_key": other}).encode()
+    scope = {"headers": [(b"content-type", b"application/json")], "query_string": b""}
+    texts = [value for value in (one, other) if isinstance(value, str)]
+    assert key_of(scope, body) == next(iter(texts), "")
+
+
+@given(st.sampled_from(["Basic YTpi", "Basic", "Digest a=b", "", "Token key", "key"]))
+def test_a_header_of_another_scheme_has_no_key_and_hides_none(header):
+    scope = {"headers": [(b"authorization", header.encode())], "query_string": b"api_key=mine"}
+    assert key_of(scope, b"") == "mine"
+    assert key_of(scope | {"query_string": b""}, b"") == ""
+
+
+def test_the_names_of_adapters_are_not_in_a_description_that_needs_no_key(served):
+    (model, *_) = served.models.models
+    named = replace(model, adapted=(replace(model, adapter="confidential"),))
+    service = Service(Models((named,)), ServerSettings(), Metrics())
+    for keys in (None, Keys({"one": hash_of("a-key")})):
+        (answer,) = answers(make_app(service, keys), ("/openapi.json", None))
+        assert answer.status_code == 200
+        assert ("confidential" in answer.text) == (keys is None)
 
 
 @given(st.text(st.sampled_from(" \t\r\n\v\f\u2003"), max_size=3))
@@ -142,6 +215,31 @@ def test_the_keys_are_read_before_the_address_is_used(tmp_path):
         settings = ServerSettings(port=taken.getsockname()[1], api_keys=tmp_path / "pipe")
         with pytest.raises(DragomanError, match="pipe is not a regular file"):
             serve([], EngineSettings(), settings, print)
+
+
+# ---- addresses and signals
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_a_server_listens_at_an_address_of_either_kind(host):
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, 0), family=kind).close()
+    except OSError:
+        pytest.skip("this machine has no such address")
+    with listening(ServerSettings(host=host, port=0)) as listener:
+        connected = socket.create_connection((host, listener.getsockname()[1]))
+        connected.close()
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_the_end_of_a_terminal_ends_a_server_unless_it_is_ignored(ignored):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        assert (signal.SIGHUP in stop_signals()) != ignored
+        assert {signal.SIGTERM, signal.SIGINT} <= {*stop_signals()}
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 # ---- rates
@@ -553,6 +651,20 @@ def test_sentences_of_deepl_are_split_unless_it_is_switched_off(off):
             assert len(deepl.document_of(asked, text, "en").segments) == count
 
 
+NAMES = st.lists(st.sampled_from(["p", "x", "xs:a", "é"]), max_size=4)
+
+
+@given(NAMES, st.data())
+def test_names_of_tags_are_alike_as_a_list_and_with_commas(names, data):
+    spaced = "".join(
+        data.draw(st.sampled_from([" ", ""])) + name + data.draw(st.sampled_from([",", " , "]))
+        for name in names
+    )
+    for given_names in (names, spaced, [spaced], [",".join(names), ""]):
+        asked = deepl.TranslateParameters(ignore_tags=given_names)
+        assert asked.ignore_tags == names
+
+
 def test_tags_of_deepl_split_and_do_not_split_as_it_is_asked():
     text = "<d>amber <x>birch</x> cedar</d>"
 
@@ -617,6 +729,58 @@ def test_at_most_three_languages_are_detected_of_many(served):
     assert len({each["language"] for each in found.json()}) == 3
 
 
+@pytest.mark.parametrize("log_texts", [True, False])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (V1, {"text": ["amber", "birch"], "model": "ende"}),
+        (f"{V1}/stream", {"text": "amber", "model": "ende"}),
+        ("/v1/alternatives", {"text": "amber", "model": "ende"}),
+        ("/v1/inspect", {"text": "amber", "model": "ende"}),
+        ("/v1/score", {"pairs": [["amber", "birch"]], "model": "ende"}),
+        ("/translate", {"q": ["amber", "birch"], "source": "en", "target": "de"}),
+        ("/v2/translate", {"text": ["amber", "birch"], "target_lang": "DE"}),
+    ],
+)
+def test_the_log_has_the_texts_of_a_request_if_it_may_and_none_otherwise(
+    served, capsys, path, body, log_texts
+):
+    service = Service(served.models, ServerSettings(log_texts=log_texts), Metrics())
+    (answer,) = answers(make_app(service, None), (path, body))
+    assert answer.status_code == 200
+    (line,) = capsys.readouterr().err.splitlines()
+    texts = [text for text in ("amber", "birch") if text in json.dumps(body)]
+    assert json.loads(line).get("texts") == (texts if log_texts else None)
+    assert log_texts or not any(text in line for text in texts)
+
+
+@pytest.mark.parametrize(("beam_size", "n_best"), [(3, 7), (7, 3), (1, 1)])
+def test_the_most_translations_that_a_server_names_are_the_most_that_it_gives(served, beam_size, n_best):
+    settings = ServerSettings(max_beam_size=beam_size, max_n_best=n_best)
+    app = make_app(Service(served.models, settings, Metrics()), None)
+    (models,) = answers(app, ("/v1/models", None))
+    most = models.json()["max_n_best"]
+    asked = (
+        (V1, {"text": "amber", "model": "ende", "n_best": count, "beam_size": count})
+        for count in (most, most + 1)
+    )
+    assert [each.status_code for each in answers(app, *asked)] == [200, 400]
+
+
+@pytest.mark.parametrize("keys", [None, Keys({})])
+def test_what_a_frontend_needs_to_know_is_what_the_server_has(served, keys, tmp_path):
+    models = Models((replace(served.models.models[0], source="fr", target="es"), *served.models.models))
+    settings = ServerSettings(api_keys=None if keys is None else tmp_path / "keys.toml")
+    found, listed = answers(
+        make_app(Service(models, settings, Metrics()), keys),
+        ("/frontend/settings", None),
+        ("/languages", None),
+    )
+    assert found.json()["keyRequired"] == found.json()["apiKeys"] == (keys is not None)
+    assert found.json()["language"]["target"]["code"] == "es"
+    assert "es" in {each["code"] for each in listed.json()}
+
+
 def test_the_log_leaves_out_checks_that_succeed_and_nothing_else(served, capsys):
     paths = ["/health", "/ready", "/metrics", "/v1/models", "/nothing"]
     for keys, logged in ((None, paths[3:]), (Keys({}), paths[2:])):
@@ -633,3 +797,69 @@ def test_a_file_of_keys_holds_hashes_alone(tmp_path, value):
         DragomanError, match=r"has to hold a table \[keys\] with a SHA-256 hash for each name"
     ):
         Keys.load(tmp_path / "keys.toml")
+
+
+# ---- languages
+
+
+CODES = st.sampled_from(["en", "de", "fr", "pt-BR", "und"])
+
+
+@given(st.dictionaries(CODES, st.lists(CODES, min_size=1, unique=True), min_size=1))
+def test_a_listed_language_has_the_targets_of_its_models(pairs):
+    """Each code stands for an unknown language, but no language is translated into itself by chance."""
+    found, every = listed_pairs(pairs), two_letter_codes()
+    for source in ("en", "de", "fr", "ja", "pt-BR"):
+        targets = {*pairs.get(source, ()), *(pairs.get("und", ()) if source in every else ())}
+        others = {*every} - {source} if "und" in targets else set()
+        assert {*found.get(source, ())} == targets - {"und"} | others
+    codes = {*pairs, *(target for targets in pairs.values() for target in targets)}
+    assert found.keys() == {code for each in codes for code in (every if each == "und" else [each])}
+
+
+SENTENCES = {
+    "en": "The weather was lovely, and so we went for a long walk through the woods.",
+    "de": "Das Wetter war schön, und deshalb gingen wir lange im Wald spazieren.",
+    "fr": "Il faisait beau, et nous avons donc fait une longue promenade dans la forêt.",
+}
+LANGUAGES = st.sampled_from([*SENTENCES])
+
+
+@given(
+    st.lists(st.tuples(LANGUAGES, LANGUAGES), min_size=1, unique=True).map(
+        lambda pairs: Models(tuple(ServedModel("-".join(pair), *pair, None) for pair in pairs))
+    ),
+    LANGUAGES,
+    st.data(),
+)
+def test_a_text_whose_language_is_asked_for_is_translated_from_one_that_can_be(models, language, data):
+    """Into each language that is served, whatever the text; if its own is among the sources, from that."""
+    target = data.draw(st.sampled_from([model.target for model in models.models]))
+    sources = {model.source for model in models.models if model.target == target}
+    found = models.between("auto", target, SENTENCES[language])
+    assert found.target == target
+    assert found.source == language or language not in sources
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_the_language_of_several_texts_is_that_of_all_of_them(served, language):
+    """The other models fail if they are asked."""
+    translators = {language: served.models.models[0].translator}
+    models = Models(
+        tuple(ServedModel(f"from-{code}", code, "es", translators.get(code)) for code in SENTENCES)
+    )
+    texts = ["", "1", SENTENCES[language]]
+    ours, scored, libretranslate, detected, deepl = answers(
+        make_app(Service(models, ServerSettings(), Metrics()), None),
+        (V1, {"text": texts, "source": "auto", "target": "es"}),
+        ("/v1/score", {"pairs": [[text, "AMBER"] for text in texts], "source": "auto"}),
+        ("/translate", {"q": texts, "source": "auto", "target": "es"}),
+        ("/detect", {"q": texts}),
+        ("/v2/translate", {"text": texts, "target_lang": "ES"}),
+    )
+    assert ours.json()["model"] == f"from-{language}"
+    assert scored.status_code == 200
+    assert {each["language"] for each in libretranslate.json()["detectedLanguage"]} == {language}
+    assert detected.json()[0]["language"] == language
+    found = {each["detected_source_language"] for each in deepl.json()["translations"]}
+    assert found == {language.upper()}

@@ -126,7 +126,7 @@ def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict
 async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
     """The answer to a `TranslateRequest`."""
     texts = texts_of(service, asked.text)
-    model = choose_model(service, asked, texts[0] if texts else "")
+    model = choose_model(service, asked, " ".join(texts))
     settings = settings_of(service, asked)
     documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
     found = await service.translate(model, documents, settings, scope)

@@ -70,7 +70,7 @@ def router(service: Service) -> APIRouter:
         """The log-probabilities of given translations, by token."""
         refuse_many(service, len(asked.pairs), "pairs")
         pairs = [(source, target) for source, target in asked.pairs]
-        model = choose_model(service, asked, pairs[0][0] if pairs else "")
+        model = choose_model(service, asked, " ".join(source for source, _ in pairs))
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
         service.note_texts(request.scope, [text for pair in pairs for text in pair])
 
