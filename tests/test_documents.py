@@ -46,7 +46,7 @@ LANGUAGES = st.sampled_from(["en", "de", "fr", "ja", "ru", "und", "pt-BR", "", "
         ("da", "Han kom den 1. Januar.|Det var godt."),
         ("en", "Wait… what is it?|No… or yes.|Well."),
         ("fr", "M. Dupont est là.|Mme. Dupont aussi.|Quoi ?|Rien !"),
-        ("FR", "Quelqu'un (M. Dupont) est là.|Un autre (M.Martin, « Mme. Roux ») aussi."),
+        ("FR", "M. Dupont dit : «M. Roux est là (Mme. Roux aussi.|Puis rien."),
         ("fr", "Il a dit : « Viens. »|Puis il est parti."),
         ("es", "El Sr. García vino.|¿Qué tal?|¡Bien!"),
         ("ru", "Это т. е. хорошо.|В 1999 г. он умер.|А. С. Пушкин писал."),

@@ -201,6 +201,35 @@ def test_the_model_never_reads_what_is_kept(kept):
         assert "One" not in text or any("One" in sentence for sentence in document.sentences)
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "<!-- <b>secret -->", "<!-- secret --!> secret -->",
+        "<![CDATA[secret > secret]]>", '<?php echo "<b>secret" > 1 ?>', "&secret;",
+        "<x>secret <b>secret</b></x>", "<x k='>'>secret <x>secret</x> secret</x>", "<x>secret</x k='1'>",
+        '<!DOCTYPE r [<!ENTITY a "<p>secret</p>">]>', "<x k='secret'/>",
+    ],
+)  # fmt: skip
+def test_the_model_never_reads_what_is_kept_in_xml(kept):
+    for text in (kept, f"<p>One {kept} two. Three</p>", f"{kept} One", f"One {kept}", f"<a>One</a>{kept}"):
+        document = xml(text, "en", ignore_tags=("x",))
+        assert not any("secret" in sentence for sentence in document.sentences)
+        assert kept in document.join(["x"] * len(document.sentences))
+        assert "One" not in text or any("One" in sentence for sentence in document.sentences)
+
+
+def test_case_distinguishes_no_names_in_html_and_all_in_xml():
+    text = (
+        "<p>One <b>two</b><br>three <img alt=a> <code>four</code><script>five</script><title><b></title>"
+        "<i translate='no'>six</i> seven. <u class='a notranslate'>eight</u> nine</p>ten"
+    )
+    for tag in re.finditer("<[^>]*>", text):
+        other = text[: tag.start()] + tag[0].upper() + text[tag.end() :]
+        assert html(other, "en").sentences == html(text, "en").sentences
+    (sentence,) = xml("<doc>One <X>two</X> three</doc>", "en", ignore_tags=("x",)).sentences
+    assert sentence == "One <g1>two</g1> three"
+
+
 @given(st.lists(st.sampled_from(["<x>", "</x>", "<b>", "</b>", "secret", "<x/>"]), max_size=12).map("".join))
 def test_ignored_elements_are_never_given_to_the_model(inside):
     inside = re.sub("</?x>", "", inside)
