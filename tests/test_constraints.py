@@ -2,7 +2,9 @@
 
 import random
 import re
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 import torch
@@ -21,7 +23,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.constraints import follows, repeats, word_continuations
+from dragoman.translation.constraints import follows, refuse_repetition, repeats, word_continuations
 from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import KINDS, no_shape_checks
 from tests.test_search import any_rules, any_search, brute_force, few_tokens, tiny, with_few_tokens
@@ -378,6 +380,15 @@ SEQUENCE = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 def test_two_phrases_fit_where_a_text_can_have_both(first, second, size):
     alone = all(fit(one, [99], size) for one in (first, second))  # they repeat nothing by themselves
     assert follows(first, second, size) == fit(first, second, size) or not alone
+
+
+@given(st.just([]) | SEQUENCE, st.lists(SEQUENCE, max_size=2), st.integers(1, 3))
+def test_a_prefix_comes_first_and_forced_words_fit_in_any_order(prefix, forced, size):
+    fits = all(fit(each, [99], size) for each in (prefix, *forced))
+    fits = fits and all(fit(prefix, each, size) for each in forced)
+    fits = fits and all(fit(*both, size) or fit(*both[::-1], size) for both in combinations(forced, 2))
+    with nullcontext() if fits else pytest.raises(DragomanError, match="no_repeat_ngram"):
+        refuse_repetition([(str(ids), ids) for ids in (prefix, *forced)], size)
 
 
 @given(st.lists(st.integers(1, 4), max_size=20), st.integers(1, 8))

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, beam_steps, greedy_search
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 from lab.parts.table_model import TableModel
 from tests.conftest import KINDS, MODELS, VOCABULARY, no_shape_checks, random_model
 
@@ -246,6 +248,25 @@ def test_the_penalty_is_that_of_wu_and_others():
 def test_settings_that_contradict_each_other_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         replace(SearchSettings(), **wrong)
+
+
+NUMBERS = [
+    name
+    for name, hint in get_type_hints(SearchSettings).items()
+    if hint is not bool and name != "top_p" and {int, float} & {hint, *get_args(hint)}
+]
+COSTLY = ["beam_size", "n_best", "max_extra_tokens", "min_length", "no_repeat_ngram"]
+POWERS = ["length_penalty", "length_power", "coverage_penalty", "diversity", "temperature"]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_no_number_of_a_search_is_negative_and_none_that_costs_time_is_unbounded(name):
+    number = float if name in POWERS else int
+    with pytest.raises(DragomanError, match=f"^{name} is {number(-1)}; it must be at least"):
+        SearchSettings(**{name: number(-1)})
+    if name in (*COSTLY, *POWERS):
+        with pytest.raises(DragomanError, match=f"^{name} is {number(10**7)}; it must be at most"):
+            SearchSettings(**{name: number(10**7)})
 
 
 @lru_cache(20_000)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.model.symbols import END, UNKNOWN
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.weights import save_tensors
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
@@ -114,6 +114,23 @@ def test_what_is_saved_is_loaded(tmp_path):
         save_tensors(tmp_path / "other", tensors)
         with pytest.raises(DragomanError, match="is no shortlist; make one with: dragoman shortlist RUN"):
             Shortlist.load(tmp_path / "other", SIZES)
+
+
+@given(
+    st.sampled_from(["translations", "always"]),
+    st.sampled_from([PAD, START, -2, SIZES[1], 2**31 - 1]),
+    st.integers(0, 200),
+)
+def test_a_list_with_a_token_that_no_translation_has_is_refused_wherever_it_stands(
+    tmp_path_factory, name, token, place
+):
+    learnt = Shortlist.learn(pairs_of_a_dictionary(50), SIZES, most=3, always=8)
+    arrays = {each: getattr(learnt, each).copy() for each in ("translations", "always")}
+    arrays[name].flat[place % arrays[name].size] = token
+    path = tmp_path_factory.mktemp("wrong") / "list"
+    Shortlist(**arrays).save(path)
+    with pytest.raises(DragomanError, match="is no shortlist|was made for 60 source tokens"):
+        Shortlist.load(path, SIZES)
 
 
 def test_a_full_disk_is_an_error_of_the_system(tmp_path):
