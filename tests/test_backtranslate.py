@@ -2,15 +2,17 @@
 
 import gzip
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from dragoman import Translator
 from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages
 from dragoman.translation import files
-from dragoman.translation.backtranslation import pair_names, write_pairs
+from dragoman.translation.backtranslation import check_text, pair_names, write_pairs
 from dragoman.translation.model_folder import StoredModel
 from tests.test_cli import call
 
@@ -165,6 +167,22 @@ def test_files_are_named_after_the_languages(tmp_path, name, languages, expected
     assert pair_names(tmp_path / name, languages) == expected
 
 
+@pytest.mark.parametrize("language", ["de", "de-AT", "und", "fr"])
+@pytest.mark.parametrize("name", ["mono.de", "mono.de.gz", "mono", "mono.2020"])
+def test_a_text_may_be_in_a_variety_of_the_language_that_is_translated_or_in_an_unknown_one(
+    tmp_path, language, name
+):
+    content = b"amber\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    refused = language == "fr" and ".de" in name
+    with (
+        pytest.raises(DragomanError, match="is in de, and the run translates from fr")
+        if refused
+        else nullcontext()
+    ):
+        check_text(tmp_path / name, Languages(language, "en"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -209,8 +227,6 @@ def test_a_folder_of_another_translation_is_refused(mono, run, tmp_path, monkeyp
 
 
 def test_no_pair_is_refused(mono, tmp_path):
-    from dragoman.system.errors import DragomanError
-
     (tmp_path / "translations").write_text("\n" * len(LINES))
     with pytest.raises(DragomanError, match="has a translation that is not empty"):
         write_pairs(mono, tmp_path / "translations", tmp_path, ("s", "t"), "")

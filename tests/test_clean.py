@@ -297,6 +297,17 @@ def test_white_space_around_a_short_line_does_not_make_its_language_known(tmp_pa
     assert cleaned(write(tmp_path, pairs), tmp_path / "out")[1] == []
 
 
+@pytest.mark.parametrize("code", ["und", "tlh", "xx"])
+def test_a_language_that_the_identifier_does_not_know_is_not_checked(dirty, tmp_path, code):
+    _, removed, _ = cleaned(dirty[0], tmp_path / "out", languages=Languages("en", code))
+    assert "language" not in [reason for record in removed for reason in record["reasons"]]
+
+
+def test_a_variety_of_a_language_is_checked_as_the_language(dirty, tmp_path):
+    found = cleaned(dirty[0], tmp_path / "out")[:2]
+    assert cleaned(dirty[0], tmp_path / "other", languages=Languages("en-US", "de-Latn-AT"))[:2] == found
+
+
 def test_a_pair_of_empty_sides_is_empty_and_nothing_else(tmp_path):
     pairs = [*clean_corpus(), ("", ""), (" ", " "), ("", "x")]
     (tmp_path / "test.en").write_text("\n")

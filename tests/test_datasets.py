@@ -79,6 +79,14 @@ def test_of_a_plain_file_and_its_compressed_copy_the_plain_one_is_used(toy, tmp_
         resolve_dataset(toy)
 
 
+def test_each_dataset_has_a_folder_of_its_own_in_the_cache(toy, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setitem(datasets.DATASETS, "other", datasets.DATASETS["toy"])
+    one, other = (resolve_dataset(DataSettings(dataset=name)).source for name in ("toy", "other"))
+    assert one != other
+    assert all(path.is_relative_to(tmp_path / "cache") for path in (one, other))
+
+
 def test_a_file_with_another_hash_is_refused(toy, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "f0").write_text("something else\n")

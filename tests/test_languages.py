@@ -16,6 +16,8 @@ from dragoman.interop.weights import languages_named
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
 from dragoman.system.errors import DragomanError
+from dragoman.text.conversion import ConvertedData, with_languages
+from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, Languages, language_of_name, languages_of_name
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import small_recipe, write_copies
@@ -54,6 +56,15 @@ def test_names_of_datasets_and_models_say_both_languages():
         assert languages_of_name(name) == Languages()
     assert DataSettings(target=Path("train.de")).languages == Languages("und", "de")
     assert DataSettings(dataset="multi30k-en-de", target_language="fr").languages == Languages("en", "fr")
+
+
+@pytest.mark.parametrize("names", [("b.txt", "b.ref"), ("b.fr", "b.it")])
+def test_the_languages_of_several_corpora_are_those_of_the_first_if_no_others_are_asked_for(names):
+    corpora = WeightedCorpus(Path("a.en"), Path("a.de")), WeightedCorpus(*map(Path, names))
+    data = ConvertedData(corpus=corpora)
+    assert with_languages(data).languages == Languages("en", "de")
+    assert with_languages(replace(data, target_language="es")).languages == Languages("en", "es")
+    assert with_languages(replace(data, corpus=corpora[::-1])).languages != Languages("en", "de")
 
 
 @pytest.mark.parametrize("code", ["", "../x", "e", "english", "en_GB", "en-"])
