@@ -24,7 +24,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages
 from dragoman.translation.adapter import Adapter
-from dragoman.translation.model_folder import StoredModel, model_hash
+from dragoman.translation.model_folder import StoredModel, model_hash, torch_model
 from tests.conftest import ALL_PRECISIONS
 
 TEXTS = ["amber birch cedar", "delta ember fjord grove heath"]
@@ -141,6 +141,25 @@ def test_the_description_of_a_model_has_every_field(app):
     assert answer.json().keys() == ModelsResponse.model_fields.keys()
     for model in answer.json()["models"]:
         assert model.keys() == ModelDescription.model_fields.keys()
+
+
+def test_a_model_is_described_as_it_is(base, tmp_path):
+    stored = replace(StoredModel.load(base), languages=Languages("en", "pt-BR"))
+    stored.save(tmp_path / "enpt")
+    (answer,) = answers(app_of(tmp_path / "enpt", precision="int8"), ("/v1/models", None))
+    (found,) = answer.json()["models"]
+    model = torch_model(stored)
+    assert found == {
+        "name": "enpt",
+        "source": "en",
+        "target": "pt-BR",
+        "source_name": "English",
+        "target_name": "Portuguese (Brazil)",
+        "architecture": stored.settings.architecture,
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "precision": "int8",
+        "adapters": [],
+    }
 
 
 def test_every_path_is_described_with_what_a_page_of_another_site_gets(app):

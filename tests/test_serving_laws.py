@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
 import socket
@@ -215,6 +216,31 @@ def test_the_keys_are_read_before_the_address_is_used(tmp_path):
         settings = ServerSettings(port=taken.getsockname()[1], api_keys=tmp_path / "pipe")
         with pytest.raises(DragomanError, match="pipe is not a regular file"):
             serve([], EngineSettings(), settings, print)
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("requests_per_minute", 0, math.inf),
+        *(
+            (name, 1, math.inf)
+            for name in ("queue_tokens", "max_body", "max_texts", "max_tokens", "max_n_best")
+        ),
+        *((name, 1, 10_000) for name in ("processes", "max_beam_size")),
+        ("port", 0, 65_536),
+        ("deadline", 0.001, 100_000),
+    ],
+)
+def test_no_limit_of_a_server_is_below_its_least_and_none_that_costs_memory_or_time_is_unbounded(
+    name, least, most
+):
+    assert getattr(ServerSettings(**{name: least}), name) == least
+    for value in {least - 1, most} - {math.inf}:
+        with pytest.raises(DragomanError, match=f"{name} is "):
+            ServerSettings(**{name: value})
 
 
 # ---- addresses and signals
@@ -754,6 +780,25 @@ def test_the_log_has_the_texts_of_a_request_if_it_may_and_none_otherwise(
     assert log_texts or not any(text in line for text in texts)
 
 
+@pytest.mark.parametrize("path", [V1, f"{V1}/stream", "/v1/alternatives", "/v1/inspect"])
+@pytest.mark.parametrize(
+    "contradictory",
+    [
+        {"temperature": 1.0, "beam_size": SearchSettings().beam_size},
+        {"temperature": 1.0, "length_penalty": SearchSettings().length_penalty},
+        {"length_power": 1.0, "length_penalty": SearchSettings().length_penalty},
+        {"sampling_seed": SearchSettings().sampling_seed},
+        {"diversity": SearchSettings().diversity},
+    ],
+)
+def test_settings_that_contradict_others_are_refused_also_if_they_are_the_defaults(
+    served, path, contradictory
+):
+    (answer,) = answers(make_app(served, None), (path, {"text": "amber", "model": "ende"} | contradictory))
+    assert answer.status_code == 400
+    assert any(name in answer.json()["error"]["message"] for name in contradictory)
+
+
 @pytest.mark.parametrize(("beam_size", "n_best"), [(3, 7), (7, 3), (1, 1)])
 def test_the_most_translations_that_a_server_names_are_the_most_that_it_gives(served, beam_size, n_best):
     settings = ServerSettings(max_beam_size=beam_size, max_n_best=n_best)
@@ -765,6 +810,17 @@ def test_the_most_translations_that_a_server_names_are_the_most_that_it_gives(se
         for count in (most, most + 1)
     )
     assert [each.status_code for each in answers(app, *asked)] == [200, 400]
+
+
+@pytest.mark.parametrize("pair", [("fr", "es"), ("en", "de"), ("de", "en"), ("und", "und")])
+def test_a_text_without_letters_is_detected_to_be_in_a_language_that_is_listed(served, pair):
+    models = Models((replace(served.models.models[0], source=pair[0], target=pair[1]),))
+    app = make_app(Service(models, ServerSettings(), Metrics()), None)
+    listed, *detected = answers(app, ("/languages", None), *(("/detect", {"q": text}) for text in ("1", " ")))
+    for found in detected:
+        ((language, confidence),) = (each.values() for each in found.json())
+        assert language in {each["code"] for each in listed.json()}
+        assert confidence == 0
 
 
 @pytest.mark.parametrize("keys", [None, Keys({})])
