@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
@@ -382,7 +382,8 @@ def test_two_phrases_fit_where_a_text_can_have_both(first, second, size):
     assert follows(first, second, size) == fit(first, second, size) or not alone
 
 
-@given(st.just([]) | SEQUENCE, st.lists(SEQUENCE, max_size=2), st.integers(1, 3))
+@given(st.lists(st.integers(1, 3), max_size=3), st.lists(SEQUENCE, max_size=2), st.integers(1, 3))
+@example([1, 2], [[3, 1, 2]], 1)  # a text with both begins with the forced words
 def test_a_prefix_comes_first_and_forced_words_fit_in_any_order(prefix, forced, size):
     fits = all(fit(each, [99], size) for each in (prefix, *forced))
     fits = fits and all(fit(prefix, each, size) for each in forced)
