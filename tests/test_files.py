@@ -175,12 +175,28 @@ def test_a_file_in_the_place_of_the_parts_is_refused(text, tmp_path):
         translate_file(text, tmp_path / "out", ABOUT, shout)
 
 
-def test_a_name_that_says_packed_is_refused(text, tmp_path):
-    with pytest.raises(
-        DragomanError,
-        match=r"out.gz would not be compressed, as its name says; give one that does not end in \.gz",
-    ):
-        translate_file(text, tmp_path / "out.gz", ABOUT, shout)
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_name_that_says_packed_is_refused(text, tmp_path, ending):
+    told = rf"out{ending} would not be compressed, as its name says; give one that does not end in \{ending}"
+    with pytest.raises(DragomanError, match=told):
+        translate_file(text, tmp_path / f"out{ending}", ABOUT, shout)
+
+
+def test_what_another_process_is_writing_now_is_no_file_of_something_else(text, tmp_path):
+    parts = tmp_path / "out.parts"
+    parts.mkdir()
+    for name in (".about.json.x1", "lock-0", "lock-7"):
+        (parts / name).touch()
+    assert translate_file(text, tmp_path / "out", ABOUT, shout)
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
+
+
+def test_parts_of_something_else_beside_a_complete_file_are_kept(text, tmp_path):
+    translate_file(text, tmp_path / "out", ABOUT, shout)
+    translate_file(text, tmp_path / "other", ABOUT | {"models": ["b"]}, shout, 0, 2)
+    (tmp_path / "other.parts").rename(tmp_path / "out.parts")
+    assert translate_file(text, tmp_path / "out", ABOUT, pytest.fail)
+    assert (tmp_path / "out.parts" / "000000000").read_text() == "LINE 0\nLINE 1\nLINE 2\n"
 
 
 def test_a_file_that_is_not_there_is_named_and_nothing_is_left(tmp_path):
