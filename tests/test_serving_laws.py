@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, permutations
 from threading import Event
 
 import httpx
@@ -28,7 +28,7 @@ from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
 from dragoman.serving.languages import listed_pairs, two_letter_codes
-from dragoman.serving.loading import load_models
+from dragoman.serving.loading import load_models, served_in
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import client_of, key_of, read_body
 from dragoman.serving.models import Models, ServedModel
@@ -799,6 +799,28 @@ def test_settings_that_contradict_others_are_refused_also_if_they_are_the_defaul
     assert any(name in answer.json()["error"]["message"] for name in contradictory)
 
 
+@pytest.mark.parametrize("path", [V1, f"{V1}/stream", "/v1/alternatives", "/v1/inspect"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("beam_size", "4"),
+        ("beam_size", 4.5),
+        ("n_best", True),
+        ("length_penalty", "0.6"),
+        ("keep_tags", 1),
+        ("keep_tags", "yes"),
+        ("prefix", 1),
+        ("prefix", None),
+        ("ban_words", "AMBER"),
+        ("force_words", [1]),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_name(served, path, name, value):
+    (answer,) = answers(make_app(served, None), (path, {"text": "amber", "model": "ende", name: value}))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith(f"{name}")
+
+
 @pytest.mark.parametrize(("beam_size", "n_best"), [(3, 7), (7, 3), (1, 1)])
 def test_the_most_translations_that_a_server_names_are_the_most_that_it_gives(served, beam_size, n_best):
     settings = ServerSettings(max_beam_size=beam_size, max_n_best=n_best)
@@ -810,6 +832,55 @@ def test_the_most_translations_that_a_server_names_are_the_most_that_it_gives(se
         for count in (most, most + 1)
     )
     assert [each.status_code for each in answers(app, *asked)] == [200, 400]
+
+
+def test_a_request_has_one_deadline_however_often_it_is_looked_at():
+    short, long = (Service(None, ServerSettings(deadline=each), Metrics()) for each in (0.001, 3_600))
+
+    async def look():
+        scopes = [(service, {}) for service in (short, long)]
+        deadlines = [service.deadline_of(scope) for service, scope in scopes]
+        await asyncio.sleep(0.01)
+        assert [service.deadline_of(scope) for service, scope in scopes] == deadlines
+        assert long.deadline_of({}) > deadlines[1]
+        long.refuse_late(scopes[1][1])
+        with pytest.raises(ApiError, match=r"took more than 0\.001 seconds"):
+            short.refuse_late(scopes[0][1])
+
+    asyncio.run(look())
+
+
+def test_every_list_of_languages_has_their_english_names(served):
+    models = Models((*served.models.models, replace(served.models.models[0], target="pt-BR")))
+    app = make_app(Service(models, ServerSettings(), Metrics()), None)
+    ours, libretranslate, sources, targets = answers(
+        app,
+        *(
+            (path, None)
+            for path in ("/v1/models", "/languages", "/v2/languages", "/v2/languages?type=target")
+        ),
+    )
+    names = {"en": "English", "de": "German", "pt-br": "Portuguese (Brazil)"}
+    for model in ours.json()["models"]:
+        for side in ("source", "target"):
+            assert model[f"{side}_name"] == names[model[side].lower()]
+    assert {each["code"].lower(): each["name"] for each in libretranslate.json()} == names
+    assert {each["language"]: each["name"] for each in sources.json()} == {"EN": "English", "DE": "German"}
+    assert {each["language"]: each["name"] for each in targets.json()} == {
+        "DE": "German",
+        "EN-GB": "English (United Kingdom)",
+        "EN-US": "English (United States)",
+        "PT-BR": "Portuguese (Brazil)",
+    }
+
+
+@pytest.mark.parametrize("names", list(permutations("abc")))
+def test_the_models_of_a_folder_are_served_in_the_order_of_their_names(tmp_path, names):
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.toml").touch()
+    (tmp_path / "0").mkdir()  # no model
+    assert [path.name for path in served_in(tmp_path)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("pair", [("fr", "es"), ("en", "de"), ("de", "en"), ("und", "und")])
