@@ -13,9 +13,10 @@ from dragoman.model.symbols import END
 from dragoman.pipeline.prepare import PreparedData, prepare
 from dragoman.pipeline.recipe import complete_recipe
 from dragoman.pipeline.run import run
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_json
+from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer, replace_surrogates
 from dragoman.training.checkpoint import checkpoints
@@ -183,6 +184,13 @@ def test_a_translation_in_bytes_may_be_as_long_as_bytes_need(tokenizer, kinds, l
     assert translator.search_settings(SearchSettings(beam_size=1), {}).max_extra_tokens == expected
     assert translator.search_settings(None, {"max_extra_tokens": 7}).max_extra_tokens == 7
     assert translator.search_settings(SearchSettings(max_extra_tokens=50), {}).max_extra_tokens == 50
+
+
+@given(st.booleans(), st.none() | st.integers(1, 10**6))
+def test_however_long_the_sources_of_training_a_search_takes_the_length_of_their_translations(reads, longest):
+    extra = extra_bytes(reads, EXTRA_TOKENS, longest)
+    assert SearchSettings(max_extra_tokens=extra).extra_tokens == extra
+    assert extra >= EXTRA_TOKENS
 
 
 def test_pieces_with_byte_fallback_are_not_bytes():

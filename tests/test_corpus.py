@@ -217,6 +217,18 @@ def test_no_copy_is_held_out_if_copies_are_left_out(tmp_path):
         assert any(one == other for one, other in found) != drop_copies
 
 
+def test_no_pair_with_an_empty_side_is_held_out_or_trained_on(tmp_path):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("".join(f"line {number // 2}\n" for number in range(200)) + " \n")
+    target.write_text("".join(f"Zeile {number}\n" if number % 2 else " \n" for number in range(201)))
+    _, pair_filter = scan_corpus((source, target), DataSettings(), {}, HeldOutSources())
+    found = held_out_pairs(source, target, pair_filter.held_out, DataSettings())
+    kept = list(sample_pairs(source, target, pair_filter, 201, 1000))
+    assert len(found) == 4
+    assert len(found) + len(kept) == 100
+    assert all(side.strip() for pair in (*found, *kept) for side in pair)
+
+
 LINES = st.lists(st.integers(1, 6).map(lambda count: " ".join(["a"] * count)), min_size=1, max_size=6)
 
 
@@ -286,6 +298,36 @@ def test_too_few_different_sources_to_hold_out_are_refused(tmp_path):
 def test_the_statistics_are_written_to_corpus_json(tmp_path, files, models):
     build(tmp_path / "corpus", files, models)
     assert json.loads((tmp_path / "corpus" / "corpus.json").read_text())["pairs"] == 120
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weights": {"1": 1.0, "7": -0.5}},
+        {"weights": {"first": 1.0}},
+        {"weights": {"1": 0.0, "7": 0.0}},
+        {"kept": 0},
+        {"sampled_copies": 0},
+    ],
+)
+def test_a_corpus_json_that_gives_no_shares_is_refused_by_what_is_wrong(tmp_path, files, models, changes):
+    build(tmp_path / "corpus", files, models)
+    path = tmp_path / "corpus" / "corpus.json"
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps(before | {"weights": {"1": 0.0, "7": 2.5}}))
+    assert Corpus(tmp_path / "corpus").statistics.weights == {"1": 0.0, "7": 2.5}
+    path.write_text(json.dumps(before | changes))
+    with pytest.raises(DragomanError, match=rf"corpus\.json: .*{next(iter(changes))}"):
+        Corpus(tmp_path / "corpus")
+
+
+@given(st.lists(st.sampled_from(["a", "a\r"]), min_size=1, max_size=5), st.booleans())
+def test_as_many_carriage_returns_are_counted_as_are_removed(tmp_path_factory, lines, ended):
+    path = tmp_path_factory.mktemp("crlf") / "s"
+    path.write_bytes("\n".join([*lines, ""] if ended else lines).encode())
+    statistics, _ = scan_corpus((path, path), DataSettings(), {}, None)
+    assert statistics.crlf == 2 * sum(line.endswith("\r") for line in lines)
+    assert statistics.pairs == len(lines)
 
 
 def test_crlf_line_ends_are_removed_and_counted(tmp_path, files, models):

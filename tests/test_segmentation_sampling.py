@@ -352,3 +352,14 @@ def test_fields_of_every_wire_type_are_read():
     message = b"\x08\x96\x01" + b"\x11" + bytes(8) + b"\x1a\x02hi" + b"\x25" + bytes(4)
     fields = [(field.number, field.value) for field in read_fields(message)]
     assert fields == [(1, 150), (2, bytes(8)), (3, b"hi"), (4, bytes(4))]
+
+
+@given(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4))
+def test_of_a_number_that_is_written_several_times_the_last_counts(numbers):
+    """Whether within a message or in several messages of one field."""
+    names = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+    apart = b"".join(bytes([0x12, 2, 0x18, number]) for number in numbers)
+    joined = bytes([0x12, 2 * len(numbers)]) + b"".join(bytes([0x18, number]) for number in numbers)
+    assert model_kind(apart) == model_kind(joined) == names[numbers[-1]]
+    piece = bytes([0x0A, 2 * len(numbers)]) + joined[2:]
+    assert piece_types(piece * 2) == [PieceType(numbers[-1])] * 2
