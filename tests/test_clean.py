@@ -9,6 +9,7 @@ import statistics
 import sys
 import tempfile
 import tracemalloc
+import unicodedata
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.system import progress
+from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.text.checks import near_form
 from dragoman.text.clean_settings import REASONS, CleanSettings
@@ -308,6 +310,13 @@ def test_a_variety_of_a_language_is_checked_as_the_language(dirty, tmp_path):
     assert cleaned(dirty[0], tmp_path / "other", languages=Languages("en-US", "de-Latn-AT"))[:2] == found
 
 
+@pytest.mark.parametrize("ratio", [-1.0, 0.5, 1.0, 1e7, math.inf, math.nan])
+def test_a_ratio_that_would_remove_what_is_usual_is_refused(ratio):
+    with pytest.raises(DragomanError, match="max_ratio is"):
+        CleanSettings(max_ratio=ratio)
+    assert {CleanSettings(max_ratio=each).max_ratio for each in (0.0, 1.5)} == {0.0, 1.5}
+
+
 def test_a_pair_of_empty_sides_is_empty_and_nothing_else(tmp_path):
     pairs = [*clean_corpus(), ("", ""), (" ", " "), ("", "x")]
     (tmp_path / "test.en").write_text("\n")
@@ -399,6 +408,17 @@ def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
 )
 def test_what_near_duplicates_have_in_common(one, other, same):
     assert (near_form(one) == near_form(other)) is same
+
+
+@given(st.text(max_size=6) | st.text("ﬁＲａ½é ㎏ｶﾞ", max_size=6))
+def test_a_line_is_near_itself_in_every_form_of_unicode(line):
+    forms = [unicodedata.normalize(form, line) for form in ("NFC", "NFD", "NFKC", "NFKD")]
+    assert {near_form(each) for each in forms if each.strip()} <= {near_form(line)}
+
+
+@given(st.text("aB1.…é \t\u00a0", max_size=6), st.text(" \t\u00a0", max_size=2))
+def test_white_space_around_a_line_is_nothing_to_near_duplicates(line, space):
+    assert near_form(f"{space}{line}{space}") == near_form(line)
 
 
 CORRECT = [

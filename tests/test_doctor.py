@@ -164,6 +164,41 @@ def test_lines_without_a_counterpart_are_reported_with_both_counts(corpus):
     assert name.endswith(" 298)")
 
 
+@pytest.mark.parametrize("missing", [1, 2, 7])
+@pytest.mark.parametrize("side", [0, 1])
+def test_lines_without_a_counterpart_are_counted_from_the_first(corpus, side, missing):
+    sides, found = list(corpus[:2]), corpus[2]
+    sides[side] = sides[side][:-missing]
+    finding = next(iter(found(*sides).values()))
+    assert (finding.count, finding.lines) == (missing, [301 - missing])
+
+
+def test_a_byte_order_mark_is_an_invisible_character_but_at_the_beginning(corpus):
+    source, target, found = corpus
+    source[0], source[4] = f"\ufeff{source[0]}", f"\ufeff{source[4]}"
+    (finding,) = found(source, target).values()
+    assert "with a control or an invisible character" in finding.name
+    assert finding.lines == [5]
+
+
+@pytest.mark.parametrize(
+    "line", ["1 234 567 890 123 456 789", "+49 (0)30 123 456 - 789", "............... ! ?"]
+)
+def test_a_line_without_letters_is_in_no_other_script(corpus, line):
+    source, target, found = corpus
+    source[7], target[7] = f"{line} 0", line
+    assert found(source, target) == {}
+
+
+def test_the_beginning_of_a_long_text_does_not_decide_what_is_usual(corpus, monkeypatch):
+    source, target, found = corpus
+    monkeypatch.setattr("dragoman.text.doctor.SAMPLE_PAIRS", 20)
+    strange = "Мужчина едет на велосипеде по улице и видит собаку номер"
+    source[:20] = [f"{strange} {'I' * number}" for number in range(1, 21)]
+    finding = found(source, target)["Pairs with a side in another script"]
+    assert (finding.count, finding.lines) == (20, [1, 2, 3, 4, 5])
+
+
 def test_lines_of_other_data_without_a_counterpart_are_reported(corpus, tmp_path):
     source, target, found = corpus
     (tmp_path / "test.en").write_text("one\ntwo\nthree\n")

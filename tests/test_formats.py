@@ -238,6 +238,14 @@ def test_json_may_name_sides_or_nest_a_translation(tmp_path):
     assert read(tmp_path / "a.jsonl", "\n".join(lines)) == [("a", "b"), ("", ""), ("c", "d")]
 
 
+@pytest.mark.parametrize("value", ["x", None, 1, [], ["x"], True])
+@pytest.mark.parametrize("key", ["translation", "id", "fr"])
+def test_other_keys_of_json_are_ignored_whatever_their_values(tmp_path, key, value):
+    for sides in ({"en": "a", "de": "b"}, {"source": "a", "target": "b"}):
+        lines = [json.dumps({key: value} | sides), json.dumps(sides | {key: value})]
+        assert read(tmp_path / "a.jsonl", "\n".join(lines)) == [("a", "b")] * 2
+
+
 # ---- refusals
 
 

@@ -17,6 +17,7 @@ from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
 from dragoman.system.errors import DragomanError
 from dragoman.text.conversion import ConvertedData, with_languages
+from dragoman.text.identification import identify, is_identifiable
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, Languages, language_of_name, languages_of_name
 from dragoman.translation.model_folder import StoredModel
@@ -65,6 +66,25 @@ def test_the_languages_of_several_corpora_are_those_of_the_first_if_no_others_ar
     assert with_languages(data).languages == Languages("en", "de")
     assert with_languages(replace(data, target_language="es")).languages == Languages("en", "es")
     assert with_languages(replace(data, corpus=corpora[::-1])).languages != Languages("en", "de")
+
+
+KNOWN, UNKNOWN = ["en", "de", "pt-BR", "pt-PT", "zh-Hant"], ["xx", "tlh", "und"]
+
+
+@given(
+    st.text(max_size=9) | st.sampled_from(["Two dogs play in the snow.", "Zwei Hunde spielen.", "一个男人"]),
+    st.lists(st.sampled_from(KNOWN + UNKNOWN), unique=True),
+)
+def test_a_text_is_in_one_of_the_languages_that_it_may_be_in(text, among):
+    """Of two varieties of a language it is the first; a text without letters, or of none, has no language."""
+    found = identify(text, among)
+    wanted = {code.partition("-")[0]: code for code in reversed(among) if code in KNOWN}
+    has_letters = any(map(str.isalpha, text))
+    assert {code for code, _ in found} == ({*wanted.values()} if has_letters else set())
+    shares = [share for _, share in found]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1 if found else 0, abs=1e-5)
+    assert all(is_identifiable(code) == (code in KNOWN) for code in among)
 
 
 @pytest.mark.parametrize("code", ["", "../x", "e", "english", "en_GB", "en-"])

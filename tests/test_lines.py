@@ -2,13 +2,14 @@
 
 import gzip
 import tracemalloc
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.checks import lossy_lines
+from dragoman.text.checks import check_readable, lossy_lines
 from dragoman.text.lines import MAX_LINE, line_offsets, raw_lines, read_lines, read_pairs
 
 
@@ -92,6 +93,20 @@ def test_a_corrupt_gzip_file_is_refused_by_name(tmp_path):
         DragomanError, match="hurt.gz is not a complete gzip file: it is damaged, cut off, or"
     ):
         list(read_lines(write(tmp_path / "hurt.gz", bytes(packed))))
+
+
+@pytest.mark.parametrize("sides", [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("wrong", [None, 0, 1])
+def test_one_side_of_a_text_or_both_are_read_to_the_end(tmp_path, sides, wrong):
+    paths = [
+        write(tmp_path / str(number), b"fine\n" * 9 + (b"\xff\n" if number == wrong else b"fine\n"))
+        if is_given
+        else None
+        for number, is_given in enumerate(sides)
+    ]
+    refused = wrong is not None and sides[wrong]
+    with pytest.raises(DragomanError, match=f"{wrong}, line 10, byte 1") if refused else nullcontext():
+        check_readable(*paths)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,15 @@ def test_word_tokens_are_what_spaces_separate():
     )
 
 
+@pytest.mark.parametrize(("kind", "vocabulary"), [("char", 5), ("char", 400), ("word", 400)])
+def test_the_rarest_character_and_word_of_the_text_have_tokens(kind, vocabulary):
+    lines = ["a b " * 50] * 200 + ["ж"]
+    tokenizer = Tokenizer.train(lines, kind, TokenizerSettings(), vocabulary)
+    (ids,) = tokenizer.encode(["ж b a"])
+    assert UNKNOWN not in ids
+    assert tokenizer.decode(ids) == "ж b a"
+
+
 def test_lone_surrogates_are_replaced_and_pairs_are_joined():
     assert replace_surrogates("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
     assert replace_surrogates("\ud83d\ude00") == "\N{GRINNING FACE}"
