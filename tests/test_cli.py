@@ -1089,9 +1089,12 @@ def test_short_forms_are_the_long_ones(folder):
 )
 def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbinary, verb, former, name):
     files = ["run"] if verb == "translate" else []
-    assert cli.COMMANDS[verb].parse([*files, former, "3"])[name] == 3
     new = f"--{name.replace('_', '-')}"
     told = f"{former} is now called {new}; the former name works until the next release.\n"
+    for given in ([former, "3"], [f"{former}=3"], [f"{former.replace('-', '_').replace('__', '--')}=3"]):
+        assert cli.COMMANDS[verb].parse([*files, *given])[name] == 3
+        assert f" is now called {new}; the former name" in capsysbinary.readouterr().err.decode()
+    cli.COMMANDS[verb].parse([*files, former, "3"])
     assert capsysbinary.readouterr().err.decode() == told
     _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
     assert former not in out

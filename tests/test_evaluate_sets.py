@@ -172,3 +172,53 @@ def test_the_links_that_align_writes_are_read_again(monkeypatch, capsysbinary, f
     for gold in ("links", "gold"):
         status, out, _ = call(monkeypatch, capsysbinary, "aer", folder / "links", folder / gold)
         assert (status, out.split("  [")[0]) == (0, "AER = 0.00 (precision = 100.00, recall = 100.00)")
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory):
+    """Another run, and references in capitals of the words of a run."""
+    other, texts = tmp_path_factory.mktemp("other"), tmp_path_factory.mktemp("capitals")
+    save_random_model(other, "word", seed=1)
+    return other, texts
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--lowercase"],
+        ["--tokenize", "char"],
+        ["--beam-size", 1],
+        ["--max-length", 2],
+        ["--temperature", 1],
+        ["--precision", "int8"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_a_run_beside_itself_has_the_same_scores_whatever_the_options(
+    monkeypatch, capsysbinary, folder, others, options
+):
+    capitals = others[1] / "target"
+    capitals.write_text((folder / "two.target").read_text().upper())
+    given = ["-s", folder / "two.source", "-t", capitals, "--max-extra-tokens", 4, "--json", *options]
+    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *given, "--baseline", folder)
+    assert status == 0, err
+    (test,) = json.loads(out)["test_sets"]
+    alone = {score["name"]: score["value"] for score in test["scores"]}
+    assert {each["score"]["name"] for each in test["comparisons"]} == alone.keys()
+    for each in test["comparisons"]:
+        values = each["score"]["value"], each["baseline"]["value"]
+        assert values == pytest.approx([alone[each["score"]["name"]]] * 2, abs=1e-9), each["score"]["name"]
+
+
+def test_json_names_every_model_that_took_part(monkeypatch, capsysbinary, folder, others):
+    third = others[1] / "third"
+    third.symlink_to(folder)
+    runs = [folder, others[0], third]
+    given = ["-s", folder / "one.source", "-t", folder / "one.target", "--max-extra-tokens", 4, "--json"]
+    more = ["--ensemble", others[0], "--baseline", third]
+    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *given, *more)
+    assert status == 0, err
+    hashes = {
+        str(run): hashlib.sha256((run / "model" / "manifest.json").read_bytes()).hexdigest() for run in runs
+    }
+    assert (json.loads(out)["models"], json.loads(out)["training"]) == (hashes, dict.fromkeys(hashes, []))

@@ -312,6 +312,7 @@ def test_pipes_and_folders_are_refused(tmp_path, text):
         ("--ban", "AMBER"),
         ("--max-length", "1"),
         ("--ensemble", "again"),
+        ("--precision", "int8"),
     ],
     ids=lambda options: options[-1] if options[-1].startswith("-") else " ".join(options[-2:]),
 )

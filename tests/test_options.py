@@ -137,3 +137,39 @@ def test_each_option_of_these_verbs_is_tried(verb):
     tried = {name.removeprefix("no_") for options in tables for name in options}
     elsewhere = {name for one, name in ELSEWHERE if one == verb}
     assert names - set(command.positional) == (tried | elsewhere) - set(command.positional)
+
+
+TRANSLATING = {
+    "translate": ["{run}", "--input", "{files}/source"],
+    "evaluate": [*PAIRS, "--hypotheses", "{out}/written"],
+    "backtranslate": ["{run}", "{files}/source", "--out", "{out}"],
+}
+"""Of each verb that translates, the arguments."""
+SHARED = {
+    "precision": ["int8"],
+    "beam_size": ["1"],
+    "max_length": ["1"],
+    "temperature": ["1"],
+    "force_words": ["man"],
+    "shortlist": ["{files}/shortlist"],
+}
+"""Options of the search and of the engine, each with values that change translations."""
+
+
+@pytest.mark.parametrize("verb", TRANSLATING)
+def test_the_options_of_search_and_engine_reach_every_verb_that_translates(
+    monkeypatch, capsysbinary, tmp_path, places, verb
+):
+    learn = [*PAIRS, "--most", "1", "--always", "1", "--out", str(places["files"] / "shortlist")]
+    status, _, errors = call(monkeypatch, capsysbinary, "shortlist", *(each.format(**places) for each in learn))
+    assert status == 0, errors
+
+    def translations(name, *options):
+        given = [*TRANSLATING[verb], "--max-extra-tokens", "4", *options]
+        printed, files = written(monkeypatch, capsysbinary, places, tmp_path / name, verb, given)
+        names = {"evaluate": "written", "backtranslate": "translations"}
+        return files[names[verb]] if verb in names else printed
+
+    without = translations("without")
+    for option, values in SHARED.items():
+        assert translations(option, f"--{option.replace('_', '-')}", *values) != without, option
