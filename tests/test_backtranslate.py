@@ -218,12 +218,17 @@ def test_wrong_input_is_refused_with_a_sentence(mono, run, monkeypatch, capsysbi
     assert files_of(folder) == before
 
 
-def test_a_folder_of_another_translation_is_refused(mono, run, tmp_path, monkeypatch, capsysbinary):
+@pytest.mark.parametrize(
+    ("options", "name"), [(["--beam-size", "2"], "--beam-size"), (["--precision", "int8"], "precision")]
+)
+def test_a_folder_of_another_translation_is_refused(
+    mono, run, tmp_path, monkeypatch, capsysbinary, options, name
+):
     asked = ("backtranslate", run, mono, "--out", tmp_path / "bt")
     assert call(monkeypatch, capsysbinary, *asked)[0] == 0
-    status, _, err = call(monkeypatch, capsysbinary, *asked, "--beam-size", "2")
+    status, _, err = call(monkeypatch, capsysbinary, *asked, *options)
     assert status == 2
-    assert "translations exists and was made with something else (changed: --beam-size)" in err
+    assert f"translations exists and was made with something else (changed: {name})" in err
 
 
 def test_no_pair_is_refused(mono, tmp_path):

@@ -27,6 +27,8 @@ from dragoman.cli import serve, train
 from dragoman.cli.os_errors import sentence_of
 from dragoman.cli.translate import Translate, TranslationJob, load
 from dragoman.native.settings import EngineSettings
+from dragoman.pipeline.budget import BUDGET
+from dragoman.pipeline.distil import DISTILLED, SOURCES
 from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -346,6 +348,32 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-4)
     tokens = sum(len(one["tokens"]) for one in found)
     assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} per token" in err
+
+
+@settings(max_examples=5)
+@given(st.lists(st.lists(st.sampled_from([" ", "  "]), min_size=9, max_size=9), min_size=3, max_size=3))
+def test_spaces_around_tokens_change_no_score(monkeypatch, capsysbinary, folder, spaces):
+    (folder / "short.source").write_text("amber\n" * 3)
+    scores = []
+    for name, gaps in (("one.tokens", [[" "] * 9] * 3), ("more.tokens", spaces)):
+        lines = ["".join(gap + word for gap, word in zip(each, "ab", strict=False)) for each in gaps]
+        (folder / name).write_text(
+            "".join(f"{line}\n" for line in [*lines[:2], lines[2].replace("b", "") + " "])
+        )
+        files = ["--source", folder / "short.source", "--target", folder / name]
+        scores.append(call(monkeypatch, capsysbinary, "score", folder / "run", *files, "--tokens"))
+    assert scores[0] == scores[1]
+
+
+def test_a_line_without_tokens_has_the_score_of_a_blank_line(monkeypatch, capsysbinary, folder):
+    (folder / "blank.source").write_text("amber\n" * 3)
+    (folder / "blank.target").write_text("\n \n   \n")
+    files = ["--source", folder / "blank.source", "--target", folder / "blank.target"]
+    as_tokens, as_text = (
+        call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more) for more in (["--tokens"], [])
+    )
+    assert as_tokens[0] == 0, as_tokens
+    assert as_tokens == as_text
 
 
 def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
@@ -1361,6 +1389,65 @@ def test_a_picture_is_not_written_into_the_folder_of_a_model(folder, monkeypatch
     status, _, err = call(monkeypatch, capsysbinary, "plot", folder / "run", "--out", out)
     assert (status, out.exists()) == (2, False)
     assert "is in a folder whose files manifest.json lists" in err
+
+
+READERS = {
+    "translate": (["{run}", "--input", "{one}"], "--output"),
+    "translate, a document": (["{run}", "--document", "{one}"], "--output"),
+    "evaluate": (
+        ["{run}", "-s", "{one}", "-t", "{other}", "--baseline", "{third}", "--no-native"],
+        "--hypotheses",
+    ),
+    "shortlist": (["{run}", "-s", "{one}", "-t", "{other}"], "--out"),
+    "parse-f1": (["{one}", "{other}"], "--output"),
+    "parse-f1, gold": (["{one}", "{other}"], "--gold-output"),
+    "linearise, words": (["{one}", "-t", "{new}"], "--source"),
+    "linearise, symbols": (["{one}", "-s", "{new}"], "--target"),
+    "inspect": (["{run}", "--file", "{one}", "--show", "heads"], "--out"),
+}
+"""Verbs with files that they read, and the option of a file that they write."""
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("is_link", [False, True])
+def test_no_verb_replaces_what_it_reads(monkeypatch, capsysbinary, folder, tmp_path, name, is_link):
+    arguments, option = READERS[name]
+    places = {each: tmp_path / f"{each}.svg" for each in ("one", "other", "third", "new")}
+    for each in ("one", "other", "third"):
+        places[each].write_text("(S (NP (NN amber)))\n")
+    (tmp_path / "link.svg").write_text("")
+    filled = [each.format(run=folder / "run", **places) for each in arguments]
+    for path in [places[each] for each in ("one", "other", "third") if f"{{{each}}}" in arguments]:
+        (tmp_path / "link.svg").unlink()
+        (tmp_path / "link.svg").symlink_to(path)
+        out = tmp_path / "link.svg" if is_link else path
+        status, _, err = call(monkeypatch, capsysbinary, name.split(",")[0], *filled, option, out)
+        assert (status, path.read_text()) == (2, "(S (NP (NN amber)))\n"), path
+        assert re.search("is what this command reads|exists already", err), err
+
+
+FIGURES = ["figure", "label-smoothing", "--out"]
+
+
+@pytest.mark.parametrize("command", [[*EVALUATE, "--hypotheses"], ["plot", "{0}/run", "--out"], FIGURES])
+def test_no_verb_replaces_a_file_of_a_run(monkeypatch, capsysbinary, folder, tmp_path, command):
+    of_run = {path.name for path in (folder / "run").iterdir() if path.is_file() and path.name[0] != "."}
+    assert of_run >= {"recipe.toml", "log.jsonl", "passport.json", "result.json", "test.hypotheses.txt"}
+    of_distillation = {DISTILLED, f"{DISTILLED}.json", SOURCES}
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "recipe.toml").write_text("")
+    for name in sorted(of_run | of_distillation | {BUDGET}):
+        (own / name).write_text("kept")
+        status, _, err = call(
+            monkeypatch, capsysbinary, *(each.format(folder) for each in command), own / name
+        )
+        assert (status, (own / name).read_text()) == (2, "kept"), name
+        ends = command[0] == "evaluate"
+        assert (f"{name} is a file of the run" in err) or not ends, err
+    inside = folder / "run" / "model" / "new.svg"
+    status, _, err = call(monkeypatch, capsysbinary, *(each.format(folder) for each in command), inside)
+    assert (status, inside.exists()) == (2, False), err
 
 
 def test_the_recipe_of_a_run_that_was_copied_is_of_the_copy(folder, tmp_path):

@@ -161,7 +161,9 @@ def test_the_options_of_search_and_engine_reach_every_verb_that_translates(
     monkeypatch, capsysbinary, tmp_path, places, verb
 ):
     learn = [*PAIRS, "--most", "1", "--always", "1", "--out", str(places["files"] / "shortlist")]
-    status, _, errors = call(monkeypatch, capsysbinary, "shortlist", *(each.format(**places) for each in learn))
+    status, _, errors = call(
+        monkeypatch, capsysbinary, "shortlist", *(each.format(**places) for each in learn)
+    )
     assert status == 0, errors
 
     def translations(name, *options):

@@ -387,7 +387,17 @@ class Command(Generic[T]):
         return f"{text} (default: {default})" if is_value else text
 
 
-FILES_OF_RUNS = ("recipe.toml", "log.jsonl", "passport.json", "result.json", "test.hypotheses.txt")
+FILES_OF_RUNS = (
+    "recipe.toml",
+    "budget.json",
+    "log.jsonl",
+    "passport.json",
+    "result.json",
+    "test.hypotheses.txt",
+    "distilled.txt",
+    "distilled.txt.json",
+    "sources.txt",
+)
 
 
 def refuse_missing_folder(option: str, out: Path) -> None:
