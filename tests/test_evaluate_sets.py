@@ -221,4 +221,4 @@ def test_json_names_every_model_that_took_part(monkeypatch, capsysbinary, folder
     hashes = {
         str(run): hashlib.sha256((run / "model" / "manifest.json").read_bytes()).hexdigest() for run in runs
     }
-    assert (json.loads(out)["models"], json.loads(out)["training"]) == (hashes, dict.fromkeys(hashes, []))
+    assert (json.loads(out)["models"], json.loads(out)["training"]) == (hashes, {run: [] for run in hashes})
