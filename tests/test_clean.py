@@ -537,3 +537,34 @@ def test_the_identifier_may_be_missing(tmp_path, monkeypatch, capsysbinary):
     assert (
         call(monkeypatch, capsysbinary, "clean", *files, "--out", tmp_path / "out", "--no-language")[0] == 0
     )
+
+
+@pytest.mark.parametrize("kind", ["valid", "test"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_pair_that_shares_a_side_with_held_out_text_is_removed(
+    tmp_path, monkeypatch, capsysbinary, kind, side
+):
+    pairs = clean_corpus()
+    files, held_out = write(tmp_path / "train", pairs), ["another line", "eine andere Zeile"]
+    held_out[side] = pairs[7][side]
+    others = [tmp_path / name for name in ("held.en", "held.de")]
+    for path, line in zip(others, held_out, strict=True):
+        path.write_text(f"{line}\n")
+    given = ("--no-near-duplicates", f"--{kind}-source", others[0], f"--{kind}-target", others[1])
+    status, _, err = call(monkeypatch, capsysbinary, "clean", *files, "--out", tmp_path / "out", *given)
+    assert status == 0, err
+    _, removed, _ = contents(tmp_path / "out")
+    assert [(record["line"], record["reasons"]) for record in removed] == [(8, ["overlap"])]
+
+
+def test_the_table_has_shares_of_all_pairs(dirty, tmp_path, monkeypatch, capsysbinary):
+    files, _, (source, target) = dirty
+    asked = ("clean", *files, "--test-source", *source, "--test-target", *target, "--out", tmp_path / "out")
+    _, out, _ = call(monkeypatch, capsysbinary, *asked)
+    report = contents(tmp_path / "out")[2]
+    rows = re.findall(r"(\w+)(?: \(changed\))?\s*[│┃]\s*([\d,]+)\s*[│┃]\s*([\d.]+)%", out)
+    groups = report["changes"] | report["reasons"]
+    assert {name for name, *_ in rows} == groups.keys()
+    for name, count, share in rows:
+        assert int(count) == groups[name]["count"]
+        assert float(share) == pytest.approx(100 * groups[name]["count"] / report["pairs"], abs=0.005)

@@ -353,7 +353,7 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
 @settings(max_examples=5)
 @given(st.lists(st.sampled_from(["", " ", "  "]), min_size=4, max_size=4))
 def test_spaces_around_tokens_change_no_score(monkeypatch, capsysbinary, folder, more):
-    tokens, scores = ["AMBER", "BIRCH", "CEDAR"], []
+    tokens, scores = ["▁AMBER", "▁BIRCH", "▁CEDAR"], []
     (folder / "one.source").write_text("amber\n")
     for gaps in ([""] * 4, more):
         words = zip(gaps, [*tokens, ""], strict=True)

@@ -1,12 +1,19 @@
 """The doctor finds each kind of problem, and nothing in a clean corpus."""
 
 import random
+import re
+from dataclasses import replace
 
 import pytest
 
-from dragoman.cli.doctor import recipe_of_folder
+from dragoman.cli.doctor import recipe_of_folder, with_languages_of_initial_model
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.doctor import NgramModel, check_file, dominant_script, examine, log_likelihood_ratio
+from dragoman.text.settings import DataSettings, Languages
+from dragoman.translation.model_folder import StoredModel
+from tests.test_cli import call
 
 ENGLISH_WORDS = (
     "the a man woman dog child rides walks sees holds big small red bicycle through with under street park "
@@ -314,3 +321,53 @@ def test_the_languages_of_a_folder_say_its_direction(given, source, tmp_path):
     other = {"train.de": "train.en", "train.en": "train.de"}[source]
     assert (str(data.source), str(data.target)) == (source, other)
     assert str(data.test_source) == source.replace("train", "test")
+
+
+@pytest.mark.parametrize("train", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("other", ["", ".gz", ".zst"])
+def test_a_folder_has_its_validation_and_test_texts_however_they_are_packed(tmp_path, train, other):
+    for kind, ending in (("train", train), ("valid", other), ("test", other)):
+        for side in ("de", "en"):
+            (tmp_path / f"{kind}.{side}{ending}").touch()
+    data = recipe_of_folder(tmp_path, {}).data
+    named = {name: str(getattr(data, name)) for name in ("source", "valid_source", "test_source")}
+    assert named == {"source": "train.de", "valid_source": "valid.de", "test_source": "test.de"}
+    targets = {str(each) for each in (data.target, data.valid_target, data.test_target)}
+    assert targets == {"train.en", "valid.en", "test.en"}
+
+
+def shared_lines(folder, shared):
+    """Two corpora and old text, of which one has the pair of the test text, and a recipe of each kind."""
+    for number, name in enumerate(("one", "two", "old", "test")):
+        pair = "the test line\tdie Testzeile\n" * (name in (shared, "test"))
+        (folder / f"{name}.tsv").write_text(f"line {number} of a text\tZeile {number} im Text\n{pair}")
+    corpora = "".join(f"[[data.corpus]]\nsource = 'FOLDER/{name}.tsv'\n" for name in ("one", "two"))
+    adaptation = "[adaptation]\ninitial_model = 'FOLDER/none'\nreplay = ['FOLDER/old.tsv']\n"
+    recipe = folder / "recipe.toml"
+    recipe.write_text(
+        f"[data]\ntest_source = 'FOLDER/test.tsv'\n{corpora}{adaptation}".replace("FOLDER", str(folder))
+    )
+    return recipe
+
+
+@pytest.mark.parametrize("shared", ["one", "two", "old", None])
+def test_the_test_data_is_compared_with_each_corpus_and_the_text_to_replay(
+    tmp_path, monkeypatch, capsysbinary, shared
+):
+    status, out, err = call(monkeypatch, capsysbinary, "doctor", shared_lines(tmp_path, shared))
+    assert status == int(shared is not None), err
+    assert out.count("test") >= bool(shared)
+    parts = re.split(r"^(?:Corpus \d.*|The text to replay:)\n", out, flags=re.MULTILINE)[1:]
+    assert [name for name, part in zip(("one", "two", "old"), parts, strict=True) if "verlap" in part] == [
+        shared
+    ] * bool(shared)
+
+
+@pytest.mark.parametrize("own", [{}, {"source_language": "fr", "target_language": "it"}])
+def test_languages_of_a_recipe_win_over_those_of_its_initial_model(tmp_path, trained, own):
+    model = tmp_path / "model"
+    replace(StoredModel.load(trained / "run"), languages=Languages("en", "de")).save(model)
+    recipe = Recipe(data=DataSettings(**own), adaptation=AdaptationSettings(initial_model=model))
+    found = with_languages_of_initial_model(recipe).data
+    wanted = own or {"source_language": "en", "target_language": "de"}
+    assert {name: getattr(found, name) for name in wanted} == wanted

@@ -38,6 +38,10 @@ DOORS = {
     "shortlist, source": ["shortlist", "{run}", "-s", "{text}", "-t", "{other}", "-o", "{out}/out"],
     "shortlist, target": ["shortlist", "{run}", "-s", "{other}", "-t", "{text}", "-o", "{out}/out"],
     "inspect": ["inspect", "{run}", "--file", "{text}", "--show", "heads", "--out", "{out}/out.json"],
+    "clean, validation data": [
+        *("clean", "{other}", "{other}", "--valid-source", "{text}", "--valid-target", "{text}"),
+        *("--out", "{out}/out"),
+    ],
     "clean, test data": ["clean", "{other}", "{other}", "--test-source", "{text}", "--out", "{out}/out"],
     "train, source": ["train", "{text}", "{other}", "--out", "{out}/out"],
     "train, target": ["train", "{other}", "{text}", "--out", "{out}/out"],

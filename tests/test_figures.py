@@ -91,9 +91,11 @@ def test_without_out_a_figure_is_named_after_itself(figure, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["positions.svg"]
 
 
-def test_a_figure_can_be_png(figure, tmp_path):
-    assert figure("complexity", "--out", tmp_path / "x.png")[0] == 0
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+@pytest.mark.parametrize("ending", ["png", "PNG", "svg", "SVG"])
+def test_a_figure_is_of_the_kind_that_its_ending_says(figure, tmp_path, ending):
+    out = tmp_path / f"x.{ending}"
+    assert figure("complexity", "--out", out)[0] == 0
+    assert out.read_bytes().startswith(b"\x89PNG" if ending.lower() == "png" else b"<svg")
 
 
 def test_the_list_says_what_each_figure_shows_and_where_the_paper_has_it(figure):

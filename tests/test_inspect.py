@@ -49,6 +49,15 @@ def test_each_view_is_a_picture(inspect, tmp_path, view):
     assert ElementTree.parse(out).getroot().tag.endswith("svg")
 
 
+@pytest.mark.parametrize("ending", ["png", "PNG", "svg", "SVG", "json", "Json", "html", "HTML"])
+def test_what_is_written_is_of_the_kind_that_its_ending_says(inspect, tmp_path, ending):
+    out, kind = tmp_path / f"x.{ending}", ending.lower()
+    status, _, err = inspect(*(["--show", "cross"] if kind in ("png", "svg") else []), "--out", out)
+    assert status == 0, err
+    begin = {"png": b"\x89PNG", "svg": b"<svg", "json": b"{", "html": b"<!"}[kind]
+    assert out.read_bytes().lstrip().lower().startswith(begin.lower())
+
+
 @pytest.mark.parametrize("more", [[], ["--head", 2], ["--lines"]], ids=str)
 def test_a_layer_and_a_head_are_a_picture(inspect, tmp_path, more):
     status, _, err = inspect("--show", "cross", "--layer", 1, *more, "--out", tmp_path / "head.svg")

@@ -16,11 +16,13 @@ from dragoman.cli.export import Export, refuse_contradictions
 from dragoman.cli.import_model import Import
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.initial_model import is_trained
+from dragoman.pipeline.recipe import read_recipe
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_folder
 from dragoman.system.messages import silent
+from dragoman.system.toml import write_toml
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.low_rank import LowRankAdam
@@ -150,6 +152,38 @@ def test_a_run_and_its_model_folder_give_the_same_adapter(tuned, exported, tmp_p
     for name, factors in wanted.items():
         for mine, theirs in zip(found[name], factors, strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_base_that_is_given_is_taken_and_not_that_of_the_recipe(base, tuned, exported, tmp_path):
+    shutil.copytree(tuned, tmp_path / "run")
+    recipe = read_recipe(tuned)
+    adaptation = replace(recipe.adaptation, initial_model=tmp_path / "moved away")
+    write_toml(replace(recipe, adaptation=adaptation), tmp_path / "run" / "recipe.toml")
+    with pytest.raises(DragomanError, match="moved away"):
+        export_adapter(tmp_path / "run", None, tmp_path / "adapter")
+    export_adapter(tmp_path / "run", base, tmp_path / "adapter")
+    for name in ("adapter.safetensors", "adapter.json"):
+        assert (tmp_path / "adapter" / name).read_bytes() == (exported / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["source_language", "target_language", "samples"])
+def test_what_a_merged_model_has_from_its_base_is_not_an_option(base, exported, tmp_path, name):
+    value = exported / "adapter.json" if name == "samples" else "fr"
+    with pytest.raises(DragomanError, match=f"--{name.replace('_', '-')} is not for --from adapter"):
+        import_adapter(Import(exported, "adapter", tmp_path / "out", base=base, **{name: value}))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("alpha", [None, 2.5])
+def test_alpha_is_twice_the_rank_unless_it_is_given(trained, folder, tmp_path, alpha):
+    """The first update of B is as large as the rate; its product with A is multiplied by alpha / rank."""
+    out = [
+        adapt(trained, folder, tmp_path / str(number), {"lora_rank": RANK, "lora_alpha": each}, updates=2)
+        for number, each in enumerate((alpha, 2.0 * RANK if alpha is None else alpha, 7.5))
+    ]
+    one, same, other = (weights(last_checkpoint(each)) for each in out)
+    assert all(np.array_equal(one[name], same[name]) for name in one)
+    assert not all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exported, tmp_path, trained):

@@ -5,12 +5,13 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.train import recipe_of
+from dragoman.cli.train import COMMAND, recipe_of
 from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline import presets
@@ -20,15 +21,17 @@ from dragoman.pipeline.autoconfigure import (
     choose_schedule,
     choose_warmup,
     duration_between,
+    with_cooldown,
 )
 from dragoman.pipeline.minutes import choose_updates
 from dragoman.pipeline.prepare import choose_vocabulary
+from dragoman.pipeline.presets import text_size
 from dragoman.pipeline.recipe import Recipe, complete_recipe, resolve_paths
 from dragoman.pipeline.reopen import apply_changes, changed_settings, describe_changes, is_changeable
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, write_toml
-from dragoman.text.settings import DataSettings
+from dragoman.text.settings import DataSettings, TokenKind, WeightedCorpus
 from dragoman.training.schedule import learning_rate
 from tests.conftest import write_copies
 
@@ -294,3 +297,106 @@ def test_a_preset_beside_a_recipe_that_has_sizes_is_refused(tmp_path):
         recipe_of({"files": (path,), "preset": "tiny"})
     path.write_text(f"{begin}dropout = 0.3\n")
     assert recipe_of({"files": (path,), "preset": "tiny"}).model == replace(PRESETS["tiny"], dropout=0.3)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """What the command line asks for with two texts and more options."""
+    source, target = write_copies(tmp_path, "train", 3)
+
+    def recipe(*options):
+        return recipe_of(COMMAND.parse([str(source), str(target), "--out", str(tmp_path / "run"), *options]))
+
+    return recipe
+
+
+@pytest.mark.parametrize("source", get_args(TokenKind))
+@pytest.mark.parametrize("target", [None, *get_args(TokenKind)])
+def test_a_coverage_of_characters_is_for_a_side_that_learns_pieces(asked, source, target):
+    options = ["--source-tokens", source, *(["--target-tokens", target] if target else [])]
+    options += ["--no-share-vocabulary", "--character-coverage", "0.99"]
+    if {source, target} & {"bpe", "unigram"}:
+        assert asked(*options).tokenizer.character_coverage == 0.99
+    else:
+        with pytest.raises(DragomanError, match="is for bpe and unigram tokens"):
+            asked(*options)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "base"])
+@pytest.mark.parametrize("schedule", [None, "paper", "trapezoid"])
+@pytest.mark.parametrize("patience", [0, 3])
+def test_only_patience_without_an_end_beside_a_trapezoid_is_refused(asked, preset, schedule, patience):
+    options = ["--preset", preset, "--patience", str(patience)] + ["--schedule", schedule or ""] * bool(
+        schedule
+    )
+    is_trapezoid = schedule == "trapezoid" or (schedule is None and preset == "tiny")
+    if patience and is_trapezoid:
+        with pytest.raises(DragomanError, match="--patience 3: a trapezoid is never stopped early"):
+            asked(*options)
+    else:
+        assert asked(*options).training.patience == patience
+
+
+def test_several_samples_of_a_test_sentence_need_minimum_bayes_risk(asked):
+    several = ["--temperature", "1", "--n-best", "4"]
+    assert asked(*several, "--mbr").search.n_best == 4
+    with pytest.raises(DragomanError, match="--n-best 4: only one translation of a test sentence is scored"):
+        asked(*several)
+
+
+@pytest.mark.parametrize("option", ["--source", "--target"])
+@pytest.mark.parametrize("ending", [".tsv", ".tmx", ".jsonl.gz"])
+def test_a_file_with_both_sides_and_a_side_of_its_own_contradict_each_other(option, ending):
+    words = [f"corpus{ending}", option, "other", "--out", "run"]
+    with pytest.raises(DragomanError, match="has both sides of a corpus; leave --source and --target out"):
+        recipe_of(COMMAND.parse(words))
+
+
+@pytest.mark.parametrize("name", ["source", "target", "valid_source", "test_source"])
+def test_a_dataset_has_no_file_of_ones_own(name):
+    with pytest.raises(DragomanError, match="has its own files; leave --dataset out"):
+        done(TABLE | {"data": {"dataset": "multi30k-en-de", name: "a"}})
+
+
+@given(st.sampled_from([10_000, 600_000, 3_000_000]), st.integers(1, 3), st.sampled_from(["", ".gz", ".zst"]))
+def test_the_size_of_text_is_that_of_all_its_corpora_uncompressed(tmp_path_factory, size, corpora, ending):
+    folder = tmp_path_factory.mktemp("texts")
+    for number, name in ((number, name) for number in range(corpora) for name in "ab"):
+        with (folder / f"{name}{number}{ending}").open("wb") as file:
+            file.truncate(size // (3 if ending else 1))
+    parts = tuple(WeightedCorpus(Path(f"a{each}"), Path(f"b{each}")) for each in range(corpora))
+    assert text_size(DataSettings(folder=folder, corpus=parts)) == pytest.approx(2 * corpora * size, abs=20)
+    one = DataSettings(Path("a0"), Path("b0"), folder=folder)
+    assert text_size(one) == pytest.approx(2 * size, abs=20)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_a_third_of_a_tmx_is_text_however_it_is_packed(tmp_path, ending):
+    path = tmp_path / f"corpus.tmx{ending}"
+    path.write_bytes(b"x" * 900)
+    assert text_size(DataSettings(source=path)) == 900 * (3 if ending else 1) // 3
+
+
+@given(
+    st.integers(1, 10**5),
+    st.none() | st.integers(1, 500),
+    st.none() | st.integers(1, 500),
+    st.integers(0, 20),
+)
+def test_a_checkpoint_is_written_at_the_validations_unless_its_interval_is_given(
+    updates, validate, checkpoint, validations
+):
+    training = replace(Recipe().training, validate_every=validate, checkpoint_every=checkpoint)
+    chosen = choose_schedule(Recipe(training=training), updates, validations).training
+    assert chosen.validate_every == validate or validate is None
+    assert chosen.checkpoint_every == (checkpoint or validate or min(1000, -(-updates // 20)))
+
+
+@given(st.integers(1, 10**5), st.none() | st.integers(1, 10**5), st.integers(0, 10**5))
+def test_a_cooldown_fits_into_the_updates_that_are_left(updates, cooldown, done):
+    training = replace(Recipe().training, updates=updates, cooldown_steps=cooldown, schedule="trapezoid")
+    chosen = with_cooldown(Recipe(training=training), min(done, updates - 1)).training.cooldown_steps
+    wanted = cooldown or max(1, updates // 2)
+    assert chosen == min(wanted, updates - min(done, updates - 1))
+    of_paper = Recipe(training=replace(training, schedule="paper"))
+    assert with_cooldown(of_paper, done) == of_paper

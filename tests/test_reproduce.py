@@ -345,6 +345,7 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
         (["baselines", "--scale", "paper"], "no scale 'paper' of baselines; there are: multi30k, tatoeba."),
         (["learning-curves", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1, and at most 1,000."),
+        (["table3", "--seeds", "1001"], "--seeds is 1001; it must be at least 1, and at most 1,000."),
         (["table3", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--scale", "paper", "--data", "{0}"], "reads train.en, train.de, newstest2013.en"),
     ],

@@ -187,3 +187,40 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
         DragomanError, match="A shortlist is for search in C.., which native = false turns off"
     ):
         EngineSettings(shortlist=files[2], native=False)
+
+
+@pytest.fixture
+def learnt(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811
+    """The list that `dragoman shortlist` learns from pairs, as bytes, and what it says."""
+
+    def learn(pairs):
+        for path, side in zip((tmp_path / "s", tmp_path / "t"), zip(*pairs, strict=True), strict=True):
+            path.write_text("".join(f"{line}\n" for line in side), "utf-8")
+        out = tmp_path / "learnt"
+        asked = ("-s", tmp_path / "s", "-t", tmp_path / "t", "-o", out)
+        status, _, said = call(monkeypatch, capsysbinary, "shortlist", folder, *asked)
+        written = out.read_bytes() if out.exists() else b""
+        out.unlink(missing_ok=True)
+        return status, written, said
+
+    return learn
+
+
+LONG = "amber " * 300
+
+
+@pytest.mark.parametrize("long", [(LONG, LINES[0]), (LINES[0], LONG), (LONG, LONG)])
+def test_a_pair_with_a_long_side_teaches_nothing(learnt, long):
+    pairs = [(line, line) for line in LINES]
+    status, alone, _ = learnt(pairs)
+    assert (status, bool(alone)) == (0, True)
+    for place in (0, 2, len(pairs)):
+        status, found, said = learnt([*pairs[:place], long, *pairs[place:]])
+        assert (status, found) == (0, alone)
+        assert "1 pair with more than 250 tokens in a side: left out." in said
+
+
+@pytest.mark.parametrize("pairs", [[("", "")], [("", LINES[0])], [(LINES[0], "")], [("", "a"), ("a", "")]])
+def test_without_a_pair_that_has_two_sides_there_is_nothing_to_learn(learnt, pairs):
+    status, written, said = learnt(pairs)
+    assert (status, written, "have no pair to learn from." in said) == (2, b"", True)

@@ -28,10 +28,14 @@ from tests.test_cli import call
         ("a/train.en", "a/train.de", "en-de"),
         ("x.en.gz", "x.fr.gz", "en-fr"),
         ("one.txt", "two.txt", "one-two"),
+        ("train.en", "translations", "train-translations"),
+        ("sentences", "train.de", "sentences-train"),
+        ("a/corpus.tmx", None, "corpus"),
+        ("corpus.de-en.tsv.gz", None, "corpus.de-en"),
     ],
 )
 def test_a_run_is_named_after_its_files(tmp_path, source, target, name):
-    assert default_folder(tmp_path / source, tmp_path / target).as_posix() == f"runs/{name}"
+    assert default_folder(tmp_path / source, target and tmp_path / target).as_posix() == f"runs/{name}"
 
 
 def test_the_perplexity_of_a_diverged_model_is_short(tmp_path, capsys):

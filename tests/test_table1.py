@@ -224,8 +224,11 @@ def test_path_lengths_have_an_exponent_and_need_two_lengths():
         slope(found[:1], lambda each: each.path)
 
 
-def test_options_of_other_tables_get_a_sentence(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["dragoman", "reproduce", "table1", "--seeds", "2"])
+@pytest.mark.parametrize("option", ["scale", "rows", "seeds", "data"])
+def test_options_of_other_tables_get_a_sentence(monkeypatch, capsys, tmp_path, option):
+    words = ["dragoman", "reproduce", "table1", f"--{option}", "2", "--quick", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit):
         main()
-    assert "table1 is measured without training, so it has no --seeds" in capsys.readouterr().err
+    assert f"table1 is measured without training, so it has no --{option}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
