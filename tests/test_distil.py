@@ -13,11 +13,13 @@ import torch
 from dragoman import Translator
 from dragoman.cli import main as cli
 from dragoman.cli.distil import plan
+from dragoman.cli.train import recipe_of
 from dragoman.evaluation.nearest import nearest
 from dragoman.model.costs import count_parameters, multiply_adds_per_target_token
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.transformer import build_model
 from dragoman.pipeline import distil
+from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.distil import DISTILLED, SCALED, Distillation, student_recipe, student_settings
 from dragoman.pipeline.recipe import read_recipe
 from dragoman.search.settings import SearchSettings
@@ -29,6 +31,7 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import files
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 from tests.conftest import write_copies
+from tests.test_contract import LINES, save_random_model
 
 TRAINING = ["--updates", 4, "--warmup-steps", 2, "--validate-every", 2, "--precision", "float32"]
 
@@ -139,6 +142,24 @@ def test_translations_of_another_search_or_text_are_not_mixed(teacher, text, tmp
     ):
         with pytest.raises(DragomanError, match=f"was made with something else .*{name}"):
             distil.write_distilled(replace(Distillation((teacher,), text[0]), **change), out, silent)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_teacher_computes_with_the_precision_that_is_asked_for(tmp_path, precision):
+    save_random_model(tmp_path, "bpe", seed=5)
+    source = tmp_path / "source"
+    source.write_text("".join(f"{line}\n" for line in LINES))
+    search = SearchSettings(beam_size=1, max_extra_tokens=4)
+    asked, _ = plan({"run": tmp_path, "text": source, "teacher_precision": precision})
+    distil.write_distilled(replace(asked, search=search), tmp_path / "out", silent)
+    found = lines_of(tmp_path / "out" / DISTILLED)
+    one, other = (
+        Translator.load(tmp_path, precision=each).translate(LINES, search) for each in ("float32", "int8")
+    )
+    assert one != other
+    # Training refuses a NUL, which a byte of the vocabulary can be.
+    wanted = {"float32": one, "int8": other}[precision]
+    assert found == [line.replace("\0", "") for line in wanted]
 
 
 # ---- new sentences
@@ -306,7 +327,41 @@ def test_a_student_learns_a_vocabulary_of_the_given_size(teacher, text, tmp_path
     assert len(own) == 12 < len(before)
 
 
+@pytest.mark.parametrize("own", [None, "other"])
+def test_the_teachers_scores_are_told_if_they_are_of_the_same_test_data(teacher, tmp_path, own):
+    shutil.copytree(teacher, tmp_path / "teacher")
+    shutil.copy(teacher / "data" / "valid.source.txt", tmp_path / "teacher" / "data" / "test.source.txt")
+    recipe = student_recipe(tmp_path / "teacher", tmp_path / "text", tmp_path / "out", "student")
+    if own:
+        recipe = replace(recipe, data=replace(recipe.data, test_source=tmp_path / own))
+    said = []
+    distil.say_teacher_scores(tmp_path / "teacher", recipe, said.append)
+    assert bool(said) == (own is None)
+
+
 # ---- what is refused
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"valid_source": Path("v.de"), "valid_target": Path("v.en")},
+        {"test_source": Path("t.de"), "test_target": Path("t.en")},
+        {"architecture": "lstm"},
+        {"input_feeding": True},
+        {"architecture": "lstm", "norm": "post", "heads": 2},
+        {"guided_alignment_weight": 0.5},
+    ],
+    ids=" ".join,
+)
+def test_a_student_is_refused_what_training_refuses(teacher, text, tmp_path, options):
+    languages = {"source_language": "en", "target_language": "de"}
+    asked = {"files": text, "out": tmp_path / "out", "preset": "student", **languages, **options}
+    with pytest.raises(DragomanError) as of_training:
+        refuse_swapped(recipe_of(asked))
+    with pytest.raises(DragomanError) as of_distillation:
+        plan({"run": teacher, "text": text[0], "out": tmp_path / "out", **languages, **options})
+    assert str(of_distillation.value) == str(of_training.value)
 
 
 def another_teacher(folder):

@@ -1,10 +1,13 @@
 """Python as programs use it: training, what is refused, and what a call leaves as it was."""
 
 import inspect as python_inspect
+import math
 import os
 import pickle
 import re
+import shutil
 import signal
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +21,10 @@ import dragoman
 from dragoman import DragomanError, Translator, resume, train
 from dragoman.evaluation.metrics import bleu
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.advice import advise, nll_of_frequencies
+from dragoman.pipeline.from_python import recipe_table
 from dragoman.pipeline.prepare import PreparedData
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
@@ -111,6 +116,14 @@ def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
         resume(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["recipe.toml", "./recipe.toml", "../run/recipe.toml", "{0}/recipe.toml"])
+def test_the_recipe_of_a_run_names_its_folder_wherever_it_is_read(folder, tmp_path, monkeypatch, name):
+    shutil.copytree(folder, tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    out = Path(recipe_table(Path(name.format(tmp_path / "run")))["out"])
+    assert (out.resolve(), out != Path()) == ((tmp_path / "run").resolve(), True)
+
+
 def test_a_run_is_resumed_in_its_own_folder(tmp_path, monkeypatch):
     out, said = train(table(tmp_path), silent), []
     monkeypatch.chdir(out)
@@ -126,6 +139,19 @@ def test_a_model_that_has_learned_nothing_is_named(tmp_path):
     assert 0 < found < torch.tensor(float(len(data.tokenizers.target))).log() + 1
     assert said[-1].startswith("The model has not learned to translate. The frequencies of the tokens")
     assert f"{found:.2f} nats per token" in said[-1]
+
+
+def test_the_frequencies_of_tokens_are_those_of_training_with_one_more_each_and_ends(folder):
+    data = PreparedData.load(folder / "data")
+    size = len(data.tokenizers.target)
+    train, valid = (
+        Counter(token for number in range(len(corpus)) for token in [*corpus[number][1].tolist(), END])
+        for corpus in (data.train, data.valid)
+    )
+    total = train.total() + size
+    expected = -sum(count * math.log((train[token] + 1) / total) for token, count in valid.items())
+    found = nll_of_frequencies(data.train, data.valid, size)
+    assert found == pytest.approx(expected / valid.total(), rel=1e-9)
 
 
 def test_unknown_tokens_are_counted(tmp_path):

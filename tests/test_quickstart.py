@@ -1,6 +1,7 @@
 """The dictionary of the quickstart: read, split without leaks, learnt."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from dragoman.pipeline.quickstart import (
     sample_table,
     write_data,
 )
+from dragoman.pipeline.recipe import read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import StoredModel, torch_model
+from tests.test_cli import call
 
 
 def test_alternatives_go_to_one_word_without_stress_comments_or_repetitions():
@@ -93,6 +96,40 @@ def its_model_leaves(folder):
     ]
     for engine in engines:
         assert verify(engine, model.eval(), tokenizers, ["amber", "quickstart", *samples(tokenizers)]) < 1e-4
+
+
+OWN = """
+out = "elsewhere"
+[model]
+d_model = 16
+d_ff = 32
+encoder_layers = 1
+decoder_layers = 1
+"""
+
+
+def test_a_recipe_of_ones_own_overrides_all_but_the_folder(tmp_path, monkeypatch, capsysbinary):
+    words = dict(list(read_dictionary().items())[:300])
+    monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text(OWN)
+    asked = ["quickstart", "--out", "run", "--updates", "3", "--recipe", "own.toml"]
+    status, out, err = call(monkeypatch, capsysbinary, *asked)
+    assert status == 0, err
+    assert {path.name for path in tmp_path.iterdir()} == {"own.toml", "run"}
+    recipe = read_recipe(tmp_path / "run")
+    assert (recipe.model.d_model, recipe.model.encoder_layers, recipe.training.updates) == (16, 1, 3)
+    errors = {each["name"]: each["value"] for each in json.loads((tmp_path / "run/errors.json").read_text())}
+    assert errors["WER"] != errors["PER"]
+    (shown,) = re.findall(r"this model, after .* minutes of training\s*│\s*([\d.]+)", out)
+    assert shown == f"{errors['WER']:.2f}"
+
+
+def test_a_word_is_right_if_it_is_any_of_its_pronunciations():
+    test = {"read": ["R EH D", "R IY D"]}
+    for predicted in ("R EH D", "R IY D", "R AY D"):
+        (shown,) = sample_table(test, [predicted]).columns[2].cells
+        assert shown == ("right" if predicted in test["read"] else "R EH D or R IY D")
 
 
 def test_ten_words_are_shown():

@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman import __version__
 from dragoman.pipeline.passport import describe, read_passports
@@ -277,3 +279,28 @@ def test_from_the_command_line(folder, monkeypatch, capsysbinary):
         == "dragoman: There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names "
         "them.\n"
     )
+
+
+SCORED = st.tuples(st.sampled_from([0.0, 3.0, 7.5]), st.sampled_from([0.5, 1.0, 4.0]))
+
+
+@settings(max_examples=20)
+@given(st.lists(SCORED, min_size=1, max_size=5), st.sampled_from(["bleu", "loss"]))
+def test_a_run_that_has_not_ended_has_the_scores_of_its_best_validation(folder, scores, best_by):
+    place = folder / "begun"
+    recipe = (
+        (folder / "done" / "recipe.toml").read_text().replace('best_by = "bleu"', f'best_by = "{best_by}"')
+    )
+    (place / "recipe.toml").write_text(recipe)
+    assert f'best_by = "{best_by}"' in recipe
+    events = [
+        {"event": "validation", "step": step, "minutes": step / 2, "bleu": bleu, "loss": loss}
+        for step, (bleu, loss) in enumerate(scores, 1)
+    ]
+    (place / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    state = state_of(place)
+    (place / "log.jsonl").unlink()
+    best = max(scores, key=lambda each: (each[0] if best_by == "bleu" else 0, -each[1]))
+    assert (state.state, state.step, state.minutes) == ("stopped", len(scores), len(scores) / 2)
+    assert state.validation["loss"] == best[1]
+    assert best_by == "loss" or state.validation["bleu"] == best[0]

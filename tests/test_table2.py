@@ -232,6 +232,16 @@ def test_rows_are_chosen_by_name():
     assert rows_of("paper") is table2.PAPER
 
 
+@pytest.mark.parametrize("scale", [None, "paper", "multi30k"])
+def test_the_scale_is_that_of_the_paper_unless_it_is_given(monkeypatch, capsys, tmp_path, scale):
+    words = ["dragoman", "reproduce", "table2", "--rows", "none", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", words + ["--scale", scale or ""] * bool(scale))
+    with pytest.raises(SystemExit):
+        cli.main()
+    rows = ", ".join(row.name for row in rows_of(scale or "paper"))
+    assert f"no row 'none' at this scale; it has {rows}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

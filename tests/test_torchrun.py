@@ -1,11 +1,16 @@
-"""Environment variables of torchrun that are unusable."""
+"""Environment variables of torchrun that are unusable, and the status of its processes."""
+
+import signal
 
 import pytest
 
 from dragoman.cli.console import say
+from dragoman.cli.train import run_training
 from dragoman.system.errors import DragomanError
 from dragoman.system.torchrun import process_rank
+from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.world import process_group
+from tests.processes import fork, worst
 
 UNUSABLE = {
     "WORLD_SIZE is 'two'.*a whole number from 1.*unset WORLD_SIZE": {"WORLD_SIZE": "two"},
@@ -66,3 +71,17 @@ def test_a_variable_that_is_missing_is_named(monkeypatch):
     monkeypatch.delenv("MASTER_PORT", raising=False)
     with pytest.raises(DragomanError, match="MASTER_PORT expected, but not set"), process_group():
         pass
+
+
+@pytest.mark.parametrize("by_torchrun", [False, True])
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_status_of_a_training_says_which_signal_ended_it(monkeypatch, by_torchrun, number):
+    if by_torchrun:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+
+    def training():
+        if number is not None:
+            raise TrainingInterruptedError(number, step=3)
+
+    process = fork(lambda: run_training(training))
+    assert worst([process]) == (0 if number is None else 128 + number)
