@@ -5,7 +5,8 @@ import math
 import re
 import shutil
 from collections import Counter
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ from safetensors.numpy import load_file
 from dragoman.cli.train import COMMAND, recipe_of
 from dragoman.evaluation.metrics import bleu
 from dragoman.interop import huggingface
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
-from dragoman.pipeline.adapt import refuse_other_languages
+from dragoman.pipeline.adapt import kept_settings, refuse_changes, refuse_other_languages
 from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.initial_model import (
@@ -30,6 +31,7 @@ from dragoman.pipeline.initial_model import (
     LORA_PEAK_RATE,
     PARTS,
     PEAK_RATE,
+    choose_for_adaptation,
     choose_peak_rate,
     is_frozen,
     perplexity_before,
@@ -37,7 +39,7 @@ from dragoman.pipeline.initial_model import (
 )
 from dragoman.pipeline.prepare import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
-from dragoman.pipeline.replay import add_old_pairs, with_old_text
+from dragoman.pipeline.replay import add_old_pairs, old_text, with_old_text
 from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
@@ -193,7 +195,7 @@ def test_old_text_in_one_file_is_that_of_two(trained, folder, adapted):
     assert one == two
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.2, 0.7])
 def test_old_pairs_are_replayed_equally_often_and_those_that_are_held_out_never(tmp_path, share):
     new, old = write_copies(tmp_path, "new", 12, seed=1), write_copies(tmp_path, "old", 9, seed=2)
     old_lines = old[0].read_text().splitlines()
@@ -205,7 +207,7 @@ def test_old_pairs_are_replayed_equally_often_and_those_that_are_held_out_never(
     assert [line.upper() for line in mixed[0]] == mixed[1]
     times = Counter(dict.fromkeys(old_lines[:7], 0))
     times.update(mixed[0][12:])
-    assert times.total() == round(share / (1 - share) * 12)
+    assert times.total() == max(round(share / (1 - share) * 12), share > 0)
     assert set(times) == set(old_lines[:7])
     assert max(times.values()) - min(times.values()) <= 1
 
@@ -610,3 +612,86 @@ def test_the_perplexity_before_is_that_of_the_validation_at_update_0(trained, fo
     recipe, data = read_recipe(tmp_path / "out"), PreparedData.load(tmp_path / "out" / "data")
     model = make_model(recipe, data, World().device)
     assert perplexity_before(model, recipe, data, World()) == pytest.approx(first["perplexity"], rel=1e-5)
+
+
+KEPT = [each for each in fields(ModelSettings) if each.name not in ("encoder_layers", "decoder_layers")]
+
+
+@pytest.mark.parametrize("setting", [each.name for each in KEPT])
+def test_only_settings_that_no_weight_depends_on_may_change(setting):
+    model = ModelSettings()
+    before = getattr(model, setting)
+    others = {bool: not before, str: "another", float: 0.75, int: 0, type(None): 3}
+    after = others[type(before)]
+    new = copy(model)
+    object.__setattr__(new, setting, after)  # some values are of no model
+    kept = Recipe(model=model)
+    changed = replace(kept)
+    object.__setattr__(changed, "model", new)
+    if setting in ("dropout", "attention_dropout", "alignment_head"):
+        refuse_changes(changed, kept, Path("run"))
+    else:
+        with pytest.raises(DragomanError, match=f"{setting} is .*, and the initial model in run has"):
+            refuse_changes(changed, kept, Path("run"))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("dropout", [0.0, 0.45])
+def test_the_preset_of_the_initial_model_may_be_named_whatever_its_dropout(preset, dropout):
+    kept = Recipe(model=replace(PRESETS[preset], dropout=dropout))
+    refuse_changes(replace(kept, preset=preset), kept, Path("run"))
+    for other, sizes in PRESETS.items():
+        if replace(sizes, dropout=dropout) != kept.model:
+            with pytest.raises(DragomanError, match=f"The preset is {other}, and the initial model"):
+                refuse_changes(replace(kept, preset=other), kept, Path("run"))
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_model_without_a_recipe_has_as_many_vocabularies_as_it_has(tmp_path, is_shared):
+    texts = ["a b c d", "b c d e f"]
+    one, other = (Tokenizer.train([text], "word", TokenizerSettings(), 20) for text in texts)
+    tokenizers = Tokenizers(one, one if is_shared else other)
+    settings = replace(TINY, tied="target")
+    built = build_model(settings, len(tokenizers.source), len(tokenizers.target))
+    save_model(tmp_path / "model", built, settings, tokenizers)
+    kept = kept_settings(tmp_path / "model").tokenizer
+    sizes = len(tokenizers.source), len(tokenizers.target)
+    assert (kept.share_vocabulary, kept.vocabulary) == (is_shared, max(sizes))
+
+
+@given(
+    st.integers(1, 10**5), st.floats(0.1, 1e4), st.none() | st.integers(1, 50), st.none() | st.integers(1, 50)
+)
+def test_the_warm_up_is_a_tenth_of_the_updates_of_at_most_ten_passes(most, per_epoch, updates, warmup):
+    training = replace(Recipe().training, updates=updates, warmup_steps=warmup)
+    adaptation = AdaptationSettings(initial_model=Path("run"), lora_rank=2)
+    recipe = Recipe(training=training, adaptation=adaptation)
+    chosen, reasons = choose_for_adaptation(recipe, most, per_epoch, pytest.fail)
+    expected = updates or max(1, min(most, int(10 * per_epoch)))
+    assert chosen.training.updates == expected
+    assert chosen.training.warmup_steps == (warmup or max(1, expected // 10))
+    assert len(reasons) == (updates is None) + (warmup is None) + 1
+
+
+@pytest.mark.parametrize(
+    "name", ["longest", "drop_copies", "drop_overlap", "source_language", "target_language"]
+)
+def test_old_text_is_read_by_the_rules_of_the_new(trained, name):
+    values = {"longest": 7, "drop_copies": True, "drop_overlap": True}
+    data = DataSettings(**{name: values.get(name, "pt")})
+    files = tuple(str(trained / f"train.{side}") for side in ("source", "target"))
+    old = old_text(Recipe(data=data, adaptation=AdaptationSettings(replay=files)))
+    assert getattr(old, name) == getattr(data, name)
+
+
+def test_the_seed_decides_which_old_pairs_are_replayed(tmp_path):
+    new, old = write_copies(tmp_path, "new", 12, seed=1), write_copies(tmp_path, "old", 40, seed=2)
+
+    def mixed(seed):
+        training = replace(Recipe().training, seed=seed)
+        recipe = Recipe(training=training, adaptation=AdaptationSettings(replay_share=0.3))
+        files = add_old_pairs(tmp_path, recipe, new, old, (PairFilter(), PairFilter()), silent)
+        return [path.read_text() for path in files]
+
+    one, again, other = mixed(1), mixed(1), mixed(2)
+    assert one == again != other

@@ -10,15 +10,21 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.pipeline import run as run_module
-from dragoman.pipeline.budget import BUDGET, Budget, choose_updates
+from dragoman.pipeline.autoconfigure import with_cooldown
+from dragoman.pipeline.budget import BUDGET, Budget, choose_updates, most_updates, open_ended
+from dragoman.pipeline.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
+from dragoman.pipeline.minutes import MAX_PASSES
 from dragoman.pipeline.prepare import PreparedData, make_batches
-from dragoman.pipeline.recipe import read_recipe
+from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import run
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.messages import silent
 from dragoman.training.checkpoint import TrainingState, checkpoints
 from dragoman.training.interrupt import TrainingInterruptedError
+from dragoman.training.schedule import make_learning_rate
+from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 from tests.conftest import small_recipe
 
@@ -186,3 +192,45 @@ def test_the_chosen_updates_have_the_bound_of_passes(tmp_path, monkeypatch, sche
     batches = make_batches(chosen, PreparedData.load(recipe.out / "data"), World())
     assert chosen.training.updates == 2 * len(batches.plan(0)) // chosen.batches.accumulate
     assert not (recipe.out / BUDGET).exists()
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6))
+def test_the_training_has_what_the_preparation_left_and_half_of_all_at_least(seconds, preparation):
+    training = Budget(seconds, preparation).training
+    assert training == pytest.approx(max(seconds - preparation, seconds / 2))
+
+
+@given(st.floats(0.01, 1e5))
+def test_an_adaptation_has_fewer_passes_than_a_training_from_the_start(updates_per_epoch):
+    new = Recipe()
+    adapted = replace(new, adaptation=AdaptationSettings(initial_model=Path("run")))
+    passes = [most_updates(each, updates_per_epoch) / updates_per_epoch for each in (new, adapted)]
+    assert passes[0] <= max(MAX_PASSES, 1 / updates_per_epoch)
+    assert passes[1] <= max(PASSES_OF_ADAPTATION, 1 / updates_per_epoch)
+    assert most_updates(adapted, updates_per_epoch) == max(1, int(PASSES_OF_ADAPTATION * updates_per_epoch))
+
+
+@given(
+    st.integers(1, 50), st.integers(1, 50), st.none() | st.integers(1, 100), st.integers(1, 500), st.data()
+)
+def test_before_the_choice_the_rate_is_that_of_any_number_of_updates_to_choose(
+    warmup, estimate, cooldown, most, data
+):
+    """Up to the cooldown, and the training ends early enough for it."""
+    settings = TrainingSettings(updates=estimate, warmup_steps=warmup, schedule="trapezoid")
+    recipe = Recipe(training=replace(settings, cooldown_steps=cooldown))
+    begun, schedule = open_ended(recipe, Schedule(estimate, warmup, 1, 1), most)
+    assert schedule.updates == max(1, most - (most // 2 if cooldown is None else cooldown))
+    chosen = data.draw(st.integers(1, most))
+    last = chosen - (cooldown or max(1, chosen // 2))
+    rates = [
+        make_learning_rate(training, 128, None)
+        for training in (
+            begun.training,
+            with_cooldown(
+                replace(recipe, training=replace(settings, updates=chosen, cooldown_steps=cooldown))
+            ).training,
+        )
+    ]
+    for step in range(1, min(last, schedule.updates) + 1):
+        assert rates[0](step) == pytest.approx(rates[1](step))

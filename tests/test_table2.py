@@ -239,7 +239,7 @@ def test_the_scale_is_that_of_the_paper_unless_it_is_given(monkeypatch, capsys, 
     with pytest.raises(SystemExit):
         cli.main()
     rows = ", ".join(row.name for row in rows_of(scale or "paper"))
-    assert f"no row 'none' at this scale; it has {rows}" in capsys.readouterr().err
+    assert f"no row 'none' at this scale; it has {rows}." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,12 @@ from dragoman.model import weights as checkpoint
 from dragoman.model.loss import perplexity
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline import autoconfigure as autoconfigure_module
-from dragoman.pipeline.autoconfigure import autoconfigure, updates_per_second
+from dragoman.pipeline.autoconfigure import (
+    autoconfigure,
+    check_positions,
+    choose_from_text,
+    updates_per_second,
+)
 from dragoman.pipeline.compilation import start_compiling
 from dragoman.pipeline.minutes import seconds_of_validation
 from dragoman.pipeline.prepare import (
@@ -36,9 +41,10 @@ from dragoman.pipeline.prepare import (
     make_schedule,
     prepare,
     train_tokenizers,
+    validation_batches,
 )
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reopen import recorded_recipe, reopen
+from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen
 from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
@@ -46,7 +52,7 @@ from dragoman.system.files import check_folder, copy_folder, file_hash, write_fo
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
 from dragoman.text.lines import line_hash
-from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings, WeightedCorpus
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.loop import is_better, stopped_early
@@ -1095,3 +1101,124 @@ def test_the_loop_clips_gradients(tmp_path):
         _, weights = equal_updates(tmp_path, name, clip_norm=clip_norm)
         moved = max((weights[key] - initial[key]).abs().max().item() for key in weights)
         assert (moved > 1e-3) == changes
+
+
+def test_the_test_data_is_translated_by_the_search_of_the_recipe(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=4)
+    source, target = write_copies(tmp_path, "test", 9, seed=3)
+    search = SearchSettings(beam_size=2, force_words=("AMBER",))
+    data = replace(recipe.data, test_source=source, test_target=target)
+    run(replace(recipe, data=data, search=search), silent)
+    found = (recipe.out / "test.hypotheses.txt").read_text().splitlines()
+    translator, lines = Translator.load(recipe.out), source.read_text().splitlines()
+    assert found == translator.translate(lines, search) != translator.translate(lines)
+    logged = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
+    held_out = len((recipe.out / "data" / "valid.source.txt").read_text().splitlines())
+    shown = [len(event["samples"]) for event in logged if event["event"] == "validation"]
+    assert shown == [min(3, held_out)] * len(shown) != []
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_validation_pairs_have_two_sides_and_batches_that_fit(tmp_path, blank):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    lines = [f"amber {'birch ' * number}".strip() for number in range(9)]
+    sources, targets = [*lines, blank, "amber", blank], [*lines, "AMBER", blank, blank]
+    for name, side in (("valid.source", sources), ("valid.target", targets)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in side))
+    valid = {f"valid_{side}": tmp_path / f"valid.{side}" for side in ("source", "target")}
+    recipe = replace(recipe, data=replace(recipe.data, **valid))
+    prepare(recipe.out, recipe, silent)
+    assert (recipe.out / "data" / "valid.source.txt").read_text().splitlines() == lines
+    data = PreparedData.load(recipe.out / "data")
+    longest = 1 + max(int(lengths.max()) for lengths in data.valid.lengths())
+    for most in (1, 20, 100):
+        batches = replace(recipe.batches, micro_batch_tokens=most)
+        parts = validation_batches(replace(recipe, batches=batches), data, HERE)
+        assert sum(len(batch.source) for batch in parts) == len(lines)
+        for batch in parts:
+            assert max(batch.source.numel(), batch.target_in.numel()) <= max(most, longest)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("kind", ["training", "validation"])
+def test_a_text_longer_than_the_positions_that_a_model_learns_is_refused(tmp_path, side, kind):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    for name in ("source", "target"):
+        word = "amber" if name == "source" else "AMBER"
+        texts = {"train": tmp_path / f"train.{name}", "valid": tmp_path / f"valid.{name}"}
+        texts["valid"].write_text(f"{word}\n" * 3)
+        if name == side:
+            long = texts["train" if kind == "training" else "valid"]
+            long.write_text(long.read_text() + f"{word} " * 11 + "\n")
+        elif kind == "training":
+            texts["train"].write_text(texts["train"].read_text() + f"{word}\n")
+        else:
+            texts["valid"].write_text(texts["valid"].read_text() + f"{word}\n")
+    valid = {f"valid_{each}": tmp_path / f"valid.{each}" for each in ("source", "target")}
+    recipe = replace(recipe, data=replace(recipe.data, **valid))
+    prepare(recipe.out, recipe, silent)
+    data = PreparedData.load(recipe.out / "data")
+    for most in (12, 11):
+        learned = replace(recipe.model, positions="learned", max_positions=most)
+        model = make_model(replace(recipe, model=learned), data, HERE.device)
+        if most == 12:
+            check_positions(model, data)
+        else:
+            with pytest.raises(DragomanError, match=f"A text of the {kind} data has 12 tokens with its end"):
+                check_positions(model, data)
+
+
+@pytest.mark.parametrize("given", [{}, {"source_tokens_per_batch": 50}, {"target_tokens_per_batch": 60}])
+def test_a_batch_has_room_for_the_longest_pair_and_the_numbers_that_are_given(tmp_path, given):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    for path, word in ((recipe.data.source, "amber"), (recipe.data.target, "AMBER")):
+        path.write_text(path.read_text() + f"{word} " * 1_500 + "\n")
+    recipe = replace(recipe, data=replace(recipe.data, longest=2_000), batches=BatchSettings(**given))
+    prepare(recipe.out, recipe, silent)
+    chosen, _ = choose_from_text(recipe, PreparedData.load(recipe.out / "data"), 2_500, gpu=False)
+    for name in ("source_tokens_per_batch", "target_tokens_per_batch"):
+        assert getattr(chosen.batches, name) == given.get(name, 1_501)
+
+
+def test_the_model_of_a_run_that_is_reopened_has_its_new_language_at_once(finished, tmp_path):
+    recipe = copied(finished[0], tmp_path)
+    (recipe.out / "result.json").unlink()
+    reopen(recipe.out, replace(recipe, data=replace(recipe.data, target_language="pt")), silent)
+    assert StoredModel.load(recipe.out).languages.target == "pt"
+    assert recorded_recipe(recipe.out).data.languages.target == "pt"
+
+
+RESULTS_ARE_THE_SAME = {"log_every": 5, "threads": 1, "native": False, "tensorboard": False, "patience": 7}
+
+
+@pytest.mark.parametrize("setting", RESULTS_ARE_THE_SAME)
+def test_what_changes_no_update_may_change_when_a_run_resumes(finished, tmp_path, setting):
+    recipe = copied(finished[0], tmp_path)
+    (recipe.out / "result.json").unlink()
+    changed = replace(recipe.training, **{setting: RESULTS_ARE_THE_SAME[setting]})
+    reopen(recipe.out, replace(recipe, training=changed), silent)
+    assert getattr(recorded_recipe(recipe.out).training, setting) == RESULTS_ARE_THE_SAME[setting]
+
+
+@given(st.lists(st.booleans(), min_size=6, max_size=6))
+def test_texts_that_were_changed_after_the_preparation_are_named(tmp_path_factory, are_newer):
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "data" / "train").mkdir(parents=True)
+    prepared = folder / "data" / "train" / "corpus.json"
+    prepared.touch()
+    names = ["valid_source", "valid_target", "a.source", "a.target", "b.source", "b.tsv"]
+    newer = []
+    for name, is_newer in zip(names, are_newer, strict=True):
+        (folder / name).touch()
+        if is_newer:
+            later = prepared.stat().st_mtime + 1
+            os.utime(folder / name, (later, later))
+            newer.append(folder / name)
+        else:
+            os.utime(folder / name, (1, 1))
+    corpora = WeightedCorpus(Path("a.source"), Path("a.target")), WeightedCorpus(Path("b.tsv"))
+    data = DataSettings(
+        folder=folder, corpus=corpora, valid_source=Path("valid_source"), valid_target=Path("valid_target")
+    )
+    newer = [path for path in newer if path.name != "b.source"]  # no file of the recipe
+    assert sorted(files_newer_than(folder / "data", data)) == sorted(newer)
