@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.cli.parse_f1 import score_table
 from dragoman.evaluation.bracketing import PUNCTUATION, Bracketing, bracketing_by_length, compare_trees
 from dragoman.evaluation.linearise import linearise, restore
 from dragoman.evaluation.trees import Constituent, read_tree, simplify
@@ -325,3 +326,12 @@ def test_punctuation_of_collins_is_deleted_wherever_it_stands(tag):
     for tree, gold in ((inside, inside), (outside, moved), (moved, outside)):
         counts = compare_trees(tree, gold)
         assert (counts.matched, counts.found, counts.gold) == (3, 3, 3)
+
+
+@pytest.mark.parametrize("lengths", [[3], [3, 50], [3, 5, 15, 25, 50]])
+def test_trees_beside_themselves_are_complete_at_every_length(lengths):
+    gold = [read_tree(f"(S (NP {'(NN a) ' * (length - 1)})(VP (VB b)))") for length in lengths]
+    header, *rows = score_table(bracketing_by_length(gold, gold)).splitlines()
+    assert header.split()[-1] == "complete"
+    assert len(rows) >= 1 + (len(lengths) > 1)
+    assert all(row.split()[-4:] == ["100.00"] * 4 for row in rows)

@@ -729,6 +729,8 @@ REFUSED = [
     ([*EVALUATE, "--paper-bleu", "xx"], "Moses does not know the language 'xx'"),
     ([*EVALUATE, "--hypotheses", "{0}/none/x"], "none/x cannot be written: there is no such folder."),
     ([*EVALUATE, "--hypotheses", "{0}/x.gz"], "x.gz would not be compressed, as its name says; give"),
+    ([*EVALUATE, "--hypotheses", "{0}/x.zst"], "x.zst would not be compressed, as its name says; give"),
+    (["paper", "--length", "1048577"], "--length is 1048577; it must be at most 1048576."),
     ([*EVALUATE, "--baseline", "{0}"], "holds runs, not a model"),
     (
         [*EVALUATE, "--hypotheses", "{0}/test.target"],
@@ -1544,6 +1546,14 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
 )
 def test_errors_of_the_system_are_sentences(error, sentence):
     assert sentence_of(error).startswith(sentence)
+
+
+def test_a_link_to_nothing_in_place_of_a_folder_is_named(tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(FileExistsError) as raised:
+        (tmp_path / "link").mkdir(exist_ok=True)
+    told = f"{tmp_path / 'link'} is a symbolic link to nowhere, which does not exist. Make a folder there"
+    assert sentence_of(raised.value).startswith(told)
 
 
 def test_a_full_disk_of_temporary_files_is_named(monkeypatch, tmp_path):

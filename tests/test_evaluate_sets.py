@@ -70,6 +70,16 @@ def test_sets_are_named_by_their_folders_if_their_files_have_one_name(monkeypatc
     status, out, _ = call(monkeypatch, capsysbinary, *command, *files(folder, "-t", "target", ["one"] * 2))
     assert status == 0
     assert out.count(str(folder / "one.target")) == 2
+    three = ["one", "two", "one"]
+    command = [
+        "evaluate",
+        folder,
+        *files(folder, "-s", "source", three),
+        *files(folder, "-t", "target", three),
+    ]
+    _, out, _ = call(monkeypatch, capsysbinary, *command)
+    named = [line.split()[0] for line in out.split("\n\n")[0].splitlines()[1:]]
+    assert named == [str(folder / f"{name}.target") for name in three]
 
 
 TWO = ["-s", "one.source", "two.source", "-t", "one.target", "two.target"]
@@ -125,6 +135,7 @@ def test_json_of_one_set_without_a_baseline_is_json_alone(monkeypatch, capsysbin
             "--hypotheses names 1 different files for 2 test sets; give one for each.",
         ),
         ([*TWO, "--hypotheses", "x", "./x"], "--hypotheses names 1 different files for 2 test sets"),
+        ([*TWO, "--hypotheses", "x", "model/../x"], "--hypotheses names 1 different files for 2 test sets"),
         ([*TWO, "--hypotheses", "x", "model/x"], "model/x is in a folder whose files manifest.json lists"),
         (
             [*TWO, "--baseline", "one.other"],
