@@ -13,25 +13,31 @@ import math
 import pickle
 import sys
 import types
+import warnings
 from argparse import Namespace
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sentencepiece
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from torch.nn import functional as F
 
 from dragoman.interop import fairseq
 from dragoman.interop.vocabulary import FORBIDDEN_BIAS
-from dragoman.model.symbols import END, START
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, START, UNKNOWN
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text import subword_nmt
 from dragoman.text.settings import Languages
 from dragoman.text.subword_nmt import make_segmenter
+from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.model_folder import StoredModel, save_model, torch_model
 from tests.test_cli import call
 
@@ -439,14 +445,22 @@ def test_old_tables_of_sinusoids_are_compared_with_the_formula(tmp_path):
     table = torch.cat([torch.zeros(2, 16), positions(tensors, options, "encoder", 30)])
     for side in ("encoder", "decoder"):
         tensors[f"{side}.embed_positions.weights"] = table
-    torch.save(state_of(tensors, options), tmp_path / "checkpoint_best.pt")
-    fairseq.read(tmp_path)
-    tensors["decoder.embed_positions.weights"] = table.flip(1)
-    torch.save(state_of(tensors, options), tmp_path / "checkpoint_best.pt")
-    with pytest.raises(
-        DragomanError, match=r"decoder\.embed_positions\.weights is not the table of sinusoids"
-    ):
+
+    def read_with(decoder_table):
+        tensors["decoder.embed_positions.weights"] = decoder_table
+        torch.save(state_of(tensors, options), tmp_path / "checkpoint_best.pt")
         fairseq.read(tmp_path)
+
+    def changed_in(row):
+        return table.index_add(0, torch.tensor([row]), torch.full((1, 16), 0.01))
+
+    for same in (table, table.half(), changed_in(0), changed_in(1)):  # no text reads the first two rows
+        read_with(same)
+    for other in (table.flip(1), changed_in(2), changed_in(31)):
+        with pytest.raises(
+            DragomanError, match=r"decoder\.embed_positions\.weights is not the table of sinusoids"
+        ):
+            read_with(other)
 
 
 CODES = "#version: 0.2\ne i\nei n</w>\nd e\nde r</w>\nS c\nSc h\nh n\nS chn\n"
@@ -458,11 +472,21 @@ FAST = "e i 912\nei n</w> 500\nd e 44\nde r</w> 12\nS c 9\nSc h 8\nh n 7\nS chn 
     [
         ("bpecodes", CODES),
         ("code", CODES.removeprefix("#version: 0.2\n")),
+        ("code", CODES.replace("0.2", "0.1")),
+        ("codes", CODES.replace("\n", " \r\n")),
         ("codes", FAST),
         ("codes", f"{FAST}\n \n"),
         ("bpe.codes", CODES),
     ],
-    ids=["0.2", "0.1", "fastBPE", "fastBPE, blank at the end", "another name"],
+    ids=[
+        "0.2",
+        "0.1",
+        "0.1 with its number",
+        "Windows lines",
+        "fastBPE",
+        "fastBPE, blank at the end",
+        "another name",
+    ],
 )
 def test_codes_segment_words_as_subword_nmt_does(name, codes, tmp_path):
     cutter = BPE(io.StringIO(CODES if codes.startswith(FAST) else codes))
@@ -551,6 +575,7 @@ def test_a_whole_dictionary_shares_one_vocabulary_with_sentencepiece(tmp_path):
     imported = fairseq.read(tmp_path)
     assert imported.model.settings.tied == "all"
     assert imported.tokenizers.source is imported.tokenizers.target
+    assert imported.tokenizers.target.decode([UNKNOWN]) == UNKNOWN_TEXT
 
 
 def test_a_token_that_overwrites_another_is_the_one_that_is_read(tmp_path):
@@ -579,12 +604,32 @@ def test_dictionaries_that_are_the_same_need_no_languages(tmp_path):
     tensors, options = folder_of(tmp_path, share_all_embeddings=True)
     torch.save(state_of(tensors, options, (None, None)), tmp_path / "checkpoint_best.pt")
     fairseq.read(tmp_path)
+    write_dictionary(tmp_path / "dict.en.txt", lists(True)[0][::-1])
+    with pytest.raises(
+        DragomanError,
+        match=r"checkpoint_best\.pt does not name its languages.*: there are dict\.de\.txt, dict",
+    ):
+        fairseq.read(tmp_path)
+    write_dictionary(tmp_path / "dict.en.txt", lists(True)[0])
     write_dictionary(tmp_path / "dict.fr.txt", lists(True)[0])
     with pytest.raises(
         DragomanError,
         match=r"checkpoint_best\.pt does not name its languages.*dict\.de\.txt, dict\.en\.txt, dict\.fr\.txt",
     ):
         fairseq.read(tmp_path)
+
+
+TOKENS = st.text(" ab▁#@\t\x85\u2028é漢", min_size=1, max_size=5).filter(
+    lambda token: token not in fairseq.SPECIAL
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@given(st.lists(st.tuples(TOKENS, st.integers(-9, 9999)), unique_by=lambda entry: entry[0], min_size=1))
+def test_a_line_of_a_dictionary_is_a_token_of_any_letters_and_its_count(tmp_path, entries):
+    path = tmp_path / "dict.de.txt"
+    path.write_text("".join(f"{token} {count}\n" for token, count in entries), "utf-8", newline="")
+    assert fairseq.read_dictionary(path) == [*fairseq.SPECIAL, *(token for token, _ in entries)]
 
 
 OPTIONS = {
@@ -597,6 +642,15 @@ OPTIONS = {
     "quant_noise_pq": 0.1,
     "encoder_layers_to_keep": "0,2",
     "scale_heads": True,
+    "scale_attn": True,
+    "scale_fc": True,
+    "scale_resids": True,
+    "base_layers": 1,
+    "char_inputs": True,
+    "merge_src_tgt_embed": True,
+    "quant_noise_scalar": 0.5,
+    "decoder_layers_to_keep": "1",
+    "encoder_xformers_att_config": "{'name': 'linformer'}",
     "decoder_xformers_att_config": "{}",
     "activation_fn": "gelu_accurate",
     "_name": "fconv",
@@ -608,10 +662,13 @@ OPTIONS = {
 }
 
 
+@pytest.mark.parametrize("written", [dict, nested], ids=["flat", "groups"])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_that_dragoman_does_not_have_is_refused(name, tmp_path):
+def test_an_option_that_dragoman_does_not_have_is_refused(name, written, tmp_path):
     tensors, options = folder_of(tmp_path)
-    torch.save(state_of(tensors, options | {name: OPTIONS[name]}), tmp_path / "checkpoint_best.pt")
+    state = state_of(tensors, options)
+    state["cfg"]["model"] = written(options | {name: OPTIONS[name]})
+    torch.save(state, tmp_path / "checkpoint_best.pt")
     with pytest.raises(DragomanError) as told:
         fairseq.read(tmp_path)
     assert "checkpoint_best.pt: " in str(told.value)
@@ -635,6 +692,22 @@ def test_an_option_that_is_left_out_has_its_default(name, tmp_path):
     del options[name]
     torch.save(state_of(tensors, options), tmp_path / "checkpoint_best.pt")
     assert fairseq.read(tmp_path).model.settings == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transformer",
+        "transformer_tiny",
+        "transformer_iwslt_de_en",
+        *(f"transformer_{task}" for task in ("wmt_en_de", "wmt_en_de_big", "wmt_en_de_big_t2t")),
+        *(f"transformer_vaswani_{task}_big" for task in ("wmt_en_de", "wmt_en_fr")),
+    ],
+)
+def test_every_named_size_without_options_is_the_papers_base_model(name):
+    """fairseq's base_architecture; a checkpoint has the options in which its architecture differs."""
+    found = fairseq.settings_of({"arch": name}, Path("model.pt"))
+    assert found == ModelSettings(positions="sinusoidal-tensor2tensor", first_position=2, attention_bias=True)
 
 
 def without(name):
@@ -690,6 +763,16 @@ DAMAGE = {
     "shared embeddings that differ": (
         with_shape("decoder.embed_tokens.weight", len(lists(True)[0]) + 4, 16),
         {"share_all_embeddings": True},
+        "its settings share the embeddings",
+    ),
+    "an encoder's embeddings of its own": (
+        with_shape("encoder.embed_tokens.weight", len(lists(True)[0]) + 4, 16),
+        {"share_all_embeddings": True},
+        "its settings share the embeddings",
+    ),
+    "logits of their own": (
+        with_shape("decoder.output_projection.weight", len(lists(False)[1]) + 4, 16),
+        {"share_decoder_input_output_embed": True},
         "its settings share the embeddings",
     ),
     "tables of two lengths": (
@@ -791,15 +874,30 @@ def test_names_that_are_no_texts_are_shown_in_brief(tmp_path, monkeypatch, capsy
     assert len(err) < 1_000
 
 
-def test_another_task_is_refused(tmp_path):
+@pytest.mark.parametrize("place", ["cfg", "args"])
+def test_another_task_is_refused(place, tmp_path):
     tensors, options = folder_of(tmp_path)
-    state = state_of(tensors, options)
-    state["cfg"]["task"]["_name"] = "translation_multi_simple_epoch"
+    state, task = state_of(tensors, options), "translation_multi_simple_epoch"
+    state["cfg"]["task"]["_name"] = task
+    if place == "args":
+        del options["_name"]
+        languages = {"source_lang": "de", "target_lang": "en"}
+        state["args"] = Namespace(**options, arch="transformer", task=task, **languages)
     torch.save(state, tmp_path / "checkpoint_best.pt")
     with pytest.raises(
         DragomanError, match=r"checkpoint_best\.pt: the task is 'translation_multi_simple_epoch'"
     ):
         fairseq.read(tmp_path)
+
+
+def test_a_language_names_no_file_elsewhere(tmp_path):
+    tensors, options = folder_of(tmp_path / "theirs")
+    (tmp_path / "theirs" / "dict.x").mkdir()
+    (tmp_path / "theirs" / "dict.de.txt").rename(tmp_path / "other.txt")
+    state = state_of(tensors, options, ("x/../../other", "en"))
+    torch.save(state, tmp_path / "theirs" / "checkpoint_best.pt")
+    with pytest.raises(DragomanError, match=r"checkpoint_best\.pt: its languages are .*have to be names"):
+        fairseq.read(tmp_path / "theirs")
 
 
 def test_a_folder_without_exactly_one_checkpoint_is_refused(tmp_path):
@@ -816,6 +914,9 @@ def test_a_folder_without_exactly_one_checkpoint_is_refused(tmp_path):
     (tmp_path / "checkpoint_best.pt").unlink()
     (tmp_path / "checkpoint_last.pt").unlink()
     fairseq.read(tmp_path)
+    (tmp_path / "model.pt").write_bytes(whole)
+    fairseq.read(tmp_path)
+    (tmp_path / "model.pt").unlink()
     (tmp_path / "checkpoint3.pt").unlink()
     with pytest.raises(DragomanError, match="should hold one checkpoint, and has none"):
         fairseq.read(tmp_path)
@@ -851,16 +952,23 @@ def test_a_damaged_dictionary_or_codes_file_is_refused(name, text, tmp_path):
     assert TEXTS[name][text] in str(told.value)
 
 
-def test_sentencepiece_tokens_without_their_model_are_refused(tmp_path):
-    folder_of(tmp_path, words=[["▁ein", "▁Mann"], ["a"]])
+@pytest.mark.parametrize("side", [0, 1])
+def test_sentencepiece_tokens_without_their_model_are_refused(side, tmp_path):
+    words = [["ein", "Mann"], ["a"]]
+    words[side] = ["▁ein", "▁Mann"]
+    folder_of(tmp_path, words=words)
     with pytest.raises(
-        DragomanError, match=r"dict\.de\.txt: the vocabulary is of SentencePiece's pieces; put"
+        DragomanError,
+        match=rf"dict\.{('de', 'en')[side]}\.txt: the vocabulary is of SentencePiece's pieces; put",
     ):
         fairseq.read(tmp_path)
 
 
-def test_pieces_of_subword_nmt_without_their_codes_are_refused(tmp_path):
-    folder_of(tmp_path, words=[["M@@", "a@@", "n"], ["a"]])
+@pytest.mark.parametrize("side", [0, 1])
+def test_pieces_of_subword_nmt_without_their_codes_are_refused(side, tmp_path):
+    words = [["a"], ["a"]]
+    words[side] = ["M@@", "a@@", "n"]
+    folder_of(tmp_path, words=words)
     with pytest.raises(DragomanError, match=r"is of subword-nmt's pieces; put its codes \(bpecodes, codes"):
         fairseq.read(tmp_path)
     (tmp_path / "bpe.codes").write_text(CODES)
@@ -887,6 +995,31 @@ def test_other_subwords_are_refused(tmp_path):
     ):
         fairseq.read(named_in(tmp_path, "bpe", "gpt2"))
     fairseq.read(named_in(tmp_path, "bpe", None))
+
+
+NAMED = {
+    "a group": lambda option, value: {"args": None, "cfg": {option: {"_name": value}}},
+    "a text": lambda option, value: {"cfg": {option: value}},
+    "args": lambda option, value: {"args": Namespace(**{option: value})},
+}
+
+
+@pytest.mark.parametrize("place", NAMED)
+def test_a_checkpoint_names_its_preprocessing_in_every_place_where_fairseq_writes_it(place):
+    def asked(option, value):
+        fairseq.refuse_other_subwords(NAMED[place](option, value), Path("model.pt"))
+
+    with warnings.catch_warnings(action="error"):
+        for name in (None, "subword_nmt", "fastbpe", "sentencepiece"):
+            asked("bpe", name)
+        for name in (None, "space"):
+            asked("tokenizer", name)
+        with pytest.raises(DragomanError, match=r"model\.pt: bpe is 'gpt2'; Dragoman reads"):
+            asked("bpe", "gpt2")
+    with pytest.warns(
+        UserWarning, match=r"model\.pt: the tokenizer is 'moses', which Dragoman does not have"
+    ):
+        asked("tokenizer", "moses")
 
 
 def test_a_tokenizer_is_warned_of(tmp_path):
@@ -948,6 +1081,14 @@ def test_several_subword_models_are_refused(tmp_path):
     learnt(tmp_path / "spm.model", "bpe")
     with pytest.raises(DragomanError, match=r"has several subword models, spm\.model, codes"):
         fairseq.read(tmp_path)
+
+
+def test_fairseqs_own_name_of_a_subword_model_is_preferred(tmp_path):
+    folder_of(tmp_path)
+    learnt(tmp_path / "sentencepiece.bpe.model", "bpe")
+    expected = fairseq.read(tmp_path).tokenizers
+    (tmp_path / "a.model").write_bytes(b"of something else")
+    assert fairseq.read(tmp_path).tokenizers == expected
 
 
 def test_a_missing_or_different_dictionary_is_refused(tmp_path):
