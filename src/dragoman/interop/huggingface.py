@@ -220,7 +220,7 @@ def take_embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[s
         ["model.decoder.embed_tokens.weight", shared],
     ]
     if config["share_encoder_decoder_embeddings"]:
-        places = [[shared, *places[0], "lm_head.weight"]] * 2
+        places = [[shared, *(place[0] for place in places), "lm_head.weight"]] * 2
     places.append(places[1] if config["tie_word_embeddings"] else ["lm_head.weight"])
     sizes = [config["vocab_size"], *[config.get("decoder_vocab_size") or config["vocab_size"]] * 2]
     names = [next((name for name in place if name in tensors), place[0]) for place in places]
