@@ -13,6 +13,7 @@ from dragoman.interop import huggingface
 from dragoman.interop.verify import samples, verify
 from dragoman.interop.vocabulary import FORBIDDEN_BIAS
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, PAD, START
 from dragoman.model.transformer import Transformer, build_model
 from dragoman.model.weights import weights
 from dragoman.system.errors import DragomanError
@@ -250,6 +251,14 @@ DAMAGE = [
         "dragoman_longest_source is 1000000000000, and must be a number of at least 1",
     ),
     (
+        lambda at: changed(at, dragoman_longest_source=0),
+        "dragoman_longest_source is 0, and must be a number of at least 1",
+    ),
+    (
+        lambda at: changed(at, dragoman_longest_source=True),
+        "dragoman_longest_source is True, and must be a number of at least 1",
+    ),
+    (
         lambda at: changed(at, eos_token_id=[0, 4]),
         r"eos_token_id is \[0, 4\]; Dragoman has one token that ends",
     ),
@@ -257,6 +266,10 @@ DAMAGE = [
     (
         lambda at: changed(at, scale_embedding=1),
         "config.json: scale_embedding is 1; a value like False was expected",
+    ),
+    (
+        lambda at: changed(at, eos_token_id=False),
+        "config.json: eos_token_id is False; a value like 0 was expected",
     ),
     (
         lambda at: changed(at, eos_token_id=[]),
@@ -282,6 +295,17 @@ DAMAGE = [
     (
         lambda at: changed(at, pad_token_id=999),
         "vocab.json has [0-9]+ tokens, and lacks '<unk>' or one of the ids .*'pad': 999",
+    ),
+    *(
+        (
+            lambda at, name=name: (at / "generation_config.json").unlink() or changed(at, **{name: -1}),
+            "vocab.json has [0-9]+ tokens, and lacks '<unk>' or one of the ids .*: -1",
+        )
+        for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id")
+    ),
+    (
+        lambda at: changed(at, pad_token_id=len(json.loads((at / "vocab.json").read_text()))),
+        "vocab.json has ([0-9]+) tokens, and lacks '<unk>' or one of the ids .*'pad': \\1,",
     ),
     (
         lambda at: changed(at, encoder_layers=1),
@@ -433,6 +457,14 @@ def test_pickled_weights_are_read_under_every_name_of_tied_ones(kind, tmp_path):
             "its first_position is 2, and Hugging Face's Marian has 0 alone",
         ),
         (
+            ModelSettings(**SIZES, norm_epsilon=1e-6),
+            "its norm_epsilon is 1e-06, and Hugging Face's Marian has 1e-05 alone",
+        ),
+        (
+            ModelSettings(**SIZES, source_end=False),
+            "its source_end is False, and Hugging Face's Marian has True alone",
+        ),
+        (
             ModelSettings(**SIZES, d_v=3),
             "heads of width d_model / heads = 8 alone, and this model's d_k is 8, its d_v 3",
         ),
@@ -445,8 +477,103 @@ def test_a_model_that_marian_cannot_hold_is_not_exported(settings, message, tmp_
 
 def test_a_model_with_codes_is_not_exported(tmp_path):
     model, tokenizers = ours(ModelSettings(**SIZES))
-    coded = Tokenizer(tokenizers.source.model, "#version: 0.2\na b\n")
-    with pytest.raises(
-        DragomanError, match="comes with SentencePiece, and this model's words are cut by subword-nmt's codes"
-    ):
-        huggingface.write(model, Tokenizers(coded, coded), tmp_path)
+    plain = tokenizers.source
+    coded = Tokenizer(plain.model, "#version: 0.2\na b\n")
+    for sides in (Tokenizers(coded, coded), Tokenizers(coded, plain), Tokenizers(plain, coded)):
+        with pytest.raises(
+            DragomanError,
+            match="comes with SentencePiece, and this model's words are cut by subword-nmt's codes",
+        ):
+            huggingface.write(model, sides, tmp_path)
+
+
+# ---- what a folder may leave out, or write otherwise
+
+
+@pytest.mark.parametrize("left_out", [{}, dict.fromkeys(huggingface.DEFAULTS)], ids=["missing", "null"])
+def test_a_key_that_config_json_lacks_has_the_default_of_transformers(tmp_path, left_out):
+    from transformers import MarianConfig
+
+    (tmp_path / "config.json").write_text(json.dumps(left_out))
+    found, theirs = huggingface.configuration(tmp_path / "config.json"), MarianConfig()
+    assert found == {name: getattr(theirs, name) for name in found}
+
+
+@pytest.mark.parametrize("written", [lambda token: token, lambda token: [token], lambda token: None])
+def test_the_same_first_and_last_tokens_of_a_translation_may_be_written_in_any_form(tmp_path, written):
+    tokens = {"decoder_start_token_id": 9, "eos_token_id": 3}
+    search = {name: written(token) for name, token in tokens.items()}
+    (tmp_path / "generation_config.json").write_text(json.dumps(search))
+    huggingface.refuse_other_generation(tmp_path, tokens)
+
+
+def same(one, other):
+    """Whether two imports have the same settings, vocabularies and weights."""
+    before, after = weights(one.model), weights(other.model)
+    return (
+        one.model.settings == other.model.settings
+        and one.vocabularies == other.vocabularies
+        and before.keys() == after.keys()
+        and all(torch.equal(weight, after[name]) for name, weight in before.items())
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"]
+)
+def test_tied_embeddings_may_have_any_of_their_names(tmp_path, name):
+    folder = marian(tmp_path / "theirs")
+    one, tensors = huggingface.read(folder), load_file(folder / "model.safetensors")
+    tensors[name] = tensors.pop("model.shared.weight")
+    save_file(tensors, folder / "model.safetensors")
+    assert same(huggingface.read(folder), one)
+
+
+def test_a_file_of_pickled_weights_beside_safetensors_is_not_read(tmp_path):
+    folder = marian(tmp_path / "theirs")
+    one = huggingface.read(folder)
+    torch.save({"model.shared.weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+    assert same(huggingface.read(folder), one)
+
+
+def test_the_targets_vocabulary_has_the_size_of_the_sources_unless_it_is_given(tmp_path):
+    folder = marian(tmp_path / "theirs")
+    one = huggingface.read(folder)
+    changed(folder, decoder_vocab_size=None)
+    assert same(huggingface.read(folder), one)
+
+
+def test_a_model_without_a_bias_of_the_logits_has_none(tmp_path):
+    folder = marian(tmp_path / "theirs")
+    without(folder, "final_logits_bias")
+    imported = huggingface.read(folder)
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
+    assert imported.model.output_bias.count_nonzero() == len(imported.vocabularies[1].never_written)
+
+
+def test_one_vocabulary_may_have_an_embedding_for_each_side(tmp_path):
+    folder = marian(tmp_path / "theirs")
+    tensors = load_file(folder / "model.safetensors")
+    shared = tensors.pop("model.shared.weight")
+    tensors |= {
+        "model.encoder.embed_tokens.weight": shared,
+        "model.decoder.embed_tokens.weight": shared.flip(0).contiguous(),
+    }
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    changed(folder, share_encoder_decoder_embeddings=False)
+    imported = huggingface.read(folder)
+    assert imported.model.settings.tied == "target"
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
+
+
+def test_a_search_by_the_folders_own_settings_writes_neither_padding_nor_start(tmp_path):
+    from transformers import AutoModelForSeq2SeqLM
+
+    model, tokenizers = ours(OURS["other options"])
+    with torch.no_grad():
+        model.output_bias[[PAD, START]], model.output_bias[END] = 50.0, -50.0
+    huggingface.write(model, tokenizers, tmp_path)
+    theirs = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    [written] = theirs.generate(torch.tensor([[7, 8, END]]), max_new_tokens=5).tolist()
+    assert written[0] == START
+    assert not {PAD, START} & {*written[1:]}
