@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from dragoman.interop.verify import SEARCH, ReferenceEngine, log_probabilities, samples, verify
+from dragoman.interop.verify import SEARCH, TOLERANCE, ReferenceEngine, log_probabilities, samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.system.errors import DragomanError
@@ -132,3 +134,91 @@ def test_an_engine_may_be_as_long_as_the_longest_sample(engine_of_itself):
     with pytest.raises(DragomanError, match="The sample that begins with"):
         verify(replace(engine, longest=longest - 1), model, tokenizers, SOURCE[:1])
     assert max(map(len, tokenizers.source.encode(samples(tokenizers, 9)))) + 1 <= 9
+
+
+@pytest.fixture(params=["all tokens", "the translation's own"])
+def engine_of_some_tokens(request, engine_of_itself):
+    """An engine that gives the log-probabilities of all tokens, or of the translation's own alone."""
+    engine, model, tokenizers = engine_of_itself
+    if request.param == "all tokens":
+        return engine_of_itself
+
+    def own(source, target):
+        return engine.log_probs(source, target).gather(1, torch.tensor(target)[:, None])[:, 0]
+
+    return replace(engine, log_probs=own), model, tokenizers
+
+
+def with_differences(engine, differences):
+    """The engine, with these differences of the translations' log-probabilities, a list for each call.
+
+    A difference is of one token: where an engine gives all, of one that is not in the translation.
+    """
+    calls = iter(differences)
+
+    def log_probs(source, target):
+        found = engine.log_probs(source, target)
+        for place, difference in enumerate(next(calls)):
+            token = (...,) if found.dim() == 1 else ((target[place] + 1) % found.size(1),)
+            found[(place, *token)] += difference
+        return found
+
+    return replace(engine, log_probs=log_probs)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.floats(-8e-4, 8e-4), min_size=1, max_size=5), min_size=4, max_size=4))
+def test_the_largest_difference_of_all_sentences_is_returned(engine_of_some_tokens, differences):
+    engine, model, tokenizers = engine_of_some_tokens
+    largest = max(abs(difference) for each in differences for difference in each)
+    found = verify(with_differences(engine, differences), model, tokenizers, SOURCE)
+    assert found == pytest.approx(largest, abs=2e-6)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 4), st.sampled_from([-1, 1]), st.floats(2e-3, 9.0))
+def test_one_token_that_differs_is_refused(engine_of_some_tokens, place, sign, size):
+    engine, model, tokenizers = engine_of_some_tokens
+    differences = [[0.0] * place + [sign * size]]
+    with pytest.raises(DragomanError, match=f"of token {place + 1} differ by"):
+        verify(with_differences(engine, differences), model, tokenizers, SOURCE[:1])
+    with pytest.raises(DragomanError, match="disagree on the translation of 'der Schnee"):
+        verify(with_differences(engine, [[], [], *differences]), model, tokenizers, SOURCE)
+
+
+def test_single_tokens_of_quantized_weights_may_differ_more_than_their_mean(engine_of_some_tokens):
+    engine, model, tokenizers = engine_of_some_tokens
+    quantized = replace(engine, quantized=True, greedy=None)
+    differences = [[0.0, -0.9]]  # of more than eight tokens
+    assert verify(with_differences(quantized, differences), model, tokenizers, SOURCE[:1]) == pytest.approx(
+        0.9, abs=1e-5
+    )
+    with pytest.raises(DragomanError, match="disagree on the translation"):
+        verify(with_differences(quantized, [[0.9] * 9]), model, tokenizers, SOURCE[:1])
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_another_token_is_accepted_where_it_is_as_likely_as_ours_and_nowhere_else(engine_of_itself, data):
+    """Also where the other translation ends before ours."""
+    engine, model, tokenizers = engine_of_itself
+    source = engine.encode(SOURCE[0])
+    ours = engine.greedy(source, 0)
+    place = data.draw(st.integers(0, len(ours) - 1))
+    log_probs = engine.log_probs(source, [*ours, END])[place]
+    near = log_probs.topk(3).indices.tolist()
+    token = data.draw(st.sampled_from([END, *near, 7, 9]))
+    theirs = [*ours[:place], *([] if token == END else [token, *ours[place + 1 :]])]
+    other = replace(engine, greedy=lambda *_: theirs)
+    if log_probs[ours[place]] - log_probs[token] <= TOLERANCE:
+        verify(other, model, tokenizers, SOURCE[:1])
+    else:
+        with pytest.raises(DragomanError, match="Other translates 'ein Mann fährt Rad' by"):
+            verify(other, model, tokenizers, SOURCE[:1])
+
+
+def test_without_a_maximum_all_samples_are_there_and_get_longer(engine_of_itself):
+    _, _, tokenizers = engine_of_itself
+    found = samples(tokenizers, count=30)
+    assert len(found) == 30
+    assert len(found[-1]) > len(found[0])
