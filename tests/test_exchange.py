@@ -14,18 +14,25 @@ from pathlib import Path
 import pytest
 import sentencepiece
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman import interop
 from dragoman.interop import huggingface
-from dragoman.interop.joeynmt import read_yaml
+from dragoman.interop.joeynmt import character_tokenizer, read_yaml
 from dragoman.interop.pickles import load_pickle
-from dragoman.interop.vocabulary import empty_sentencepiece
+from dragoman.interop.vocabulary import Vocabulary, empty_sentencepiece, load_sentencepiece, word_tokenizer
 from dragoman.interop.weights import Tensors
+from dragoman.interop.weights import build_model as build_imported
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import build_model
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.weights import weights
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
+from dragoman.text.settings import TokenizerSettings
 from dragoman.text.subword_nmt import make_segmenter
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import save_model
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
@@ -248,11 +255,12 @@ class Harm:
         return self.what
 
 
-def repacked(path, out):
-    """Write the parts of a file of torch.save compressed."""
-    with zipfile.ZipFile(path) as parts, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as compressed:
-        for name in parts.namelist():
-            compressed.writestr(name, parts.read(name))
+def repacked(path, out, compressed=None):
+    """Write the parts of a file of torch.save compressed, or the one of this number alone."""
+    with zipfile.ZipFile(path) as parts, zipfile.ZipFile(out, "w") as packed:
+        for number, name in enumerate(parts.namelist()):
+            kind = zipfile.ZIP_DEFLATED if compressed in (None, number) else zipfile.ZIP_STORED
+            packed.writestr(name, parts.read(name), kind)
 
 
 def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
@@ -284,6 +292,106 @@ def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
         with pytest.raises(DragomanError, match=message):
             load_pickle(tmp_path / name)
     assert not (tmp_path / "harm").exists()
+
+
+def test_one_compressed_part_is_enough_to_refuse_a_pickle(tmp_path):
+    torch.save({"weight": torch.ones(999)}, tmp_path / "model.pt")
+    with zipfile.ZipFile(tmp_path / "model.pt") as parts:
+        count = len(parts.namelist())
+    for number in range(count):
+        repacked(tmp_path / "model.pt", tmp_path / "bomb.pt", number)
+        with pytest.raises(DragomanError, match="bomb.pt has compressed parts"):
+            load_pickle(tmp_path / "bomb.pt")
+    repacked(tmp_path / "model.pt", tmp_path / "stored.pt", count)
+    assert torch.equal(load_pickle(tmp_path / "stored.pt")["weight"], torch.ones(999))
+
+
+def test_a_sentencepiece_model_that_ends_after_any_of_its_parts_is_refused(tmp_path):
+    whole = Tokenizer.train(["ein Mann"], "char", TokenizerSettings(), 20).model
+    model = empty_sentencepiece()
+    model.ParseFromString(whole)
+    for count in range(len(model.pieces) + 1):
+        part = type(model)(pieces=model.pieces[:count])
+        if count == len(model.pieces):
+            part.trainer_spec.CopyFrom(model.trainer_spec)
+        assert whole.startswith(part.SerializeToString())
+        (tmp_path / "source.spm").write_bytes(part.SerializeToString())
+        with pytest.raises(DragomanError, match="source.spm is not a whole SentencePiece model"):
+            load_sentencepiece(tmp_path / "source.spm")
+
+
+@given(st.data())
+def test_a_vocabulary_has_each_foreign_token_once_and_the_special_ones_first(data):
+    pieces = data.draw(st.lists(st.text(max_size=3), min_size=3, max_size=9, unique=True))
+    pieces += data.draw(st.lists(st.sampled_from(["<s>", "<start>", "<dragoman:start0>"]), unique=True))
+    pieces = list(dict.fromkeys(pieces))
+    pad, unknown, end = data.draw(st.permutations(range(len(pieces))))[:3]
+    start = data.draw(st.sampled_from(range(len(pieces))))
+    vocabulary = Vocabulary.from_foreign(pieces, pad=pad, unknown=unknown, start=start, end=end)
+    is_own = start not in (pad, unknown, end)
+    own = [token for token in range(len(vocabulary.rows)) if is_own or token != START]
+    assert [vocabulary.rows[token] for token in (PAD, UNKNOWN, START, END)] == [pad, unknown, start, end]
+    assert sorted(vocabulary.rows[token] for token in own) == list(range(len(pieces)))
+    assert all(vocabulary.pieces[token] == pieces[vocabulary.rows[token]] for token in own)
+    assert len(set(vocabulary.pieces)) == len(vocabulary.pieces) == len(vocabulary.rows)
+    assert vocabulary.never_written == ([] if is_own else [START])
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \0▁"), min_size=1, max_size=4)
+NEW = ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(WORDS.filter(lambda word: word not in NEW), min_size=1, max_size=6, unique=True), st.data())
+def test_any_words_of_a_vocabulary_are_read_as_themselves_and_written_again(words, data):
+    text = data.draw(st.lists(st.sampled_from(words), min_size=1, max_size=5))
+    tokenizer = word_tokenizer([*NEW, *words])
+    [ids] = tokenizer.encode([" ".join(text)])
+    assert ids == [words.index(word) + len(NEW) for word in text]
+    assert tokenizer.decode(ids) == " ".join(text)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from(" ".join("aﬁＡ①é²")), max_size=9).map("".join))
+def test_any_characters_of_a_vocabulary_are_read_as_themselves_and_written_again(text):
+    letters = ["▁", *"aﬁＡ①é²"]
+    tokenizer = character_tokenizer([*NEW, *letters])
+    [ids] = tokenizer.encode([text])
+    assert ids == [letters.index(letter.replace(" ", "▁")) + len(NEW) for letter in text]
+    assert tokenizer.decode(ids) == text
+
+
+LAYERS = weights(Transformer(ModelSettings(**SIZES, attention_bias=True), 5, 5))
+TABLES = [torch.randn(9, SIZES["d_model"], generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_built_model_has_the_embeddings_and_biases_of_its_tensors(data):
+    """Whatever of them is equal, or zero, so that it can be shared or left out."""
+    orders = st.sampled_from([(0, 1, 2, 3), (5, 0, 7, 2)])
+    sides = [Vocabulary.from_foreign(list("abcdefghi"), *data.draw(orders)) for _ in range(2)]
+    embeddings = tuple(data.draw(st.sampled_from(TABLES)) for _ in range(3))
+    bias = data.draw(st.sampled_from([None, torch.zeros(9), torch.arange(9.0)]))
+    present = data.draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+    layers = {
+        name: weight.detach()
+        if name.endswith("weight")
+        else torch.randn(weight.shape, generator=generator) * (torch.rand((), generator=generator) < present)
+        for name, weight in LAYERS.items()
+        if "embedding" not in name
+    }
+    own = ModelSettings(**SIZES, attention_bias=True)
+    built = build_imported(own, layers, embeddings, bias, tuple(sides), Path("m.pt"))
+    found = weights(built)
+    for name, layer in layers.items():
+        assert torch.equal(found.get(name, torch.zeros_like(layer)), layer), name
+    modules = (built.source_embedding, built.target_embedding, built.output)
+    for module, side, table in zip(modules, (sides[0], *[sides[1]] * 2), embeddings, strict=True):
+        assert torch.equal(module.weight, table[side.rows])
+    expected = torch.zeros(9) if bias is None else bias[sides[1].rows]
+    assert torch.equal(torch.zeros(9) if built.output_bias is None else built.output_bias, expected)
 
 
 def test_a_tensor_that_says_it_is_larger_than_its_data_is_refused():
