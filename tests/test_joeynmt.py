@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from dragoman.interop import joeynmt
 from dragoman.interop.vocabulary import FORBIDDEN_BIAS
-from dragoman.model.symbols import END, START
+from dragoman.model.symbols import END, START, UNKNOWN
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -478,6 +478,84 @@ def test_a_scale_may_be_a_number(tmp_path):
     assert joeynmt.read(theirs.path).model.settings.scale_embeddings is True
 
 
+def same(one, other):
+    """Whether two imports read and compute the same."""
+    return (one.tokenizers, one.vocabularies, one.model.settings) == (
+        other.tokenizers,
+        other.vocabularies,
+        other.model.settings,
+    )
+
+
+def test_special_tokens_may_have_other_names(tmp_path):
+    theirs = Folder(tmp_path / "model")
+    named = {"unk": "<UNK>", "pad": "<PAD>", "bos": "<BOS>", "eos": "<EOS>"}
+    for side, pieces in theirs.vocabulary.items():
+        theirs.write(f"{side}_vocab.txt", "".join(f"{piece}\n" for piece in [*named.values(), *pieces[4:]]))
+    theirs.config["data"]["special_symbols"] = {f"{name}_token": token for name, token in named.items()}
+    imported = joeynmt.read(theirs.save().path)
+    for side, vocabulary in zip(("src", "trg"), imported.vocabularies, strict=True):
+        assert {vocabulary.pieces[token] for token in range(4)} == {*named.values()}
+        assert vocabulary.pieces[4:] == theirs.vocabulary[side][4:]
+    assert imported.tokenizers.source.encode(["<unk> <UNK> ein"])[0][:2] == [UNKNOWN, UNKNOWN]
+
+
+@pytest.mark.parametrize("pieces", ["codes", "unigram"])
+def test_the_kind_of_pieces_may_have_the_name_that_version_2_0_gave_it(pieces, tmp_path):
+    theirs = Folder(tmp_path / "model", pieces=pieces)
+    expected = joeynmt.read(theirs.path)
+    for side in ("src", "trg"):
+        section = theirs.config["data"][side]
+        section["bpe_type"] = section.pop("tokenizer_type")
+    assert same(joeynmt.read(theirs.save().path), expected)
+
+
+def test_all_spaces_between_characters_are_read(tmp_path):
+    theirs = Folder(tmp_path / "model", pieces="char", shared=True)
+    imported = joeynmt.read(theirs.path)
+    rows = imported.vocabularies[0].rows
+    for line in ("a  dog", " ein Hund", "im   Schnee  "):
+        [ids] = imported.tokenizers.source.encode([line])
+        assert [rows[token] for token in ids] == theirs.ids("src", line)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [("hidden_size", 512), ("ff_size", 2048), ("dropout", 0.1), ("alpha", 1.0), ("activation", "relu")],
+)
+def test_an_option_that_both_stacks_leave_out_has_its_default(side, name, default, tmp_path):
+    """Those of the parameters of TransformerEncoder and TransformerDecoder; their depths and heads differ."""
+    theirs = Folder(tmp_path / "model")
+    depths = {"encoder": {"num_layers": 8, "num_heads": 4}, "decoder": {"num_layers": 4, "num_heads": 8}}
+    tensors = joeynmt.Tensors({}, theirs.path)
+
+    def options(stack):
+        config = {"model": {side: {"type": "transformer", "layer_norm": "pre", "embeddings": {}, **stack}}}
+        return joeynmt.stack_of(side, config, tensors, theirs.path)
+
+    given = {"hidden_size": 16, "ff_size": 24, "dropout": 0.3, "alpha": 1.0, "activation": "gelu"}
+    given |= dict.fromkeys(("num_layers", "num_heads"), 2)
+    for left_out, value in {name: default, **depths[side]}.items():
+        rest = {key: each for key, each in given.items() if key != left_out}
+        assert options(rest) == options(rest | {left_out: value})
+
+
+def test_dropout_is_that_of_the_encoder_of_attention_too(tmp_path):
+    theirs = Folder(tmp_path / "model", encoder={"dropout": 0.25})
+    found = joeynmt.read(theirs.path).model.settings
+    assert (found.dropout, found.attention_dropout) == (0.25, 0.25)
+
+
+def test_a_decoder_whose_norms_no_option_names_is_post_norm_unless_it_ends_with_one(tmp_path):
+    for norm in ("post", "pre"):
+        theirs = Folder(tmp_path / norm, norm=norm)
+        expected = joeynmt.read(theirs.path)
+        assert expected.model.settings.norm == norm
+        del theirs.config["model"]["decoder"]["layer_norm"]
+        assert same(joeynmt.read(theirs.save().path), expected)
+
+
 def test_aliases_that_repeat_too_much_are_refused(tmp_path):
     theirs = Folder(tmp_path / "model")
     bomb = "a0: &a0 [x, x]\n" + "".join(
@@ -526,8 +604,12 @@ CONFIGURATIONS = [
     ),
     ("data.src", "de", "data.src is 'de'; Dragoman reads what JoeyNMT 2 writes"),
     ("data.src.has_prompt", True, "reads prompts or the names of languages"),
+    ("data.trg.has_prompt", True, "reads prompts or the names of languages"),
     ("data.special_symbols.lang_tags", ["<de>"], "reads prompts or the names of languages"),
     ("data.special_symbols.pad_id", 0, "pad_id is 0; Dragoman supports only 1"),
+    ("data.special_symbols.unk_id", 1, "unk_id is 1; Dragoman supports only 0"),
+    ("data.special_symbols.bos_id", 3, "bos_id is 3; Dragoman supports only 2"),
+    ("data.special_symbols.eos_id", 2, "eos_id is 2; Dragoman supports only 3"),
     (
         "data.src.lowercase",
         True,
