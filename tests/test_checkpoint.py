@@ -1,7 +1,9 @@
 """Folders that appear whole or not at all."""
 
 import json
+import os
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,8 +15,10 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     NEW,
     OLD,
+    beside,
     check_folder,
     copy_folder,
+    read_manifest,
     readable_folder,
     recover_interrupted_write,
     write_folder,
@@ -168,6 +172,39 @@ def test_missing_changed_and_unlisted_files_are_named(tmp_path):
     (folder / "manifest.json").write_text("{")
     with pytest.raises(DragomanError, match="manifest.json cannot be read"):
         check_folder(folder)
+
+
+def test_files_in_folders_of_a_folder_are_listed_checked_and_have_its_mode(tmp_path):
+    def write(new):
+        (new / "a" / "b").mkdir(parents=True)
+        for name in ("top", "a/one", "a/b/two"):
+            (new / name).write_text(name)
+            (new / name).chmod(0o600)
+
+    former = os.umask(0o022)
+    try:
+        write_folder(tmp_path / "model", write)
+    finally:
+        os.umask(former)
+    manifest = read_manifest(tmp_path / "model")
+    assert list(manifest) == ["a/b/two", "a/one", "top"]
+    for name in manifest:
+        path = tmp_path / "model" / name
+        assert path.stat().st_mode & 0o777 == 0o644
+        path.write_text("changed")
+        with pytest.raises(DragomanError, match=f"{name} is damaged or was changed"):
+            check_folder(tmp_path / "model")
+        path.write_text(name)
+    check_folder(tmp_path / "model")
+
+
+@pytest.mark.parametrize("path", [".", "..", "c/..", "../b", "../../x/..", "../../.."])
+def test_the_backup_of_a_folder_is_beside_it_however_the_folder_is_named(tmp_path, monkeypatch, path):
+    (tmp_path / "x" / "b" / "c").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "x" / "b")
+    found = beside(Path(path), OLD)
+    assert found.parent.resolve() == Path(path).resolve().parent
+    assert found.name == OLD.format(Path(path).resolve().name)
 
 
 def test_the_manifest_can_be_checked_by_hand(tmp_path):

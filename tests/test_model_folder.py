@@ -4,9 +4,11 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
@@ -15,10 +17,10 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import MANIFEST, write_manifest
-from dragoman.text.settings import TokenizerSettings
+from dragoman.system.files import MANIFEST, OLD, beside, write_manifest
+from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model
+from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model, torch_model
 from dragoman.translation.weight_errors import count_layers
 from tests.conftest import MODELS, VARIANTS
 
@@ -98,7 +100,17 @@ def test_the_computed_shapes_are_those_of_the_built_model(sizes):
         ),
         ('{"/etc/passwd": "%s"}' % ("0" * 64), "which is not the relative name of a file in this folder"),
         ('{"a/./b": "%s"}' % ("0" * 64), "which is not the relative name of a file in this folder"),
+        *(
+            (
+                json.dumps({name: "0" * 64}),
+                "manifest.json lists .*, which is not the relative name of a file in this folder",
+            )
+            for name in ("", ".", "./a", "a//b", "a/", "a/../b", "a\\b", "a\nb", "a\x1b[2J", MANIFEST)
+        ),
         ('{"model.toml": 3}', "the value of 'model.toml' is not a SHA-256"),
+        ('{"model.toml": "%s"}' % ("0" * 63), "the value of 'model.toml' is not a SHA-256"),
+        ('{"model.toml": "%s"}' % ("0" * 65), "the value of 'model.toml' is not a SHA-256"),
+        ('{"model.toml": "%s"}' % ("F" * 64), "the value of 'model.toml' is not a SHA-256"),
     ],
 )
 def test_an_invalid_manifest_is_refused(folder, manifest, message):
@@ -122,7 +134,14 @@ def test_only_listed_regular_files_are_accepted(folder, tmp_path):
     (folder / "more.txt").write_text("x")
     refused(folder, "more.txt is not listed in manifest.json; move it out of this folder")
     (folder / "more.txt").unlink()
+    (folder / "within").mkdir()
     StoredModel.load(folder)
+    (folder / "within" / "more.txt").write_text("x")
+    refused(folder, "within/more.txt is not listed in manifest.json; move it out of this folder")
+    (folder / "within" / "more.txt").unlink()
+    (folder / "within" / "link").symlink_to(folder / "model.toml")
+    refused(folder, "within/link is a symbolic link")
+    (folder / "within" / "link").unlink()
     (folder / "model.safetensors").rename(tmp_path / "elsewhere")
     (folder / "model.safetensors").symlink_to(tmp_path / "elsewhere")
     refused(folder, "model.safetensors is a symbolic link")
@@ -142,7 +161,22 @@ def test_only_listed_regular_files_are_accepted(folder, tmp_path):
             '{"longest_source": "7"}',
             "about.json has to hold longest_source as a positive whole number",
         ),
-        ("about.json", '{"format": "1"}', "about.json has to hold format as a positive whole number"),
+        *(
+            (
+                "about.json",
+                json.dumps({"longest_source": number}),
+                "about.json has to hold longest_source as a positive whole number",
+            )
+            for number in (0, -1, 2**31, True, 7.0)
+        ),
+        *(
+            (
+                "about.json",
+                json.dumps({"format": number}),
+                "about.json has to hold format as a positive whole number",
+            )
+            for number in ("1", 0, -1, True, 1.0, None)
+        ),
         (
             "about.json",
             f'{{"format": {FORMAT + 1}}}',
@@ -200,6 +234,33 @@ def test_a_folder_has_the_number_of_its_format_and_one_without_is_read(folder):
         before.longest_trained,
         before.languages,
     )
+
+
+@pytest.mark.parametrize("longest", [None, 1, 2**31 - 1])
+def test_any_longest_source_is_kept(intact, tmp_path, longest):
+    stored = replace(StoredModel.load(intact), longest_trained=longest)
+    stored.save(tmp_path / "model")
+    assert StoredModel.load(tmp_path).longest_trained == longest
+
+
+def test_a_folder_of_before_0_1_without_facts_of_its_training_is_read(folder):
+    (folder / "about.json").unlink()
+    sign(folder)
+    found = StoredModel.load(folder)
+    assert (found.longest_trained, found.languages) == (None, Languages())
+
+
+def test_a_model_that_is_being_replaced_is_the_former_one(folder):
+    before = StoredModel.load(folder.parent)
+    folder.rename(beside(folder, OLD))
+    after = StoredModel.load(folder.parent)
+    assert all(np.array_equal(weight, after.weights[name]) for name, weight in before.weights.items())
+
+
+def test_the_making_of_a_model_draws_no_random_numbers_of_the_caller(intact):
+    stored, before = StoredModel.load(intact), torch.get_rng_state()
+    torch_model(stored)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_weights_of_another_type_or_shape_are_named(folder):

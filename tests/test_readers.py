@@ -36,7 +36,7 @@ from dragoman.system import readers
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import array_types, file_hash, read_arrays, read_manifest, write_manifest
 from dragoman.system.messages import silent
-from dragoman.system.readers import check_toml, read_json, read_yaml
+from dragoman.system.readers import check_toml, parse_json, read_json, read_yaml
 from dragoman.system.toml import overlay, read_toml, type_hints
 from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.compression import open_compressed
@@ -443,6 +443,85 @@ def test_any_description_of_an_adapter_is_read_or_refused(tmp_path, about):
     adapter, refusal = attempt(lambda: Adapter.load(tmp_path / "adapter"))
     assert (refusal is None) == isinstance(adapter and adapter.base, str)
     assert refusal is None or str(tmp_path / "adapter") in refusal
+
+
+# ---- the bounds themselves
+
+
+BAD = ["\ud800", "a\udfff", 2**64 + 1, -(2**64) - 1, math.nan, math.inf, -math.inf]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["list", "value", "key"]), max_size=30), st.sampled_from(BAD))
+def test_a_value_that_is_refused_is_refused_wherever_it_is(within, bad):
+    def nested(value):
+        for place in within:
+            is_key = place == "key" and isinstance(value, str)
+            value = [1, value] if place == "list" else {value: 1} if is_key else {"a": 1, "b": value}
+        return value
+
+    with pytest.raises(DragomanError, match="place has "):
+        parse_json(json.dumps(nested(bad)), "place")
+    for good in ("é漢😀", 2**64, -(2**64), 1e308, True, None):
+        assert parse_json(json.dumps(nested(good)), "place") == nested(good)
+
+
+def test_yaml_may_have_numbers_that_are_not_finite_and_json_where_it_is_asked_for(tmp_path):
+    (tmp_path / "a.yaml").write_text("best: .inf\nworst: -.inf\n")
+    assert read_yaml(tmp_path / "a.yaml") == {"best": math.inf, "worst": -math.inf}
+    (tmp_path / "a.json").write_text('{"best": Infinity, "worst": -Infinity}')
+    assert read_json(tmp_path / "a.json", is_finite=False) == {"best": math.inf, "worst": -math.inf}
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "start"),
+    [("a.json", read_json, ""), ("a.yaml", read_yaml, ""), ("a.toml", read_toml, "a = ")],
+)
+def test_a_value_may_be_within_32_lists(tmp_path, name, read, start):
+    path = tmp_path / name
+    path.write_text(start + "[" * readers.MAX_DEPTH + "1" + "]" * readers.MAX_DEPTH)
+    expected = 1
+    for _ in range(readers.MAX_DEPTH):
+        expected = [expected]
+    assert read(path) in (expected, {"a": expected})
+    path.write_text(start + "[" * (readers.MAX_DEPTH + 2) + "]" * (readers.MAX_DEPTH + 2))
+    with pytest.raises(DragomanError, match=f"{name} cannot be read: it has lists within more than 32"):
+        read(path)
+
+
+def test_a_key_of_toml_may_have_eight_parts(tmp_path):
+    path = tmp_path / "a.toml"
+    for joint in (".", " . "):
+        path.write_text(joint.join("abcdefgh") + " = 1")
+        assert read_toml(path)["a"]["b"]["c"]["d"]["e"]["f"]["g"]["h"] == 1
+        path.write_text(joint.join("abcdefghi") + " = 1")
+        with pytest.raises(DragomanError, match="a.toml has a key with more than 8 parts"):
+            read_toml(path)
+
+
+def test_a_file_may_have_as_many_bytes_values_and_tensors_as_its_bound(tmp_path, monkeypatch):
+    (tmp_path / "a.json").write_text("[1, 2]")
+    assert read_json(tmp_path / "a.json", 6) == [1, 2]
+    with pytest.raises(DragomanError, match="a.json has more than 5 bytes"):
+        read_json(tmp_path / "a.json", 5)
+    (tmp_path / "a.yaml").write_text("[1, 2, [3, 4]]")
+    monkeypatch.setattr(readers, "MAX_NODES", 6)
+    assert read_yaml(tmp_path / "a.yaml") == [1, 2, [3, 4]]
+    monkeypatch.setattr(readers, "MAX_NODES", 5)
+    with pytest.raises(DragomanError, match="a.yaml has more than 5 values"):
+        read_yaml(tmp_path / "a.yaml")
+    names = [f"t{number}" for number in range(4)]
+    content = safetensors({"__metadata__": {"a": "b"}, **dict.fromkeys(names, EMPTY)})
+    (tmp_path / "a.safetensors").write_bytes(content)
+    monkeypatch.setattr(readers, "MAX_HEADER", len(content) - 8)
+    monkeypatch.setattr(readers, "MAX_TENSORS", 4)
+    assert sorted(array_types(tmp_path / "a.safetensors")) == names
+    monkeypatch.setattr(readers, "MAX_TENSORS", 3)
+    with pytest.raises(DragomanError, match="a.safetensors has more than 3 tensors"):
+        array_types(tmp_path / "a.safetensors")
+    monkeypatch.setattr(readers, "MAX_HEADER", len(content) - 9)
+    with pytest.raises(DragomanError, match="a.safetensors has a header of"):
+        array_types(tmp_path / "a.safetensors")
 
 
 def test_json_that_is_too_large_is_not_parsed(tmp_path, monkeypatch):
