@@ -414,16 +414,120 @@ def test_pieces_that_its_vocabulary_lacks_are_unknown_and_never_written(tmp_path
     assert imported.model.logits(features).softmax(-1)[:, own:].max() == 0
 
 
-def test_subword_models_are_found_by_their_place_where_the_options_do_not_name_them(tmp_path):
-    _, found, files = checkpoint(tmp_path, "sentencepiece", share_vocab=False, share_embeddings=False)
-    for name, value in {
-        "transforms": [],
-        "_all_transform": set(),
-        "src_subword_model": None,
-        "tgt_subword_model": None,
-    }.items():
+UNNAMED = {
+    "transforms": [],
+    "_all_transform": set(),
+    "src_subword_model": None,
+    "tgt_subword_model": None,
+}
+
+
+@pytest.mark.parametrize("names", [("src", "tgt"), ("source", "target")], ids=" ".join)
+@pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
+def test_subword_models_are_found_by_their_place_where_the_options_do_not_name_them(kind, names, tmp_path):
+    _, found, files = checkpoint(tmp_path, kind, share_vocab=False, share_embeddings=False)
+    for name, value in UNNAMED.items():
         setattr(found["opt"], name, value)
-    agree(save(tmp_path, found), found, "sentencepiece", files)
+    files = [file.rename(tmp_path / f"{name}{file.suffix}") for name, file in zip(names, files, strict=True)]
+    agree(save(tmp_path, found), found, kind, files)
+
+
+@pytest.mark.parametrize("place", ["transforms", "_all_transform"])
+@pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
+def test_a_transform_may_be_named_in_either_place(place, kind, tmp_path):
+    """Its kind says what the model does whatever the file is called, and a missing file is told."""
+    _, found, files = checkpoint(tmp_path, kind)
+    own = files[0].rename(tmp_path / "my.pieces")
+    for name, value in (UNNAMED | {place: [kind], "src_subword_model": "/elsewhere/my.pieces"}).items():
+        setattr(found["opt"], name, value)
+    path = save(tmp_path, found)
+    agree(path, found, kind, (own, own))
+    own.unlink()
+    assert "put my.pieces there" in refused(path)
+
+
+def test_a_shared_vocabulary_has_the_sources_subword_model_on_both_sides(tmp_path):
+    path, found, files = checkpoint(tmp_path, "sentencepiece")
+    found["opt"].tgt_subword_model = None
+    (tmp_path / "other.model").write_bytes(b"of something else")
+    agree(save(path.parent, found), found, "sentencepiece", files)
+
+
+@pytest.mark.parametrize(("shared", "same"), [(True, False), (False, True), (False, False)])
+def test_subword_models_of_one_name_in_two_folders_are_not_confused(shared, same, tmp_path):
+    _, found, files = checkpoint(tmp_path, "sentencepiece", share_vocab=shared, share_embeddings=shared)
+    files[0].rename(tmp_path / "bpe.model")
+    found["opt"].src_subword_model = "/somewhere/src/bpe.model"
+    found["opt"].tgt_subword_model = "/somewhere/src/bpe.model" if same else "/somewhere/tgt/bpe.model"
+    path = save(tmp_path, found)
+    if shared or same:
+        opennmt_py.read(path)
+    else:
+        assert "/somewhere/src/bpe.model and /somewhere/tgt/bpe.model, have the same name" in refused(path)
+
+
+def test_a_rate_of_dropout_may_be_a_number_or_the_first_of_a_schedule(whole):
+    path, found = whole
+    for written in (0.25, [0.25], [0.25, 0.5, 0.0]):
+        found["opt"].dropout = found["opt"].attention_dropout = written
+        settings = opennmt_py.read(save(path.parent, found)).model.settings
+        assert (settings.dropout, settings.attention_dropout) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    ["filtertoolong", "clean", "bart", "switchout", "tokendrop", "tokenmask", "uppercase", "inlinetags"],
+)
+def test_transforms_of_training_alone_change_nothing(transform, whole):
+    path, found = whole
+    expected = opennmt_py.read(path).tokenizers
+    found["opt"].transforms, found["opt"]._all_transform = [transform], {transform}
+    assert opennmt_py.read(save(path.parent, found)).tokenizers == expected
+
+
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_a_threshold_for_the_pieces_of_either_side_is_refused(side, tmp_path):
+    path, found, _ = checkpoint(tmp_path, "bpe", share_vocab=False, share_embeddings=False)
+    setattr(found["opt"], f"{side}_vocab_threshold", 50)
+    opennmt_py.read(save(tmp_path, found))  # without a vocabulary it restricts nothing
+    setattr(found["opt"], f"{side}_subword_vocab", "vocab.txt")
+    assert refused(save(tmp_path, found)).startswith(f"{path}: {side}_vocab_threshold restricts")
+
+
+DEFAULT_OPTIONS = {
+    "layers": -1,
+    "enc_layers": 2,
+    "dec_layers": 2,
+    "hidden_size": -1,
+    "enc_hid_size": 500,
+    "dec_hid_size": 500,
+    "heads": 8,
+    "transformer_ff": 2048,
+    "pos_ffn_activation_fn": "relu",
+    "self_attn_type": "scaled-dot-flash",
+    "add_qkvbias": False,
+    "dropout": 0.3,
+    "attention_dropout": 0.1,
+    "norm_eps": 1e-6,
+    "position_encoding_type": "SinusoidalInterleaved",
+}
+
+
+@pytest.mark.parametrize("name", DEFAULT_OPTIONS)
+def test_an_option_that_is_left_out_has_the_default_of_opennmt_py(name, tmp_path):
+    """Those of onmt/opts.py; checkpoints of older versions lack some."""
+
+    def settings(**changes):
+        options = {**OPTIONS, "heads": 4, "pos_ffn_activation_fn": "gelu", **changes}
+        if name in ("enc_hid_size", "dec_hid_size"):
+            options |= {"hidden_size": -1, "enc_hid_size": 500, "dec_hid_size": 500}
+        if name == "hidden_size":
+            options |= {"enc_hid_size": 24, "dec_hid_size": 24}
+        without = {key: value for key, value in options.items() if key != name or key in changes}
+        checkpoint = {"opt": argparse.Namespace(**without)}
+        return opennmt_py.settings_of(opennmt_py.options_of(checkpoint, tmp_path), tmp_path)
+
+    assert settings() == settings(**{name: DEFAULT_OPTIONS[name]})
 
 
 @pytest.mark.parametrize("start", ["</s>", "averyunlikelytoken0"])
@@ -471,6 +575,7 @@ def refused(path):
 
 REFUSED = {
     "model_task": "lm",
+    "model_type": "vec",
     "encoder_type": "brnn",
     "decoder_type": "cnn",
     "position_encoding": False,
