@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,12 +12,16 @@ import numpy
 import onnxruntime
 import pytest
 import sentencepiece
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.interop import argos
 from dragoman.interop.minisbd import SENTENCE_END
 from dragoman.interop.verify import samples, verify
+from dragoman.interop.vocabulary import empty_sentencepiece
 from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.model.symbols import END
 from dragoman.pipeline.distil import student_settings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
@@ -168,6 +173,61 @@ def test_a_sentence_ends_where_the_next_one_may_begin(text, package):
     assert sentences(package, text.replace("|", "")) == [part.strip() for part in text.split("|")]
 
 
+ENDS_WITH_SPACE, ENDS_WITHOUT = ".!?…؟।", "。！？"
+CLOSERS = ")]}\"'”’»›」』）“"
+
+
+@pytest.mark.parametrize("closer", ["", *CLOSERS])
+def test_a_sentence_ends_after_the_marks_that_close_it(closer, package):
+    for end in ENDS_WITH_SPACE:
+        assert sentences(package, f"{closer}no end{end}{closer} Über uns") == [
+            f"{closer}no end{end}{closer}",
+            "Über uns",
+        ]
+        assert len(sentences(package, f"no end{end}{closer} und")) == 1
+    if closer != "“":  # which opens the next sentence there
+        for end in ENDS_WITHOUT:
+            for after in ("他", "x", "A", "5"):
+                assert sentences(package, f"好{end}{closer}{after}") == [f"好{end}{closer}", after]
+
+
+LETTERS = st.characters(categories=["Ll"], max_codepoint=0x24F).filter(str.islower)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.characters(categories=["Lu"], max_codepoint=0x24F), st.text(LETTERS, max_size=4), st.booleans())
+def test_a_short_title_ends_no_sentence_and_a_longer_word_does(package, capital, others, is_title):
+    word = (capital if is_title else capital.lower()[:1]) + others
+    ends = len(word) > (3 if is_title else 1)
+    assert len(sentences(package, f"(the {word}. Smith")) == 1 + ends
+    assert len(sentences(package, f"{word}. Smith")) == 1 + ends
+
+
+def test_a_number_with_a_full_stop_ends_no_sentence_in_any_digits(package):
+    for digits in ("3", "٣", "३", "12", "３"):
+        assert len(sentences(package, f"am {digits}. Oktober")) == 1
+    assert len(sentences(package, "ein Meter². Oktober")) == 2
+
+
+def test_chinese_has_a_code_for_each_of_its_scripts():
+    scripts = {"zh": ["zh", "zh-Hans", "zh-CN", "zh-SG"], "zt": ["zh-Hant", "zh-TW", "zh-HK", "zh-MO"]}
+    for code, names in scripts.items():
+        for name in names:
+            for form in (name, name.lower(), name.upper()):
+                assert argos.Languages.of(form, "de") == argos.Languages(code, "de")
+                assert argos.Languages.of("de", form) == argos.Languages("de", code)
+
+
+@given(st.text() | st.tuples(st.sampled_from(["de", "zh-TW", "pt-"]), st.text(max_size=4)).map("".join))
+def test_a_code_is_two_or_three_letters_whatever_is_asked_for(code):
+    """It becomes the name of a folder."""
+    try:
+        found = argos.argos_code("source", code)
+    except DragomanError:
+        return
+    assert re.fullmatch("[a-z]{2,3}", found)
+
+
 def test_languages_get_the_programs_codes_and_names():
     assert argos.Languages.of("zh-Hant", "de-AT") == argos.Languages("zt", "de")
     assert argos.Languages.of("zh-Hant-TW", "de") == argos.Languages("zt", "de")
@@ -184,10 +244,11 @@ def test_languages_get_the_programs_codes_and_names():
 def test_vocabularies_of_other_than_subwords_are_refused(kind, told):
     words = Tokenizer.train(TARGET, kind, TokenizerSettings(), 60)
     pieces = Tokenizer.train([*SOURCE, *TARGET] * 5, "bpe", TokenizerSettings(), 350)
-    with pytest.raises(
-        DragomanError, match=f"target vocabulary is of {told}; train a model with --target-to"
-    ):
-        argos.refuse_other_than_subwords(Tokenizers(pieces, words))
+    for side, sides in {"source": (words, pieces), "target": (pieces, words)}.items():
+        with pytest.raises(
+            DragomanError, match=f"{side} vocabulary is of {told}; train a model with --{side}-to"
+        ):
+            argos.refuse_other_than_subwords(Tokenizers(*sides))
 
 
 def test_a_target_that_the_source_spells_otherwise_is_refused():
@@ -195,6 +256,32 @@ def test_a_target_that_the_source_spells_otherwise_is_refused():
     with_bytes = Tokenizer.train(TARGET * 5, "unigram", TokenizerSettings(), 320)
     with pytest.raises(DragomanError, match="where the target's token '<0x00>' is '<0x00>' and not "):
         argos.refuse_other_spelling(Tokenizers(plain, with_bytes))
+    spelt = [token for token in range(END + 1, len(plain)) if plain.decode([token])]
+    for place in (spelt[0], spelt[-1]):  # one token is enough, wherever it is
+        model = empty_sentencepiece()
+        model.ParseFromString(plain.model)
+        model.pieces[place].type = model.SentencePiece.CONTROL  # which is not spelt
+        with pytest.raises(DragomanError, match="where the target's token .* is '' and not "):
+            argos.refuse_other_spelling(Tokenizers(Tokenizer(model.SerializeToString()), plain))
+    argos.refuse_other_spelling(Tokenizers(plain, plain))
+
+
+def test_an_archive_has_all_files_in_order_compressed_and_readable_by_everyone(tmp_path):
+    contents = {"b/model.bin": bytes(5000), "a/z": b"z", "b/a/deep": b"", "README.md": "ä".encode()}
+    for name, content in contents.items():
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(content)
+        (tmp_path / "in" / name).chmod(0o600)
+    argos.pack(tmp_path / "in", tmp_path / "it.argosmodel")
+    with zipfile.ZipFile(tmp_path / "it.argosmodel") as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == contents
+        assert archive.namelist() == [
+            path.relative_to(tmp_path / "in").as_posix()
+            for path in sorted((tmp_path / "in").rglob("*"))
+            if path.is_file()
+        ]
+        assert {(each.external_attr >> 16) & 0o777 for each in archive.infolist()} == {0o644}
+    assert (tmp_path / "it.argosmodel").stat().st_size < 1000
 
 
 def test_contradictions_are_told(trained, tmp_path, monkeypatch, capsysbinary):

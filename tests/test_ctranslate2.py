@@ -1,11 +1,14 @@
 """A model exported to CTranslate2 predicts the same there."""
 
+import json
+
 import pytest
 import torch
 
 from dragoman.interop.ctranslate2 import engine, write
 from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, START, UNKNOWN
 from dragoman.model.weights import weights
 from dragoman.system.errors import DragomanError
 from tests.test_huggingface import SIZES, SOURCE, ours
@@ -59,3 +62,22 @@ def test_a_model_that_ctranslate2_cannot_hold_is_refused(tmp_path):
         "8",
     ):
         write(*ours(ModelSettings(**SIZES, d_k=4)), tmp_path)
+
+
+def test_int8_takes_a_byte_for_each_weight_of_a_matrix(tmp_path):
+    model, tokenizers = ours(KINDS["unscaled"])
+    sizes = []
+    for precision in ("float32", "int8"):
+        (tmp_path / precision).mkdir()
+        write(model, tokenizers, tmp_path / precision, precision)
+        sizes.append((tmp_path / precision / "model.bin").stat().st_size)
+    matrices = sum(weight.numel() for weight in weights(model).values() if weight.dim() == 2)
+    assert 2 * matrices < sizes[0] - sizes[1] <= 3 * matrices  # each row has its scale
+
+
+def test_the_folder_names_the_special_tokens_of_the_target(tmp_path):
+    model, tokenizers = ours(KINDS["unscaled"])
+    write(model, tokenizers, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    names = ("unk_token", "decoder_start_token", "eos_token")
+    assert [config[name] for name in names] == tokenizers.target.pieces([UNKNOWN, START, END])
