@@ -1,5 +1,8 @@
 """The two ONNX graphs in onnxruntime compute the same as the model."""
 
+import json
+import logging
+
 import numpy
 import onnxruntime
 import pytest
@@ -8,7 +11,7 @@ import torch
 from dragoman.interop.onnx import engine, write
 from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import END, PAD, START
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from tests.test_huggingface import SIZES, SOURCE, ours
@@ -22,6 +25,7 @@ SETTINGS = ModelSettings(
     attention_bias=True,
     output_bias=True,
     positions="learned",
+    max_positions=60,
     tied="none",
     source_end=False,
 )
@@ -33,13 +37,41 @@ def exported(tmp_path_factory):
     """A model, its tokenizers and the folder of its graphs."""
     model, tokenizers = ours(SETTINGS)
     folder = tmp_path_factory.mktemp("onnx")
-    write(model, tokenizers, folder)
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        write(model, tokenizers, folder)
+        assert logging.root.manager.disable == logging.INFO
+    finally:
+        logging.disable(before)
     return model, tokenizers, folder
+
+
+def test_the_description_has_the_special_ids_and_the_sizes_of_the_cache(exported):
+    _, _, folder = exported
+    about = json.loads((folder / "dragoman.json").read_text())
+    special = [about[name] for name in ("pad", "unknown", "start", "end")]
+    assert special == [PAD, UNKNOWN, START, END]
+    assert about["never_written"] == [PAD, START]
+    decoder = onnxruntime.InferenceSession(str(folder / "decoder.onnx"))
+    shapes = {each.name: each.shape for each in decoder.get_inputs()}
+    sizes = about["cache"]
+    for name, width in (("keys", "d_k"), ("values", "d_v")):
+        shape = shapes[name]
+        assert (shape[0], shape[2], shape[4]) == (sizes["layers"], sizes["heads"], sizes[width])
+
+
+def about_longest(folder):
+    """Tokens of the longest text that the graphs can read."""
+    return json.loads((folder / "dragoman.json").read_text())["longest"]
 
 
 def test_the_graphs_give_the_models_log_probabilities_and_translations(exported):
     model, tokenizers, folder = exported
-    assert verify(engine(folder), model, tokenizers, [*SOURCE, *samples(tokenizers)]) < 1e-5
+    assert (
+        verify(engine(folder), model, tokenizers, [*SOURCE, *samples(tokenizers, about_longest(folder))])
+        < 1e-5
+    )
 
 
 def test_padding_does_not_change_the_logits(exported):
@@ -70,6 +102,6 @@ def test_padding_does_not_change_the_logits(exported):
 def test_a_sample_longer_than_the_table_of_positions_is_refused(exported):
     model, tokenizers, folder = exported
     with pytest.raises(
-        DragomanError, match="and onnxruntime with this model reads and writes 1024; give shorter ones"
+        DragomanError, match="and onnxruntime with this model reads and writes 60; give shorter ones"
     ):
-        verify(engine(folder), model, tokenizers, ["Mann " * 1100])
+        verify(engine(folder), model, tokenizers, ["Mann " * 60])
