@@ -10,7 +10,6 @@ Markdown, and writes the numbers with their passport to --results.
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import tables
 from passport import asked, keep, passport
 
 from dragoman.pipeline.result import read_run_result
@@ -56,22 +56,6 @@ def measure(minutes: float, condition: str, files: list[Path], out: Path, cache:
     }
 
 
-def table(rows: list[dict[str, Any]]) -> list[str]:
-    """Asked and got, as lines of Markdown."""
-    lines = [
-        "| asked | condition | took | error | updates | validation BLEU, greedy | test BLEU |",
-        "| ---: | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for row in rows:
-        error = row["seconds"] / (60 * row["minutes"]) - 1
-        bleu = row["test"].get("BLEU", math.nan)
-        lines.append(
-            f"| {row['minutes']:g} min | {row['condition']} | {row['seconds']:.0f} s | {error:+.1%} | "
-            f"{row['updates']:,} | {row['validation']['bleu']:.2f} | {bleu:.2f} |"
-        )
-    return lines
-
-
 def main() -> None:
     """Measure, print and keep."""
     layout = argparse.RawDescriptionHelpFormatter
@@ -90,9 +74,9 @@ def main() -> None:
             out = given.folder / f"{minutes:g}-{condition}"
             rows.append(measure(minutes, condition, files, out.resolve(), cache.resolve()))
             print(json.dumps(rows[-1]), flush=True)
-    print(*table(rows), sep="\n")
     names = [path.name for path in files]
     found = passport(asked("minutes.py", given, "folder", "files")) | {"files": names, "runs": rows}
+    print(tables.minutes(found))
     print(keep(found, given.results, "minutes"))
 
 

@@ -362,6 +362,28 @@ def adaptation(found: Row) -> str:
     return table(["model", f"{old} (old)", "mean", "change", f"{new} (new)", "mean", "change"], lines)
 
 
+# ---- minutes.py
+
+
+def minutes(*results: Row) -> str:
+    """A row for each run: the minutes that were asked for, those that it took, and what it learned."""
+    heads = ["asked", "condition", "took", "error", "updates", "BLEU, validation, greedy", "BLEU, test"]
+    heads.append("commit, date and machine")
+    lines = []
+    for found in results:
+        for number, run in enumerate(found["runs"]):
+            error = run["seconds"] / (60 * run["minutes"]) - 1
+            cells = [f"{run['minutes']:g} min", run["condition"], f"{run['seconds']:.0f} s", f"{error:+.1%}"]
+            cells += [
+                f"{run['updates']:,}",
+                shown(run["validation"]["bleu"], 2),
+                shown(run["test"]["BLEU"], 2),
+            ]
+            where = f"{found['commit']}, {found['date']}, {found['machine']}"
+            lines.append([*cells, "" if number else where])
+    return table(heads, lines)
+
+
 # ---- restricted_attention.py
 
 

@@ -64,6 +64,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "guided_alignment": tables.guided_alignment,
     "inspections": tables.inspections,
     "learning_curves": learning_curves,
+    "minutes": tables.minutes,
     "models": tables.models,
     "onnx_search": tables.onnx_search,
     "parsing": tables.parsing,
