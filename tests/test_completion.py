@@ -5,6 +5,8 @@ import shutil
 import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.cli import completion
 from dragoman.cli import main as cli
@@ -38,6 +40,15 @@ def test_a_script_of_completion_has_the_verbs_and_the_options_that_the_help_show
         assert {*completion.summaries(command)} == shown
         for flag in shown:
             assert (f"-l {flag[2:]} " if shell == "fish" else flag) in script
+
+
+@given(st.text())
+def test_fish_reads_a_quoted_text_as_it_is(text):
+    """Within single quotes of fish a backslash escapes itself and the quote alone."""
+    quoted = completion.quoted(text)
+    inner = re.fullmatch(r"'((?:[^\\']|\\[\\'])*)'", quoted, re.DOTALL)
+    assert inner is not None
+    assert re.sub(r"\\(.)", r"\1", inner[1], flags=re.DOTALL) == text
 
 
 def completed_by_bash(*words):

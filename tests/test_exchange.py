@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import interop
+from dragoman.cli.import_model import Import, languages_of
 from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import character_tokenizer, read_yaml
 from dragoman.interop.pickles import load_pickle
@@ -30,7 +31,7 @@ from dragoman.model.transformer import Transformer, build_model
 from dragoman.model.weights import weights
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
-from dragoman.text.settings import TokenizerSettings
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, TokenizerSettings
 from dragoman.text.subword_nmt import make_segmenter
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import save_model
@@ -82,6 +83,26 @@ def test_an_exported_model_translates_alike_after_import(run, tmp_path, monkeypa
     status, _, err = call(monkeypatch, capsysbinary, *back)
     assert status == 2
     assert "back exists already; choose another --out, or delete it." in err
+
+
+@given(
+    *[st.sampled_from([None, "aa", "bb"])] * 2,
+    *[st.sampled_from([UNKNOWN_LANGUAGE, "cc"])] * 2,
+    st.booleans(),
+)
+def test_each_language_of_an_import_is_the_first_that_is_known(
+    source, target, own_source, own_target, is_named
+):
+    """Of the option, the files and the folder's name, for each side by itself."""
+    folder = Path("opus-dd-ee" if is_named else "opus")
+    asked = Import(folder, "huggingface", Path("out"), source_language=source, target_language=target)
+    found = languages_of(asked, Languages(own_source, own_target))
+    for language, *places in (
+        (found.source, source, own_source, "dd" if is_named else None),
+        (found.target, target, own_target, "ee" if is_named else None),
+    ):
+        known = [place for place in places if place not in (None, UNKNOWN_LANGUAGE)]
+        assert language == (known or [UNKNOWN_LANGUAGE])[0]
 
 
 def test_an_export_that_fails_verification_is_not_written(run, tmp_path, monkeypatch, capsysbinary):

@@ -60,6 +60,13 @@ def test_corpora_are_nested_and_keep_pairs_together(texts, tmp_path):
     times = [found[10].source.stat().st_mtime_ns, found[10].target.stat().st_mtime_ns]
     subsets(data, tmp_path, (10, 50))  # texts that are there already are not written again
     assert times == [found[10].source.stat().st_mtime_ns, found[10].target.stat().st_mtime_ns]
+    write_copies(tmp_path, "other", 200, seed=2)
+    other = DataSettings(tmp_path / "other.source", tmp_path / "other.target")
+    parts = [subsets(other, folder, (10, 50))[50] for folder in (tmp_path, tmp_path / "new")]
+    assert (
+        len({tuple(read_pairs(part.source, part.target)) for part in parts}) == 1
+    )  # another text is written
+    subsets(data, tmp_path, (10, 50))
     again = subsets(data, tmp_path / "again", (10, 50))
     assert list(read_pairs(again[50].source, again[50].target)) == lines[50]
 

@@ -93,6 +93,16 @@ def test_a_sample_that_is_too_long_is_left_for_the_ordinary_segmentation(tmp_pat
     ]
 
 
+def test_without_a_bound_of_length_the_samples_are_those_of_a_bound_that_no_text_reaches(tmp_path):
+    recipe, data = prepared(tmp_path, "plain", replace(BPE, bpe_dropout=0.0))
+
+    def samples(longest):
+        bounded = replace(recipe, data=replace(recipe.data, longest=longest))
+        return sampled(tmp_path / str(longest), (bounded, data), BPE, 1, 99)
+
+    assert samples(0) == samples(10**6)
+
+
 def test_the_sides_of_a_pair_are_sampled_apart(tmp_path):
     recipe, data = prepared(tmp_path, "plain", replace(BPE, bpe_dropout=0.0))
     recipe = replace(recipe, data=replace(recipe.data, target=recipe.data.source))

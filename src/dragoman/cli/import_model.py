@@ -64,11 +64,7 @@ def import_model(given: Given) -> None:
     imported = read_model(asked)
     compare(asked, imported)
     refuse_other_types(imported.model.settings, asked.model)
-    own, named = imported.languages, languages_of_name(asked.model.name)
-    languages = Languages(
-        asked.source_language or (named.source if own.source == UNKNOWN_LANGUAGE else own.source),
-        asked.target_language or (named.target if own.target == UNKNOWN_LANGUAGE else own.target),
-    )
+    languages = languages_of(asked, imported.languages)
     save_model(
         asked.out / "model",
         imported.model,
@@ -78,6 +74,15 @@ def import_model(given: Given) -> None:
         languages,
     )
     say(f"{asked.out} holds the model. Translate with: dragoman translate {quote(str(asked.out))} < FILE")
+
+
+def languages_of(asked: Import, own: Languages) -> Languages:
+    """Each language by itself: that of an option, or of the files, or of the folder's name."""
+    named = languages_of_name(asked.model.name)
+    return Languages(
+        asked.source_language or (named.source if own.source == UNKNOWN_LANGUAGE else own.source),
+        asked.target_language or (named.target if own.target == UNKNOWN_LANGUAGE else own.target),
+    )
 
 
 def refuse_other_types(settings: "ModelSettings", origin: Path) -> None:
