@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dragoman.pipeline.autoconfigure import autoconfigure
 from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import Corpus, CorpusStatistics, PairFilter, write_corpus
 from dragoman.text.mixture import WeightedCorpus
-from dragoman.text.settings import DataSettings, TokenizerSettings
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.text.subword_sampling import make_sampler, sample_copies
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import checkpoints
@@ -119,6 +120,15 @@ def test_almost_no_dropout_is_the_ordinary_corpus(tmp_path):
     names = [sorted(folder.glob("*.npy")) for folder in texts]
     assert len(names[0]) == 5
     assert [path.read_bytes() for path in names[0]] == [path.read_bytes() for path in names[1]]
+
+
+@pytest.mark.parametrize("settings", [BPE, replace(UNIGRAM, sampled_copies=7)], ids=["bpe", "unigram"])
+def test_the_batch_size_is_chosen_for_one_copy_of_the_text(tmp_path, monkeypatch, settings):
+    monkeypatch.setattr("dragoman.pipeline.autoconfigure.choose_batch_tokens", lambda tokens, gpu: tokens)
+    recipe, data = prepared(tmp_path, "run", settings)
+    chosen = autoconfigure(replace(recipe, batches=BatchSettings()), data, lambda _: None, World()).batches
+    tokens = sum(len(target) + 1 for _, target in data.train) // settings.sampled_copies  # with END
+    assert chosen.source_tokens_per_batch == chosen.target_tokens_per_batch == tokens
 
 
 def test_weights_and_tags_hold_in_every_copy(tmp_path):
