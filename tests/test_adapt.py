@@ -50,6 +50,7 @@ from dragoman.text.corpus import PairFilter
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.checkpoint import read_state
 from dragoman.training.curves import training_of
 from dragoman.training.log import read_events
 from dragoman.training.world import World
@@ -557,6 +558,27 @@ def test_the_command_line_asks_for_an_adaptation(trained, folder, tmp_path):
 
 def read_adaptation(out: Path) -> dict:
     return to_table(read_recipe(out).adaptation)
+
+
+@pytest.mark.parametrize("best_by", ["bleu", "loss"])
+def test_an_adaptation_that_only_harms_keeps_the_initial_model_and_ends_early(
+    trained, folder, tmp_path, best_by
+):
+    """The scores of update 0 are those to surpass, and patience is counted from there."""
+    harm = {"updates": 9, "validate_every": 1, "checkpoint_every": 1, "patience": 2, "best_by": best_by}
+    asked = table(trained, folder, tmp_path / "out", {"peak_rate": 1.0}, warmup_steps=1, **harm)
+    valid = {f"valid_{side}": str(trained / f"scored.{side}") for side in ("source", "target")}
+    out = run(complete(asked | {"data": asked["data"] | valid}), silent)
+    events = [event for event in read_events(out / "log.jsonl") if event["event"] == "validation"]
+    assert [event["step"] for event in events] == [0, 1, 2]
+    for event in events[1:]:
+        assert event["loss"] > events[0]["loss"]
+        assert event["bleu"] < events[0]["bleu"]
+    state = read_state(last_checkpoint(out))
+    assert (state.best_step, state.lowest_step, state.lowest_loss) == (0, 0, state.best["loss"])
+    assert state.best == pytest.approx({name: events[0][name] for name in state.best}, rel=1e-6)
+    kept, before = weights(out / "model"), initial_weights(trained)
+    assert all(np.array_equal(kept[name], before[name]) for name in before)
 
 
 def initial_weights(trained: Path) -> dict[str, np.ndarray]:
