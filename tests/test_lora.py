@@ -15,10 +15,12 @@ from dragoman.cli.adapter import export_adapter, import_adapter
 from dragoman.cli.export import Export, refuse_contradictions
 from dragoman.cli.import_model import Import
 from dragoman.model.transformer import build_model
+from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.initial_model import is_trained
 from dragoman.pipeline.recipe import read_recipe
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.serving.loading import load_models
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_folder
 from dragoman.system.messages import silent
@@ -143,6 +145,22 @@ def test_merged_equals_unmerged_and_the_run_itself(base, tuned, exported, tmp_pa
     import_adapter(Import(exported, "adapter", tmp_path / "merged", base=base))
     lines = (folder / "valid.source").read_text().splitlines()
     assert Translator.load(tmp_path / "merged").translate(lines) == Translator.load(tuned).translate(lines)
+
+
+@pytest.mark.parametrize("limits", [(4, None), (90, 2), (None, 1)], ids=str)
+def test_a_merged_model_splits_and_aligns_as_the_adapted_one_whatever_its_base(base, tmp_path, limits):
+    longest, head = limits
+    before = replace(StoredModel.load(base), longest_trained=33)
+    before.save(tmp_path / "base")
+    settings = replace(before.settings, alignment_head=head)
+    replace(before, settings=settings, longest_trained=longest).save(tmp_path / "adapted")
+    export_adapter(tmp_path / "adapted", tmp_path / "base", tmp_path / "adapter")
+    import_adapter(Import(tmp_path / "adapter", "adapter", tmp_path / "merged", base=tmp_path / "base"))
+    merged = StoredModel.load(tmp_path / "merged")
+    assert (merged.longest_trained, merged.settings) == (longest, settings)
+    (served,) = load_models([tmp_path / "base", tmp_path / "adapter"], EngineSettings()).models
+    assert served.translator.longest_trained == 33
+    assert [each.translator.longest_trained for each in served.adapted] == [longest]
 
 
 def test_a_run_and_its_model_folder_give_the_same_adapter(tuned, exported, tmp_path):
