@@ -25,6 +25,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import follows, refuse_repetition, repeats, word_continuations
 from dragoman.translation.model_folder import Tokenizers
+from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import KINDS, no_shape_checks
 from tests.test_search import any_rules, any_search, brute_force, few_tokens, tiny, with_few_tokens
 from tests.test_translator import LINES, folder, translator  # noqa: F401
@@ -225,6 +226,21 @@ def test_nothing_that_is_drawn_breaks_a_rule(kind, rules):
     (drawn,) = sample(tiny(kind, 6, 0), SOURCE, asked, rules)
     assert len(drawn) == 50
     assert all(allowed(one.ids, rules) for one in drawn)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_a_single_hypothesis_keeps_the_rules_that_it_would_break(rules):
+    asked, broken = SearchSettings(beam_size=1, max_extra_tokens=1), 0
+    for seed in (1, 3, 4):  # by themselves one writes nothing, and the others repeat a token
+        backend = TorchBackend(tiny("transformer", 6, seed))
+        (free,), (found,) = (
+            backend.search(SOURCE.tolist(), asked, each)[0] for each in (Constraints(), rules)
+        )
+        ((wanted,),) = beam_search(backend.model, SOURCE, asked, rules)
+        assert allowed(found.ids, rules)
+        assert (found.ids, found.score) == (wanted.ids, pytest.approx(wanted.score, abs=1e-5))
+        broken += not allowed(free.ids, rules)
+    assert broken
 
 
 def test_where_nothing_is_left_to_write_a_translation_ends():
