@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import fields, replace
 from threading import Event
 
 import pytest
@@ -645,6 +646,50 @@ def test_sentences_are_split_above_what_was_trained_or_can_be_read_and_not_into_
     assert length == max(2, trained or readable or DEFAULT_SPLIT)
     assert split_length(SearchSettings(n_best=2), trained, readable) == 0
     assert split_length(SearchSettings(split=7), trained, readable) == 7
+
+
+OF_A_WHOLE_SENTENCE = {
+    "n_best": 2,
+    "prefix": "a",
+    "force_words": ("a",),
+    "min_length": 1,
+    "max_length": 9,
+    "no_repeat_ngram": 2,
+    "keep_tags": True,
+    "replace_unknown": True,
+    "truncate": 9,
+    "mbr": True,
+}
+OF_EVERY_PART = {
+    "beam_size": 2,
+    "length_penalty": 0.2,
+    "max_extra_tokens": 7,
+    "length_power": 0.5,
+    "coverage_penalty": 0.3,
+    "groups": 2,
+    "diversity": 0.1,
+    "ban_words": ("a",),
+    "temperature": 1.0,
+    "top_k": 3,
+    "top_p": 0.5,
+    "sampling_seed": 2,
+    "batch_tokens": 99,
+}
+NEEDED = {
+    **{name: {"temperature": 1.0} for name in ("top_k", "top_p", "sampling_seed")},
+    "diversity": {"groups": 2},
+    "mbr": {"temperature": 1.0, "n_best": 2},
+}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(SearchSettings) if each.name != "split"])
+def test_a_setting_holds_for_every_part_of_a_sentence_or_keeps_it_whole(name):
+    asked = NEEDED.get(name, {}) | {name: (OF_A_WHOLE_SENTENCE | OF_EVERY_PART)[name]}
+    whole = name in OF_A_WHOLE_SENTENCE
+    assert split_length(SearchSettings(**asked), 4, 5) == (0 if whole else 4)
+    with pytest.raises(DragomanError, match="split") if whole else nullcontext():
+        assert split_length(SearchSettings(split=9, **asked), 4, 5) == 9
+    assert split_length(SearchSettings(split=0, **asked), 4, 5) == 0
 
 
 def test_a_joined_translation_has_the_sums_and_the_tokens_of_its_parts():
