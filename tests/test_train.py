@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,7 +55,7 @@ from dragoman.system.toml import write_toml
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings, WeightedCorpus
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
-from dragoman.training.interrupt import TrainingInterruptedError
+from dragoman.training.interrupt import OUT_OF_TIME, StopRequest, TrainingInterruptedError, stop_signals
 from dragoman.training.loop import is_better, stopped_early
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
@@ -852,6 +853,60 @@ def test_a_signal_ends_training_with_a_checkpoint_and_its_exit_status(number, tm
     assert worst([process]) == STATUSES[number]
     assert f"nothing is lost. Resume with: dragoman resume {recipe.out}" in messages.read_text()
     assert not (recipe.out / "result.json").exists()
+
+
+@pytest.fixture
+def deaf():
+    """Stop signals that no one handles are failures."""
+    former = {number: signal.signal(number, pytest.fail) for number in STATUSES}
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("deaf")
+@pytest.mark.parametrize("is_ignored", [False, True])
+@pytest.mark.parametrize("number", STATUSES)
+def test_the_first_signal_that_is_not_ignored_ends_training(number, is_ignored):
+    own = signal.SIG_IGN if is_ignored else pytest.fail
+    other = signal.SIGHUP if number == signal.SIGTERM else signal.SIGTERM
+    signal.signal(number, own)
+    with stop_signals(StopRequest()) as stop:
+        assert stop.after(1) is None
+        os.kill(os.getpid(), number)
+        assert stop.after(2) == (None if is_ignored else number)
+        os.kill(os.getpid(), other)
+        assert stop.after(3) == (other if is_ignored else number)
+    assert [signal.getsignal(each) for each in (number, other)] == [own, pytest.fail]
+
+
+@pytest.mark.usefixtures("deaf")
+@pytest.mark.parametrize("number", STATUSES)
+def test_ctrl_c_ends_training_at_once_if_a_signal_came_before(number):
+    with pytest.raises(KeyboardInterrupt), stop_signals(StopRequest()):  # noqa: PT012
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert {signal.getsignal(each) for each in STATUSES} == {pytest.fail}
+
+
+@pytest.mark.usefixtures("deaf")
+def test_training_in_a_thread_leaves_signals_to_the_process():
+    def handlers():
+        with stop_signals(StopRequest()) as stop:
+            assert stop.after(1) is None
+            return {signal.getsignal(each) for each in STATUSES}
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(handlers).result() == {pytest.fail}
+
+
+@pytest.mark.parametrize("number", STATUSES)
+def test_the_end_of_the_time_ends_training_unless_a_signal_does(number):
+    for deadline, expected in ((math.inf, None), (time.monotonic(), OUT_OF_TIME)):
+        request = StopRequest(deadline)
+        assert request.after(1) == request.number == expected
+        request.handle(number, None)
+        assert request.after(2) == request.number == number
 
 
 @pytest.mark.usefixtures("listening")
