@@ -808,9 +808,13 @@ def test_a_wrong_key_is_refused_before_the_body_is_read(trained, tmp_path):
 
 
 def test_sighup_ends_a_server_after_its_requests(trained):
-    with serving(trained / "run") as server, server.client() as client:
-        assert client.get("/health").status_code == 200
-        assert server.stop(signal.SIGHUP) == 0
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup a server ignores it
+    try:
+        with serving(trained / "run") as server, server.client() as client:
+            assert client.get("/health").status_code == 200
+            assert server.stop(signal.SIGHUP) == 0
+    finally:
+        signal.signal(signal.SIGHUP, former)
 
 
 def test_a_long_row_of_accents_takes_linear_time():
