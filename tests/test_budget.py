@@ -151,7 +151,7 @@ def events_of(speed, slow, until, seconds, every, validation):
 @given(
     st.floats(0.5, 50),
     st.floats(1, 10),
-    st.floats(0, 0.2),
+    st.floats(0, 0.3),
     st.floats(0.05, 0.3),
     st.integers(180, 3000),
     st.floats(0, 0.01),

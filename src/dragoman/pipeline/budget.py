@@ -68,16 +68,17 @@ def choose_updates(
     most: int,
     test_seconds: float,
 ) -> int:
-    """The number of updates for which the time suffices, at the speed of the second half so far.
+    """The number of updates for which the time suffices, at the speed of the last quarter so far.
 
     `events` are those of the log, with a validation every `every` updates; the translation of the test data
     takes `test_seconds`. At most `most`, and one more than those that are done.
     """
     validations = [event for event in events if event["event"] == "validation" and event["step"] > 0]
-    # The first half is slower, because kernels are compiled. The first validations are slower, because a
-    # model that has learned little ends few translations: the last one says what those that follow take.
+    # The beginning is slower, because kernels are compiled, and perhaps because another program ran. The
+    # first validations are slower, because a model that has learned little ends few translations: the last
+    # one says what those that follow take.
     points = [(0, 0.0), *((event["step"], 60 * event["minutes"]) for event in validations)]
-    step, seconds = [point for point in points if point[0] <= state.step / 2][-1]
+    step, seconds = [point for point in points if point[0] <= 0.75 * state.step][-1]
     validating = sum(event["seconds"] for event in validations if step <= event["step"] < state.step)
     validation = validations[-1]["seconds"] if validations else 0.0
     elapsed = state.seconds - seconds  # it lacks a validation after which the run was interrupted
