@@ -494,28 +494,28 @@ def test_a_threshold_for_the_pieces_of_either_side_is_refused(side, tmp_path):
     assert refused(save(tmp_path, found)).startswith(f"{path}: {side}_vocab_threshold restricts")
 
 
-DEFAULT_OPTIONS = {
-    "layers": -1,
-    "enc_layers": 2,
-    "dec_layers": 2,
-    "hidden_size": -1,
-    "enc_hid_size": 500,
-    "dec_hid_size": 500,
-    "heads": 8,
-    "transformer_ff": 2048,
-    "pos_ffn_activation_fn": "relu",
-    "self_attn_type": "scaled-dot-flash",
-    "add_qkvbias": False,
-    "dropout": 0.3,
-    "attention_dropout": 0.1,
-    "norm_eps": 1e-6,
-    "position_encoding_type": "SinusoidalInterleaved",
-}
+OPTIONS_OF_SETTINGS = [
+    "layers",
+    "enc_layers",
+    "dec_layers",
+    "hidden_size",
+    "enc_hid_size",
+    "dec_hid_size",
+    "heads",
+    "transformer_ff",
+    "pos_ffn_activation_fn",
+    "self_attn_type",
+    "add_qkvbias",
+    "dropout",
+    "attention_dropout",
+    "norm_eps",
+    "position_encoding_type",
+]
 
 
-@pytest.mark.parametrize("name", DEFAULT_OPTIONS)
-def test_an_option_that_is_left_out_has_the_default_of_opennmt_py(name, tmp_path):
-    """Those of onmt/opts.py; checkpoints of older versions lack some."""
+@pytest.mark.parametrize("name", OPTIONS_OF_SETTINGS)
+def test_an_option_that_is_left_out_has_its_default(name, tmp_path):
+    """Checkpoints of older versions lack some."""
 
     def settings(**changes):
         options = {**OPTIONS, "heads": 4, "pos_ffn_activation_fn": "gelu", **changes}
@@ -527,7 +527,7 @@ def test_an_option_that_is_left_out_has_the_default_of_opennmt_py(name, tmp_path
         checkpoint = {"opt": argparse.Namespace(**without)}
         return opennmt_py.settings_of(opennmt_py.options_of(checkpoint, tmp_path), tmp_path)
 
-    assert settings() == settings(**{name: DEFAULT_OPTIONS[name]})
+    assert settings() == settings(**{name: opennmt_py.DEFAULTS[name]})
 
 
 @pytest.mark.parametrize("start", ["</s>", "averyunlikelytoken0"])

@@ -13,13 +13,13 @@ from dragoman.training.settings import TrainingSettings
 OPERATIONS: dict[Preset, float] = {"tiny": 16e6, "small": 45e6}
 """Of matrix products in training, for a target token."""
 OVERHEAD: dict[Preset, float] = {"tiny": 45e-6, "small": 94e-6}
-"""Seconds of one core for all other operations on a token (measured; the larger part of them with AMX)."""
+"""Seconds of one core for all other operations on a token. Both tables are measured (experiments/LOG.md)."""
 ENOUGH_TOKENS = 1e7
 """Target tokens with which `small` has learned more than `tiny` has in the same time (experiments/LOG.md)."""
 BYTES_PER_TOKEN = 9.0
 """Of both sides of a text, for a target token."""
 MANY_PASSES = 20.0
-"""Passes over a text that make a dropout of 0.3 better than the paper's 0.1 (experiments/LOG.md)."""
+"""Passes over a little text from which on the dropout is 0.3 instead of the paper's 0.1; not measured."""
 
 
 def choose_preset(
