@@ -1,6 +1,9 @@
 """How many updates and validations fit into the minutes of a recipe."""
 
+import math
 import time
+import warnings
+from collections.abc import Sequence
 
 import torch
 
@@ -47,11 +50,19 @@ def seconds_of_validation(model: Model, recipe: Recipe, data: PreparedData, worl
     """
     native, threads = world.device.type == "cpu" and recipe.training.native, torch.get_num_threads()
     translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
-    sample = data.valid_source[:: max(1, len(data.valid_source) // SAMPLE)]
-    _ = translator.native_backend  # waits for the compiler
     target_tokens = round(float(data.valid.lengths()[1].mean())) + 1
-    started = time.monotonic()
-    translator.translate(sample, SearchSettings(beam_size=1, max_length=target_tokens))
-    seconds = (time.monotonic() - started) * len(data.valid_source) / len(sample)
+    settings = SearchSettings(beam_size=1, max_length=target_tokens)
+    seconds = seconds_to_translate(translator, data.valid_source, settings)
     model.train()
     return seconds / world.size
+
+
+def seconds_to_translate(translator: Translator, lines: Sequence[str], settings: SearchSettings) -> float:
+    """The duration of the translation of lines, from that of a sample."""
+    sample = lines[:: math.ceil(len(lines) / SAMPLE)]
+    with warnings.catch_warnings():  # the lines are translated again, and then it is said what they are
+        warnings.simplefilter("ignore")
+        translator.translate(sample[:1], settings)  # waits for the compiler, and prepares the weights
+        started = time.monotonic()
+        translator.translate(sample, settings)
+    return (time.monotonic() - started) * len(lines) / len(sample)

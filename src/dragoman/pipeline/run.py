@@ -22,7 +22,7 @@ from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
-from dragoman.pipeline.minutes import SAMPLE
+from dragoman.pipeline.minutes import seconds_to_translate
 from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import (
     PreparedData,
@@ -233,12 +233,8 @@ def seconds_of_test(recipe: Recipe, world: World) -> float:
     if not test.exists() or not (recipe.folder / "model").exists():
         return 0.0
     source = list(read_lines(test))
-    sample = source[:: math.ceil(len(source) / SAMPLE)]
     translator = Translator.load(recipe.folder, device=str(world.device))
-    translate_lines(translator, sample[:1], recipe.search)  # prepares the weights
-    started = time.monotonic()
-    translate_lines(translator, sample, recipe.search)
-    return (time.monotonic() - started) * len(source) / len(sample) / world.size
+    return seconds_to_translate(translator, source, recipe.search) / world.size
 
 
 def fit(
