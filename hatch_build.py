@@ -19,7 +19,7 @@ class FromParsers(BuildHookInterface):
             return
         sys.path[:0] = [self.root, str(Path(self.root) / "src")]
         from dragoman.cli.completion import completion_script
-        from dragoman.cli.main import COMMANDS
+        from dragoman.cli.verbs import commands
         from tools.docs import manual
 
         files = {f"man/man1/{name}": text for name, text in manual.pages().items()}
@@ -28,7 +28,7 @@ class FromParsers(BuildHookInterface):
             "zsh": "zsh/site-functions/_dragoman",
             "fish": "fish/vendor_completions.d/dragoman.fish",
         }.items():
-            files[place] = completion_script(shell, COMMANDS.values()) + "\n"
+            files[place] = completion_script(shell, commands().values()) + "\n"
         self.folder = TemporaryDirectory()
         for place, text in files.items():
             path = Path(self.folder.name) / place

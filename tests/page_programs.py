@@ -107,8 +107,8 @@ def forget_run(words: list[str]) -> None:
 def make_toys(words: list[str]) -> None:
     """Toy sizes for the tables of the paper, and two rows and trials of those that a command wants whole."""
     from dragoman.model.settings import ModelSettings
-    from dragoman.pipeline.reproduce import baselines, table1, table2
-    from dragoman.pipeline.reproduce.tables import TABLES
+    from dragoman_paper.tables import baselines, table1, table2
+    from dragoman_paper.tables.tables import TABLES
 
     table1.POSITIONS = table1.QUICK_POSITIONS = table1.WIDTHS = table1.QUICK_WIDTHS = (16, 32)
     table1.DISTANCES = table1.QUICK_DISTANCES = (8, 16)

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.reproduce import make_page
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe, complete_recipe
-from dragoman.pipeline.reproduce.baselines import BASELINES, TRIALS
-from dragoman.pipeline.reproduce.baselines_page import (
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import read_toml, to_table
+from dragoman.text.settings import DataSettings
+from dragoman.training.schedule import learning_rate
+from dragoman_paper.cli.reproduce import make_page
+from dragoman_paper.tables.baselines import BASELINES, TRIALS
+from dragoman_paper.tables.baselines_page import (
     TEXTS,
     page_lines,
     quality,
@@ -23,15 +27,11 @@ from dragoman.pipeline.reproduce.baselines_page import (
     write_baselines,
     written_lines,
 )
-from dragoman.pipeline.reproduce.measures import minutes_to
-from dragoman.pipeline.reproduce.report import bootstrap_p_value
-from dragoman.pipeline.reproduce.rows import Row, Scale, Table
-from dragoman.pipeline.reproduce.runner import Request
-from dragoman.pipeline.reproduce.tuning import choose, final_recipe, run_baselines, trial_cells
-from dragoman.system.errors import DragomanError
-from dragoman.system.toml import read_toml, to_table
-from dragoman.text.settings import DataSettings
-from dragoman.training.schedule import learning_rate
+from dragoman_paper.tables.measures import minutes_to
+from dragoman_paper.tables.report import bootstrap_p_value
+from dragoman_paper.tables.rows import Row, Scale, Table
+from dragoman_paper.tables.runner import Request
+from dragoman_paper.tables.tuning import choose, final_recipe, run_baselines, trial_cells
 from tests.conftest import write_copies
 
 TOML = Path(__file__).parents[1] / "experiments" / "baselines"

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.parse_f1 import score_table
-from dragoman.evaluation.bracketing import PUNCTUATION, Bracketing, bracketing_by_length, compare_trees
-from dragoman.evaluation.linearise import linearise, restore
-from dragoman.evaluation.trees import Constituent, read_tree, simplify
 from dragoman.system.errors import DragomanError
+from dragoman_paper.cli.parse_f1 import score_table
+from dragoman_paper.treebank.bracketing import PUNCTUATION, Bracketing, bracketing_by_length, compare_trees
+from dragoman_paper.treebank.linearise import linearise, restore
+from dragoman_paper.treebank.trees import Constituent, read_tree, simplify
 from tests.test_cli import call
 from tests.test_trees import SYMBOLS, check_nesting, trees
 

@@ -478,9 +478,9 @@ REFUSED = [
     (["--halp"], "There is no option '--halp'. See dragoman --help."),
     (
         ["qqq"],
-        "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
-        "align, evaluate, shortlist, distil, export, import, inspect, figure, doctor, clean, backtranslate, "
-        "runs, paper, reproduce, lab, aer, linearise, parse-f1, plot, completion.",
+        "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, evaluate, "
+        "runs, completion, doctor, clean, align, score, backtranslate, distil, shortlist, export, import, "
+        "inspect, plot, aer, figure, paper, reproduce, lab, linearise, parse-f1.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", ""],
@@ -931,7 +931,7 @@ def test_several_processes_share_a_file_and_no_standard_input(monkeypatch, capsy
 
 def test_the_verbs_are_listed(monkeypatch, capsysbinary):
     _, out, _ = call(monkeypatch, capsysbinary, "--help")
-    assert all(f"\n  {verb}" in out for verb in cli.COMMANDS)
+    assert all(f"\n  {verb}" in out for verb in cli.commands())
     _, out, _ = call(monkeypatch, capsysbinary, "--version")
     assert out.strip() == f"dragoman {cli.__version__}"
 
@@ -940,7 +940,7 @@ HELP = """
 import sys
 from dragoman.cli import main as cli
 
-for verb in cli.COMMANDS:
+for verb in cli.commands():
     sys.argv = ["dragoman", verb, "--help"]
     try:
         cli.main()
@@ -953,7 +953,7 @@ for verb in cli.COMMANDS:
 def test_help_needs_no_torch():
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert all(f"usage: dragoman {verb} " in done.stdout for verb in cli.COMMANDS)
+    assert all(f"usage: dragoman {verb} " in done.stdout for verb in cli.commands())
 
 
 def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
@@ -1020,14 +1020,14 @@ def test_pairs_longer_than_any_of_training_are_counted(
 # ---- help, and the forms of options
 
 
-@pytest.mark.parametrize("verb", cli.COMMANDS)
+@pytest.mark.parametrize("verb", cli.commands())
 def test_help_fits_on_a_screen_and_is_in_plain_words(monkeypatch, capsysbinary, verb):
     monkeypatch.setenv("COLUMNS", "100")
     _, out, _ = call(monkeypatch, capsysbinary, verb, "--help")
     _, everything, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
-    options = [name for name in cli.COMMANDS[verb].options if name not in cli.COMMANDS[verb].positional]
+    options = [name for name in cli.commands()[verb].options if name not in cli.commands()[verb].positional]
     shown = sum(
-        bool(re.search(rf"^  (-\w.*)?{cli.COMMANDS[verb].options[name].flag} ", out, re.M))
+        bool(re.search(rf"^  (-\w.*)?{cli.commands()[verb].options[name].flag} ", out, re.M))
         for name in options
     )
     assert len(out.splitlines()) <= 48
@@ -1035,7 +1035,7 @@ def test_help_fits_on_a_screen_and_is_in_plain_words(monkeypatch, capsysbinary, 
     assert "example:" in out
     for text in (out, everything):
         assert not re.search(r"None|Raises|`|\bFalse\b|\bTrue\b|<class", text)
-    for option in map(cli.COMMANDS[verb].options.get, options):
+    for option in map(cli.commands()[verb].options.get, options):
         assert bool(re.search(rf"--(no-)?{option.flag[2:]}\b", everything)) == bool(option.help)
 
 
@@ -1044,7 +1044,7 @@ HIDDEN = {"strip_carriage_returns", "of_model"}
 
 
 def test_every_option_but_those_that_are_hidden_has_a_help():
-    options = [option for command in cli.COMMANDS.values() for option in command.options.values()]
+    options = [option for command in cli.commands().values() for option in command.options.values()]
     assert {option.field.name for option in options if not option.help} == HIDDEN
 
 
@@ -1058,20 +1058,20 @@ def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch):
         serve.check_installed()
 
 
-@pytest.mark.parametrize("verb", cli.COMMANDS)
+@pytest.mark.parametrize("verb", cli.commands())
 def test_help_names_options_as_they_are_typed(verb):
-    command = cli.COMMANDS[verb]
+    command = cli.commands()[verb]
     texts = [command.help_text(option, everything=True) for option in command.options.values()]
     named = {name for text in texts for name in re.findall(r"(?<![\w-])\w+_\w+(?!=)\b", text)}
     assert {name for name in named & set(command.options) if not name.startswith("d_")} == set()
 
 
-@pytest.mark.parametrize("verb", cli.COMMANDS)
+@pytest.mark.parametrize("verb", cli.commands())
 def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsysbinary, verb):
     monkeypatch.setenv("COLUMNS", "100")
     _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
     words = " ".join(out.split())
-    for option in cli.COMMANDS[verb].options.values():
+    for option in cli.commands()[verb].options.values():
         if option.default is True and option.help:
             first = option.help.split()[0]
             assert f"--no-{option.flag[2:]} Do not {first.lower()} " in words
@@ -1090,7 +1090,7 @@ def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsy
 
 def test_short_forms_are_the_long_ones(folder):
     def given(verb, *arguments):
-        return cli.COMMANDS[verb].parse(list(arguments))
+        return cli.commands()[verb].parse(list(arguments))
 
     assert given("translate", "run", "-n", "2", "-b", "5", "-o", "x") == given(
         "translate", "--n-best=2", "--beam_size", "5", "run", "--output", "x"
@@ -1122,9 +1122,9 @@ def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbina
     told = f"{former} is now called {new}; the former name works until the next release.\n"
     spelt = f"--{former[2:].replace('-', '_')}"
     for words in ([former, "3"], [f"{former}=3"], [f"{spelt}=3"]):
-        assert cli.COMMANDS[verb].parse([*files, *words])[name] == 3
+        assert cli.commands()[verb].parse([*files, *words])[name] == 3
         assert f" is now called {new}; the former name" in capsysbinary.readouterr().err.decode()
-    cli.COMMANDS[verb].parse([*files, former, "3"])
+    cli.commands()[verb].parse([*files, former, "3"])
     assert capsysbinary.readouterr().err.decode() == told
     _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
     assert former not in out
@@ -1140,13 +1140,13 @@ def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbina
     ],
 )
 def test_a_text_that_begins_with_dashes_is_read_as_it_is(arguments, sentence):
-    assert cli.COMMANDS["inspect"].parse(arguments)["sentence"] == sentence
+    assert cli.commands()["inspect"].parse(arguments)["sentence"] == sentence
 
 
 def test_files_whose_names_begin_with_a_dash_stand_after_two_dashes():
-    given = cli.COMMANDS["doctor"].parse(["--", "-x.en", "--x.de"])
+    given = cli.commands()["doctor"].parse(["--", "-x.en", "--x.de"])
     assert given["files"] == [Path("-x.en"), Path("--x.de")]
-    given = cli.COMMANDS["translate"].parse(["--beam-size", "1", "--", "-run"])
+    given = cli.commands()["translate"].parse(["--beam-size", "1", "--", "-run"])
     assert given["run"] == Path("-run")
 
 
@@ -1159,25 +1159,28 @@ def test_files_whose_names_begin_with_a_dash_stand_after_two_dashes():
     ],
 )
 def test_arguments_may_stand_on_both_sides_of_an_option(verb, arguments, positional):
-    given = cli.COMMANDS[verb].parse(arguments)
+    given = cli.commands()[verb].parse(arguments)
     assert {name: given[name] for name in positional} == positional
 
 
 def test_an_option_after_two_dashes_is_an_argument_too_many():
     with pytest.raises(DragomanError, match="'--out' is one argument too many. See dragoman inspect --help."):
-        cli.COMMANDS["inspect"].parse(["run", "--", "--file", "--out", "x.html"])
+        cli.commands()["inspect"].parse(["run", "--", "--file", "--out", "x.html"])
 
 
 @pytest.mark.parametrize("name", ["force", "ban"])
 def test_force_and_ban_are_former_names_of_lists_of_words(monkeypatch, capsysbinary, name):
-    assert cli.COMMANDS["translate"].parse(["run", f"--{name}", "a b", "c"])[f"{name}_words"] == ("a b", "c")
+    assert cli.commands()["translate"].parse(["run", f"--{name}", "a b", "c"])[f"{name}_words"] == (
+        "a b",
+        "c",
+    )
     assert f"--{name} is now called --{name}-words;" in capsysbinary.readouterr().err.decode()
     _, out, _ = call(monkeypatch, capsysbinary, "translate", "--help-all")
     assert f"--{name} " not in out
 
 
 def test_graphs_is_the_former_name_of_cuda_graphs(capsysbinary):
-    assert cli.COMMANDS["translate"].parse(["run", "--graphs"])["cuda_graphs"] is True
+    assert cli.commands()["translate"].parse(["run", "--graphs"])["cuda_graphs"] is True
     assert "--graphs is now called --cuda-graphs" in capsysbinary.readouterr().err.decode()
 
 
@@ -1281,7 +1284,7 @@ def test_a_positional_argument_may_be_left_out(monkeypatch, capsysbinary, folder
     monkeypatch.chdir(folder)
     assert "There is no folder runs." in call(monkeypatch, capsysbinary, "runs")[2]
     assert "run" in call(monkeypatch, capsysbinary, "runs", ".")[1]
-    assert cli.COMMANDS["train"].parse([]) == {}
+    assert cli.commands()["train"].parse([]) == {}
 
 
 def test_doctor_names_the_files_that_it_has_found(tmp_path, monkeypatch, capsysbinary):

@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def script_of(shell):
-    return completion.completion_script(shell, cli.COMMANDS.values())
+    return completion.completion_script(shell, cli.commands().values())
 
 
 def printed_by(shell, text):
@@ -33,7 +33,7 @@ def printed_by(shell, text):
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_of_completion_has_the_verbs_and_the_options_that_the_help_shows(shell):
     script = script_of(shell)
-    for command in cli.COMMANDS.values():
+    for command in cli.commands().values():
         assert command.name in script
         help_text = command.parser(everything=True).format_help()
         shown = set(re.findall(r"^  (?:-\w\b[^,\n]*, )?(--[\w-]+)", help_text, re.M))
@@ -94,7 +94,7 @@ def test_a_shell_completes_values_that_are_listed(completed):
 
 
 def test_every_listed_value_is_offered_after_its_option():
-    for command in cli.COMMANDS.values():
+    for command in cli.commands().values():
         for name, option in command.options.items():
             if option.choices and name not in command.positional:
                 assert completion.listed_values(command)[option.flag].split() == [*option.choices]
@@ -106,4 +106,4 @@ def test_zsh_loads_the_function_from_a_file(tmp_path):
     loaded = f"fpath=({tmp_path} $fpath)\nautoload -U _dragoman\nwords=(dragoman tra) CURRENT=2\n"
     for calls in (1, 2):  # the first call loads it
         lines = printed_by("zsh", offers + loaded + "_dragoman\n" * calls)
-        assert lines == [f"{each.name}:{each.summary}" for each in cli.COMMANDS.values()] * calls
+        assert lines == [f"{each.name}:{each.summary}" for each in cli.commands().values()] * calls

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lab.frame.catalogue import names as experiment_names
+from dragoman_paper.lab.frame.catalogue import names as experiment_names
 from tools.docs import experiments
 from tools.docs.paper_map import MAP, ROOT, Item, lines_of_code, lines_of_test, read_map, value_of
 
@@ -19,7 +19,8 @@ def test_what_the_map_names_is_there(item):
     assert item.value is None or value_of(item.code[0]) == item.value
     assert item.tests
     assert all("def test_" in lines_of_test(name).text for name in item.tests)
-    assert all((ROOT / "lab" / f"{name.replace('-', '_')}.py").is_file() for name in item.lab)
+    lab = ROOT / "src" / "dragoman_paper" / "lab"
+    assert all((lab / f"{name.replace('-', '_')}.py").is_file() for name in item.lab)
 
 
 def test_every_item_is_on_one_page_and_pages_have_no_others():

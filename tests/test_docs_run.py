@@ -65,7 +65,7 @@ PAGES_NOT_RUN = {
     "experiments": "`dragoman lab NAME`; tests/test_lab.py runs each experiment",
 }
 """Folders of pages that are made."""
-LAB = ROOT / "lab" / "README.md"
+LAB = ROOT / "src" / "dragoman_paper" / "lab" / "README.md"
 PAGES = [path for path in [*TEXTS, LAB] if blocks(path, *SHELLS)]
 SLURM = {"SLURM_NNODES": "1", "SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_NODELIST": "one", "SLURM_JOB_ID": "1"}
 
@@ -367,7 +367,7 @@ def test_pages_that_are_made_run(name, folder):
 
 @pytest.mark.long
 def test_pages_of_experiments_name_theirs():
-    from lab.frame.catalogue import names
+    from dragoman_paper.lab.frame.catalogue import names
 
     for name, text in generated()["experiments"].items():
         found = [

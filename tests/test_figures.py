@@ -13,17 +13,6 @@ import torch
 
 from dragoman import SearchSettings
 from dragoman.inspection.attention_pictures import NAMES
-from dragoman.inspection.figures import attention_figures, measured_pictures, steps
-from dragoman.inspection.figures.catalogue import FIGURES, listing
-from dragoman.inspection.figures.choice import Choice
-from dragoman.inspection.figures.complexity import recurrent, self_attention
-from dragoman.inspection.figures.measured import (
-    hidden_units,
-    normalisation,
-)
-from dragoman.inspection.figures.position_layouts import products
-from dragoman.inspection.figures.recurrence import longest_path, recurrent_layer, self_attention_layer
-from dragoman.inspection.figures.smoothing import smoothed_target, tensor2tensor_target
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.statistics import statistics
 from dragoman.inspection.views import KINDS
@@ -33,6 +22,17 @@ from dragoman.model.transformer import FeedForward, build_model
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.model_folder import read_settings, save_model
+from dragoman_paper.figures import attention_figures, measured_pictures, steps
+from dragoman_paper.figures.catalogue import FIGURES, listing
+from dragoman_paper.figures.choice import Choice
+from dragoman_paper.figures.complexity import recurrent, self_attention
+from dragoman_paper.figures.measured import (
+    hidden_units,
+    normalisation,
+)
+from dragoman_paper.figures.position_layouts import products
+from dragoman_paper.figures.recurrence import longest_path, recurrent_layer, self_attention_layer
+from dragoman_paper.figures.smoothing import smoothed_target, tensor2tensor_target
 from tests.conftest import MODELS, VARIANTS
 from tests.test_cli import call
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of

@@ -12,7 +12,7 @@ from dragoman.inspection.bundle import PAGE
 from dragoman.serving import lab
 from dragoman.serving.app import PAGE as SERVED
 from dragoman.serving.middleware import all_headers, is_open
-from lab.frame.catalogue import experiments
+from dragoman_paper.lab.frame.catalogue import experiments
 from tests.browser import browser  # noqa: F401
 from tools.lab_claims import claims, named
 

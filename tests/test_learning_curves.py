@@ -8,16 +8,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dragoman.cli.reproduce import make_page
-from dragoman.inspection.figures.learning_curves import Point, learning_curves
-from dragoman.pipeline.reproduce.curve_cells import curve_recipe, run_curves, subsets
-from dragoman.pipeline.reproduce.curves_page import scores, write_curves, written_points
-from dragoman.pipeline.reproduce.learning_curves import CURVES, SIZES, vocabulary
-from dragoman.pipeline.reproduce.rows import Table
-from dragoman.pipeline.reproduce.runner import Request
 from dragoman.system.errors import DragomanError
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings
+from dragoman_paper.cli.reproduce import make_page
+from dragoman_paper.figures.learning_curves import Point, learning_curves
+from dragoman_paper.tables.curve_cells import curve_recipe, run_curves, subsets
+from dragoman_paper.tables.curves_page import scores, write_curves, written_points
+from dragoman_paper.tables.learning_curves import CURVES, SIZES, vocabulary
+from dragoman_paper.tables.rows import Table
+from dragoman_paper.tables.runner import Request
 from tests.conftest import write_copies
 from tests.test_baselines import ROWS, TOY
 

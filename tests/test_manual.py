@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from dragoman.cli.main import COMMANDS
+from dragoman.cli.verbs import commands
 from tests.conftest import MAX_SECONDS
 from tools.docs import manual
 
@@ -15,8 +15,8 @@ PAGES = manual.pages()
 
 
 def test_every_verb_and_option_has_its_place():
-    assert PAGES.keys() == {"dragoman.1", *(f"dragoman-{name}.1" for name in COMMANDS)}
-    for name, command in COMMANDS.items():
+    assert PAGES.keys() == {"dragoman.1", *(f"dragoman-{name}.1" for name in commands())}
+    for name, command in commands().items():
         assert manual.bold(name) in PAGES["dragoman.1"]
         page = PAGES[f"dragoman-{name}.1"]
         for option in command.options.values():
@@ -54,7 +54,7 @@ def test_roff_finds_no_fault():
         check=True,
     )
     assert not done.stderr
-    for name in COMMANDS:
+    for name in commands():
         assert f"DRAGOMAN-{name.upper()}(1)" in done.stdout
     assert "|Y|^p" in done.stdout
     assert r"\[u" not in done.stdout

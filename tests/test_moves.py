@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.main import COMMANDS
+from dragoman.cli.verbs import commands
 from tools.docs import check_moves
 from tools.docs.check_moves import TOOLKITS, defines, main, missing
 
@@ -20,7 +20,7 @@ FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 def names(page: str) -> set[str]:
     """The options and values of another toolkit: in code that is not a command of ours, and in examples."""
     code = re.findall(r"`([^`]+)`", FENCE.sub("", page))
-    theirs = [span for span in code if span.split()[0] not in COMMANDS]
+    theirs = [span for span in code if span.split()[0] not in commands()]
     examples = re.findall(r"^#.*", "\n".join(FENCE.findall(page)), re.MULTILINE)
     found = {name for span in theirs for name in re.findall(r"(?<![\w./-])-{0,2}[A-Za-z][\w./-]+", span)}
     return found.union(re.findall(r"(?<= )--[a-z-]+", "\n".join(examples)))

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from dragoman import SearchSettings
-from dragoman.inspection.figures.neighbours_picture import piece_note
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.neighbours import NEAREST, nearest, neighbours
 from dragoman.inspection.schema import to_json
+from dragoman_paper.figures.neighbours_picture import piece_note
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 

@@ -131,7 +131,7 @@ def test_each_option_changes_what_is_written(monkeypatch, capsysbinary, tmp_path
 
 @pytest.mark.parametrize("verb", {name.split(",")[0]: None for name in TABLE})
 def test_each_option_of_these_verbs_is_tried(verb):
-    command = cli.COMMANDS[verb]
+    command = cli.commands()[verb]
     names = {name for name, option in command.options.items() if not option.group and not option.is_required}
     tables = [options for name, (_, options) in TABLE.items() if name.split(",")[0] == verb]
     tried = {name.removeprefix("no_") for options in tables for name in options}

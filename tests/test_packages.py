@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.cli.main import COMMANDS
+from dragoman.cli.verbs import commands
 
 ROOT = Path(__file__).parents[1]
 MAX_SECONDS = 3_600  # PyTorch is installed twice
@@ -46,15 +46,15 @@ def built(tmp_path_factory) -> dict[str, Path]:
 def test_the_wheel_has_types_manual_pages_completions_and_the_lab(built):
     names = zipfile.ZipFile(built[".whl"]).namelist()
     share = [name.partition(".data/data/share/")[2] for name in names]
-    assert "dragoman/py.typed" in names
-    assert {f"man/man1/dragoman-{name}.1" for name in COMMANDS} <= {*share}
-    assert {"man/man1/dragoman.1", "dragoman/lab/frame/experiment.py"} <= {*share}
+    files = {"dragoman/py.typed", "dragoman_paper/py.typed", "dragoman_paper/lab/frame/experiment.py"}
+    assert files <= {*names}
+    assert {f"man/man1/dragoman-{name}.1" for name in commands()} <= {*share}
+    assert "man/man1/dragoman.1" in share
     assert {"bash-completion/completions/dragoman", "zsh/site-functions/_dragoman"} <= {*share}
     assert "fish/vendor_completions.d/dragoman.fish" in share
     recorded = {path.name for path in (ROOT / "experiments" / "lab").iterdir()}
-    assert recorded == {
-        name.removeprefix("dragoman/lab_results/") for name in names if "lab_results/" in name
-    }
+    results = "dragoman_paper/lab/results/"
+    assert recorded == {name.removeprefix(results) for name in names if name.startswith(results)}
     assert not [name for name in names if name.startswith(("tests/", "tools/"))]
     licenses = {Path(name).name for name in names if ".dist-info/licenses/" in name}
     assert licenses == {"LICENSE", "LICENSE-htm", "LICENSE-preact"}

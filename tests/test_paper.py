@@ -22,14 +22,14 @@ from dragoman.model.costs import (
 )
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.transformer import build_model
-from dragoman.pipeline.paper.departures import BESIDE, NOT_GIVEN, SECTIONS, departures, paper_recipe
-from dragoman.pipeline.paper.figures import TRAINING_RUNS, estimated_flops
-from dragoman.pipeline.paper.report import explaining_vocabulary, report_on
-from dragoman.pipeline.paper.subject import subject_of
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reproduce.table3 import TABLE3
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, type_hints
+from dragoman_paper.paper_map.departures import BESIDE, NOT_GIVEN, SECTIONS, departures, paper_recipe
+from dragoman_paper.paper_map.report import explaining_vocabulary, report_on
+from dragoman_paper.paper_map.subject import subject_of
+from dragoman_paper.tables.published import TRAINING_RUNS, estimated_flops
+from dragoman_paper.tables.table3 import TABLE3
 from tests.conftest import MODELS, VARIANTS
 
 TOML = Path(__file__).parents[1] / "experiments" / "table3"

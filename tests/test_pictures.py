@@ -38,7 +38,6 @@ from dragoman.inspection.drawing import (
     ticks,
     visible,
 )
-from dragoman.inspection.figures.attention_figures import HEAD_COLOURS
 from dragoman.inspection.inspection import (
     Attention,
     Inspection,
@@ -54,6 +53,7 @@ from dragoman.model.sinusoids import sinusoid_table
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 from dragoman.system.errors import DragomanError
+from dragoman_paper.figures.attention_figures import HEAD_COLOURS
 from tests.projections import fake_masks, fake_neurons, fake_projections
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -18,18 +18,18 @@ from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.passport import text_hashes
 from dragoman.pipeline.recipe import Recipe, read_recipe
-from dragoman.pipeline.reproduce import report
-from dragoman.pipeline.reproduce.page import details, quality, write_page, written_lines
-from dragoman.pipeline.reproduce.report import measure, table_lines, verdict
-from dragoman.pipeline.reproduce.rows import Row, Scale, Table, describe, differences
-from dragoman.pipeline.reproduce.runner import Request, find_texts, run_table
-from dragoman.pipeline.reproduce.table3 import TABLE3
-from dragoman.pipeline.reproduce.tables import TABLES
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
+from dragoman_paper.tables import report
+from dragoman_paper.tables.page import details, quality, write_page, written_lines
+from dragoman_paper.tables.report import measure, table_lines, verdict
+from dragoman_paper.tables.rows import Row, Scale, Table, describe, differences
+from dragoman_paper.tables.runner import Request, find_texts, run_table
+from dragoman_paper.tables.table3 import TABLE3
+from dragoman_paper.tables.tables import TABLES
 from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import as_ranks, fork, worst
 from tests.test_cli import call

@@ -21,7 +21,7 @@ from dragoman.search.beam import beam_search, beam_steps, greedy_search
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from lab.parts.table_model import TableModel
+from dragoman_paper.lab.parts.table_model import TableModel
 from tests.conftest import KINDS, MODELS, VOCABULARY, no_shape_checks, random_model
 
 

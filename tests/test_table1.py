@@ -11,7 +11,7 @@ from torch import nn
 
 from dragoman.cli.main import main
 from dragoman.inspection.drawing import Drawing
-from dragoman.inspection.figures.layer_costs import (
+from dragoman_paper.figures.layer_costs import (
     LOOKS,
     Column,
     Panel,
@@ -20,8 +20,8 @@ from dragoman.inspection.figures.layer_costs import (
     layer_pictures,
     with_prefix,
 )
-from dragoman.pipeline.reproduce import table1
-from dragoman.pipeline.reproduce.complexity import (
+from dragoman_paper.tables import table1
+from dragoman_paper.tables.complexity import (
     SMALL,
     Cost,
     Distance,
@@ -32,8 +32,8 @@ from dragoman.pipeline.reproduce.complexity import (
     saved_bytes,
     slope,
 )
-from dragoman.pipeline.reproduce.layers import KERNEL, NEIGHBOURHOOD, ROWS, Recurrent, self_attention
-from dragoman.pipeline.reproduce.table1 import (
+from dragoman_paper.tables.layers import KERNEL, NEIGHBOURHOOD, ROWS, Recurrent, self_attention
+from dragoman_paper.tables.table1 import (
     PICTURES,
     Measurements,
     content,

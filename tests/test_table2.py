@@ -13,12 +13,7 @@ from dragoman.cli import main as cli
 from dragoman.evaluation.metrics import bleu
 from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.paper.figures import TABLE_2, TRAINING_RUNS, estimated_flops
 from dragoman.pipeline.recipe import complete_recipe
-from dragoman.pipeline.reproduce import cells, table2, table2_runs
-from dragoman.pipeline.reproduce.table2 import PAPER, SCALES, choose, rows_of
-from dragoman.pipeline.reproduce.table2_page import write_page
-from dragoman.pipeline.reproduce.table2_runs import Outcome, Table2Request, finished, run_rows
 from dragoman.pipeline.runs import read_log
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
@@ -27,6 +22,11 @@ from dragoman.text import datasets
 from dragoman.text.archive_dataset import ArchiveDataset, Part, Text
 from dragoman.text.archives import Archive
 from dragoman.text.settings import DataSettings
+from dragoman_paper.tables import cells, table2, table2_runs
+from dragoman_paper.tables.published import TABLE_2, TRAINING_RUNS, estimated_flops
+from dragoman_paper.tables.table2 import PAPER, SCALES, choose, rows_of
+from dragoman_paper.tables.table2_page import write_page
+from dragoman_paper.tables.table2_runs import Outcome, Table2Request, finished, run_rows
 from tests.conftest import write_copies
 
 TOML = Path(__file__).parents[1] / "experiments" / "table2"

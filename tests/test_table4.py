@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.evaluation.linearise import linearise
-from dragoman.evaluation.trees import read_tree
 from dragoman.pipeline.recipe import complete_recipe
 from dragoman.system.toml import read_toml
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman_paper.treebank.linearise import linearise
+from dragoman_paper.treebank.trees import read_tree
 from tests.test_cli import call
 
 RECIPES = sorted(Path(__file__).parents[1].glob("experiments/table4/*.toml"))

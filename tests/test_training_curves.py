@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.inspection.figures import training_picture
+from dragoman.inspection import report
 from dragoman.pipeline.runs import points
 from dragoman.system.errors import DragomanError
 from dragoman.training.curves import MAX_POINTS, required_training, thinned, training_of
+from dragoman_paper.figures import training_picture
 from tests.test_cli import call
 
 
@@ -35,7 +36,7 @@ def test_the_learning_rate_is_that_of_equation_3(trained):
 
 
 def test_the_report_and_the_figure_begin_the_same_charts_at_zero():
-    program = Path(training_picture.__file__).parents[1] / "page" / "training.js"
+    program = Path(report.__file__).parent / "page" / "training.js"
     (names,) = re.findall(r"FROM_ZERO = (\[.*\]);", program.read_text("utf-8"))
     assert json.loads(names) == list(training_picture.FROM_ZERO)
 

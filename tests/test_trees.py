@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dragoman.evaluation.linearise import (
+from dragoman.system.errors import DragomanError
+from dragoman_paper.treebank.linearise import (
     EMPTY,
     EXTRA,
     MALFORMED,
@@ -18,8 +19,15 @@ from dragoman.evaluation.linearise import (
     linearise,
     restore,
 )
-from dragoman.evaluation.trees import Constituent, Leaf, Tree, delete_words, read_tree, read_trees, simplify
-from dragoman.system.errors import DragomanError
+from dragoman_paper.treebank.trees import (
+    Constituent,
+    Leaf,
+    Tree,
+    delete_words,
+    read_tree,
+    read_trees,
+    simplify,
+)
 
 LABELS = st.sampled_from(["S", "NP", "VP", "NML", "PRT"])
 LEAVES = st.builds(Leaf, st.sampled_from(["NN", "VBZ", ",", "-LRB-"]), st.text("abc-=*'", min_size=1))

@@ -25,7 +25,7 @@ SECONDS = 900
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug: a text of a file of src/dragoman, what takes its place, and the tests that should fail."""
+    """A bug: a text of a file of src, what takes its place, and the tests that should fail."""
 
     bug: str
     file: str
@@ -67,7 +67,7 @@ def tests_pass(tree: Path, files: list[str]) -> bool:
 
 def verdict(mutant: Mutant, tree: Path, pass_without: "dict[str, bool]") -> str:
     """Whether the tests catch a mutant. The tree is as it was afterwards."""
-    path = tree / "src" / "dragoman" / mutant.file
+    path = tree / "src" / mutant.file
     before = path.read_text("utf-8") if path.exists() else ""
     if (count := before.count(mutant.text)) != 1:
         return f"STALE: its text occurs {count} times"
@@ -101,7 +101,7 @@ def main() -> int:
     if asked.list:
         stale = 0
         for number, mutant in chosen.items():
-            path = ROOT / "src" / "dragoman" / mutant.file
+            path = ROOT / "src" / mutant.file
             found = path.exists() and path.read_text("utf-8").count(mutant.text) == 1
             stale += not found
             print(f"{number:>3} {mutant.file}: {mutant.bug} ({mutant.tests}){'' if found else '   STALE'}")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from inspect import getdoc
 from typing import Any
 
-from dragoman.cli.main import COMMANDS
 from dragoman.cli.parsing import SHORT, Command, Option
+from dragoman.cli.verbs import commands
 from tools.docs.markdown import escaped, page, table, toctree
 
 INTRODUCTION = """\
@@ -23,10 +23,10 @@ def pages() -> dict[str, str]:
     """The pages by their names."""
     verbs = table(
         ("verb", "what it does"),
-        ([f"[`{name}`]({name}.md)", escaped(command.summary)] for name, command in COMMANDS.items()),
+        ([f"[`{name}`]({name}.md)", escaped(command.summary)] for name, command in commands().items()),
     )
-    index = page("Command line", INTRODUCTION, verbs, toctree(COMMANDS))
-    return {"index": index} | {name: verb_page(command) for name, command in COMMANDS.items()}
+    index = page("Command line", INTRODUCTION, verbs, toctree(commands()))
+    return {"index": index} | {name: verb_page(command) for name, command in commands().items()}
 
 
 def verb_page(command: Command[Any]) -> str:

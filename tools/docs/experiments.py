@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from lab.frame.catalogue import experiments
-from lab.frame.experiment import SECTIONS, Experiment
+from dragoman_paper.lab.frame.catalogue import experiments
+from dragoman_paper.lab.frame.experiment import SECTIONS, Experiment
 from tools.docs.markdown import escaped, page, table
 from tools.docs.paper_map import read_map
 
@@ -79,7 +79,7 @@ def experiment_page(root: Path, experiment: Experiment, about: list[str]) -> str
     `about` are links to the lines of the package that it is about.
     """
     path = result_file(root, experiment, "md")
-    file = f"lab/{experiment.name.replace('-', '_')}.py"
+    file = f"src/dragoman_paper/lab/{experiment.name.replace('-', '_')}.py"
     section = experiment.claim.section
     place = f"[Experiments](index.md) › [Section {section}](#experiments-{section})"
     place += f" · the lines of code that it is about: {'; '.join(about)}" * bool(about)

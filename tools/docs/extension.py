@@ -26,7 +26,7 @@ def write_pages(app: Sphinx) -> None:
     write(reference / "command-line", command_line.pages())
     write(reference / "settings", recipes.pages())
     write(reference / "http", http_apis.pages())
-    write(reference / "python", python.pages(ROOT / "src" / "dragoman"))
+    write(reference / "python", python.pages(ROOT / "src"))
     write(reference / "results", results.pages(ROOT))
     write(Path(app.srcdir) / "explanation" / "experiments", experiments.pages(ROOT))
 
@@ -58,7 +58,7 @@ def site_links(_: Sphinx, __: str, text: list[str]) -> None:
     for path, here in (
         ("../benchmarks/README.md", "reference/results/benchmarks.md"),
         ("../experiments/README.md", "reference/results/experiments.md"),
-        ("../lab/README.md", "explanation/experiments/index.md"),
+        ("../src/dragoman_paper/lab/README.md", "explanation/experiments/index.md"),
     ):
         text[0] = re.sub(rf"\((\.\./)*{re.escape(path)}(?=[#)])", f"(/{here}", text[0])
     text[0] = results.without_log(text[0])

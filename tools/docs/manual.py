@@ -9,8 +9,8 @@ from inspect import getdoc
 from typing import Any
 
 from dragoman import __version__
-from dragoman.cli.main import COMMANDS
 from dragoman.cli.parsing import Command
+from dragoman.cli.verbs import commands
 from tools.docs.command_line import INTRODUCTION, default, forms, grouped, meaning
 
 STATUS = (
@@ -26,7 +26,7 @@ HELP = {
 
 def pages() -> dict[str, str]:
     """The pages by the names of their files."""
-    verbs = {f"dragoman-{name}.1": verb_page(command) for name, command in COMMANDS.items()}
+    verbs = {f"dragoman-{name}.1": verb_page(command) for name, command in commands().items()}
     return {"dragoman.1": main_page()} | verbs
 
 
@@ -34,7 +34,9 @@ def main_page() -> str:
     """The page of the program."""
     summary = 'the Transformer of "Attention Is All You Need" for your own text'
     usage, *paragraphs = INTRODUCTION.split("\n\n")
-    verbs = (tagged(bold(name), f"{each.summary} See dragoman-{name}(1).") for name, each in COMMANDS.items())
+    verbs = (
+        tagged(bold(name), f"{each.summary} See dragoman-{name}(1).") for name, each in commands().items()
+    )
     return written(
         head("dragoman", summary),
         [".SH SYNOPSIS", f"{bold('dragoman')} {roff('VERB [arguments] [options]')}"],

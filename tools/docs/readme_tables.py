@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
-from dragoman.pipeline.reproduce import baselines_page, curves_page, page, table1
+from dragoman_paper.tables import baselines_page, curves_page, page, table1
 
 ROOT = Path(__file__).parents[2]
 READMES = (ROOT / "benchmarks" / "README.md", ROOT / "experiments" / "README.md")

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.pipeline.paper.report import parameter_rows
-from dragoman.pipeline.reproduce.rows import describe
-from dragoman.pipeline.reproduce.table3 import TABLE3
+from dragoman_paper.paper_map.report import parameter_rows
+from dragoman_paper.tables.rows import describe
+from dragoman_paper.tables.table3 import TABLE3
 from tools.docs.markdown import escaped, page, table, toctree
 
 KINDS = {

@@ -153,9 +153,9 @@ def quoted(text: str) -> str:
 
 def completion(given: Given) -> None:
     """Print the script."""
-    from dragoman.cli.main import COMMANDS
+    from dragoman.cli.verbs import commands
 
-    print(completion_script(settings_from(Completion, given).shell, COMMANDS.values()))
+    print(completion_script(settings_from(Completion, given).shell, commands().values()))
 
 
 COMMAND = Command(

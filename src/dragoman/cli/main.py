@@ -3,86 +3,29 @@
 Nothing imports torch before the arguments are understood.
 """
 
-import difflib
 import io
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from dragoman import __version__
-from dragoman.cli import (
-    aer,
-    align,
-    backtranslate,
-    clean,
-    completion,
-    distil,
-    doctor,
-    evaluate,
-    export,
-    figure,
-    import_model,
-    inspect,
-    lab,
-    linearise,
-    paper,
-    parse_f1,
-    plot,
-    quickstart,
-    reproduce,
-    resume,
-    runs,
-    score,
-    serve,
-    shortlist,
-    start,
-    train,
-    translate,
-)
 from dragoman.cli.console import print_own_warnings, silence_write_errors_of_threads
-from dragoman.cli.parsing import Command
+from dragoman.cli.verbs import GROUPS, command, commands
 from dragoman.system.errors import DragomanError
 from dragoman.system.processors import configure_threads
 
-VERBS = (
-    quickstart,
-    start,
-    train,
-    resume,
-    translate,
-    serve,
-    score,
-    align,
-    evaluate,
-    shortlist,
-    distil,
-    export,
-    import_model,
-    inspect,
-    figure,
-    doctor,
-    clean,
-    backtranslate,
-    runs,
-    paper,
-    reproduce,
-    lab,
-)
-COMMANDS: dict[str, Command[Any]] = {
-    verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, aer, linearise, parse_f1, plot, completion)
-}
-
 
 def usage() -> str:
-    """The verbs."""
-    verbs = "\n".join(f"  {name:<14}{command.summary}" for name, command in COMMANDS.items())
-    return (
-        "usage: dragoman VERB [arguments] [options]\n\n"
-        f'Dragoman {__version__}: the Transformer of "Attention Is All You Need" for your own text.\n\n'
-        f"{verbs}\n\nOptions of a verb: dragoman VERB --help"
-    )
+    """The verbs in their groups."""
+    known = commands()
+    lines = [
+        f"usage: dragoman VERB [arguments] [options]\n\n"
+        f'Dragoman {__version__}: the Transformer of "Attention Is All You Need" for your own text.'
+    ]
+    for group, verbs in GROUPS.items():
+        lines += [f"\n{group}:", *(f"  {name:<14}{known[name].summary}" for name in verbs)]
+    return "\n".join([*lines, "\nOptions of a verb: dragoman VERB --help"])
 
 
 def run(arguments: list[str]) -> None:
@@ -141,17 +84,6 @@ def main() -> None:
             signal.SIGINT, signal.SIG_DFL
         )  # a second Ctrl-C, while threads end, prints no traceback
         sys.exit(130)
-
-
-def command(name: str) -> Command[Any]:
-    """The verb of this name. Raises `DragomanError` for one that does not exist, with the nearest."""
-    if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(COMMANDS)}."
-        what = "option" if name.startswith("-") else "verb"
-        hint = "See dragoman --help." if what == "option" else hint
-        raise DragomanError(f"There is no {what} {name!r}. {hint}")
-    return COMMANDS[name]
 
 
 def print_error(message: str) -> int:

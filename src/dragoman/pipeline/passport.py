@@ -23,7 +23,7 @@ from dragoman.text.lines import raw_lines
 HERE = Path(__file__).parent
 PASSPORT = "passport.json"
 # What runs, from the top of the checkout. Results are written in there, and run nothing.
-CODE = (":(top)src", ":(top)lab", ":(top)benchmarks", ":(top,exclude)benchmarks/results")
+CODE = (":(top)src", ":(top)benchmarks", ":(top,exclude)benchmarks/results")
 
 
 def passport(command: str, version: str, hashes: Mapping[str, str]) -> dict[str, Any]:

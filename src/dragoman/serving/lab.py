@@ -12,7 +12,8 @@ from markdown_it import MarkdownIt
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-PLACES = Path(__file__).parents[1] / "lab_results", Path(__file__).parents[3] / "experiments" / "lab"
+PACKAGES = Path(__file__).parents[2]
+PLACES = PACKAGES / "dragoman_paper" / "lab" / "results", PACKAGES.parent / "experiments" / "lab"
 """Where the results are: in an installed package, and in a checkout."""
 STYLE = Path(__file__).parent / "lab.css"
 INDEX = "README"

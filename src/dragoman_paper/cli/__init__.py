@@ -1,0 +1,1 @@
+"""The verbs of the companion, a file each."""

@@ -1,0 +1,322 @@
+"""The paper's Figures 3 to 5 from a model's attention, and two heads compared.
+
+The paper draws encoder self-attention; a `Choice` may ask for another kind. Shapes: L layers, H heads, Q
+queries, K keys; in self-attention Q = K. Layers, heads and tokens are counted from 1 by users and from 0
+in this file.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.inspection.attention_pictures import NAMES, WEIGHT
+from dragoman.inspection.drawing import Drawing, sequential, widest
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.labels import view
+from dragoman.inspection.layout import SHARES, draw_levels, finished, label_axes, sentences
+from dragoman.inspection.statistics import Table, statistics
+from dragoman.system.errors import DragomanError
+from dragoman_paper.figures.choice import Choice
+
+COLUMN, GAP, BAR = 30.0, 150.0, 7.0  # from token to token, from queries to keys, height of a head's mark
+HEAD_COLOURS = tuple(f"head-{number}" for number in range(1, 9))
+FEWEST = 0.01  # weights below it have no line
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Attention of a layer, with at most 60 tokens of each side."""
+
+    name: str
+    """Its kind and its number: `encoder self-attention, layer 5`."""
+    layer: int
+    weights: Array
+    """[H Q K]."""
+    queries: list[str]
+    keys: list[str]
+    axes: str
+    """What queries and keys are, in a sentence."""
+    notes: list[str]
+
+
+def layer_weights(inspection: Inspection, choice: Choice) -> LayerWeights:
+    """The layer that is asked for, or the last but one, as in the paper's figures (5 of 6).
+
+    Raises `DragomanError` if there is no such layer.
+    """
+    seen = view(inspection, choice.kind)
+    layer = layer_number(choice.layer, len(seen.weights))
+    name = NAMES[choice.kind]
+    return LayerWeights(
+        f"{name[0].lower()}{name[1:]}, layer {layer + 1}",
+        layer,
+        seen.weights[layer],
+        seen.queries,
+        seen.keys,
+        f"Q{seen.query_axis[1:]}; {seen.key_axis}.",
+        seen.notes,
+    )
+
+
+def layer_number(asked: int | None, layers: int) -> int:
+    """A layer counted from 0; the last but one if none is asked for. Raises for one that does not exist."""
+    if asked is None:
+        return max(layers - 2, 0)
+    if not 1 <= asked <= layers:
+        raise DragomanError(f"There is no layer {asked}; this model has {layers}, counted from 1.")
+    return asked - 1
+
+
+def head_numbers(asked: Sequence[int], heads: int) -> list[int]:
+    """Heads counted from 0; all if none are asked for. Raises for one that does not exist."""
+    for head in asked:
+        if not 1 <= head <= heads:
+            raise DragomanError(f"There is no head {head}; this model has {heads}, counted from 1.")
+    return [head - 1 for head in asked] or list(range(heads))
+
+
+def one_head(asked: Sequence[int], heads: int) -> int:
+    """The head that is asked for, or the first. Raises for more than one and for one that does not exist."""
+    if len(asked) > 1:
+        raise DragomanError(f"This figure shows one head; --heads has {len(asked)}.")
+    return head_numbers(asked, heads)[0]
+
+
+def two_heads(weights: Array, asked: Sequence[int]) -> tuple[int, int]:
+    """The two heads of [H Q K] that are asked for, or the two whose weights differ most.
+
+    Raises `DragomanError` for another count, for a head that does not exist, and for a model with one head.
+    """
+    heads = len(weights)
+    if heads < 2:
+        raise DragomanError("This figure compares two heads, and this model has one.")
+    numbers = head_numbers(asked, heads)
+    if asked:
+        if len(numbers) != 2 or numbers[0] == numbers[1]:
+            raise DragomanError("This figure compares two heads: --heads 1 2.")
+        return numbers[0], numbers[1]
+    pairs = [(one, other) for one in range(heads) for other in range(one)]
+    one, other = max(pairs, key=lambda pair: difference(weights[pair[0]], weights[pair[1]]))
+    return min(one, other), max(one, other)
+
+
+def difference(one: Array, other: Array) -> float:
+    """The share of attention [Q K] that two heads give to different keys, a mean over queries."""
+    return float(np.abs(one - other).sum(-1).mean() / 2)
+
+
+def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
+    """Of each query [Q] of [H Q K], the mean distance of its keys in tokens, over all heads."""
+    queries, keys = np.indices(weights.shape[1:])
+    return (weights * np.abs(queries - keys)).sum(-1).mean(0)
+
+
+def query_number(seen: LayerWeights, asked: str | None) -> int:
+    """The query: a token's number from 1 or its text; without one, the token farthest from its keys.
+
+    Raises `DragomanError` if the sentence has no such token.
+    """
+    if asked is None:
+        last = seen.queries[-1]
+        words = np.array([any(map(str.isalnum, token)) and token != last for token in seen.queries])
+        return int(np.where(words | ~words.any(), mean_distances(seen.weights), -1.0).argmax())
+    count = len(seen.queries)
+    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= count:
+        return int(asked) - 1
+    for place, token in enumerate(seen.queries):
+        if asked in (token, token.lstrip("▁")):
+            return place
+    numbered = ", ".join(f"{place} {token}" for place, token in enumerate(seen.queries, 1))
+    raise DragomanError(f"There is no query {asked!r}. The queries are: {numbered}.")
+
+
+# ---- lines between two rows of tokens, as in the paper
+
+
+def draw_rows(drawing: Drawing, seen: LayerWeights, thick: int | None) -> tuple[float, float, float]:
+    """Queries above and keys below, upright. Returns the x of the first, and the y of both ends of lines."""
+    left = 40.0
+    high = drawing.height + 46 + min(widest(seen.queries), 160.0)
+    low = high + GAP
+    drawing.text(16, drawing.height + 24, "queries above, keys below", 11, "fill-faint")
+    for place, token in enumerate(seen.queries):
+        drawing.label(left + place * COLUMN + 4, high - 8, token, turn=-90, bold=place == thick)
+    for place, token in enumerate(seen.keys):
+        drawing.label(left + place * COLUMN + 4, low + 10, token, anchor="end", turn=-90)
+    columns = max(len(seen.queries), len(seen.keys))
+    drawing.reach(left + columns * COLUMN, low + min(widest(seen.keys), 160.0) + 14)
+    return left, high, low
+
+
+def draw_lines(
+    drawing: Drawing, weights: Array, queries: Sequence[int], colour: str, place: tuple[float, float, float]
+) -> None:
+    """Lines from queries to keys of [Q K]; opacity is the weight, of a single query its square root."""
+    left, high, low = place
+    with drawing.group("weights"):
+        for query in queries:
+            for key, weight in enumerate(weights[query].tolist()):
+                if weight >= FEWEST:
+                    ends = [(left + query * COLUMN, high), (left + key * COLUMN, low)]
+                    opacity = clear(weight) if len(queries) == 1 else min(weight, 1.0)
+                    title = f"query {query + 1}, key {key + 1}, weight {weight:.3f}"
+                    drawing.polyline(ends, f"stroke-{colour}", title, opacity=opacity, stroke=1 + 3 * weight)
+
+
+def head_key(drawing: Drawing, heads: Sequence[int], colours: Sequence[str]) -> None:
+    """The colours of heads."""
+    y = drawing.height + 20
+    for row, (head, colour) in enumerate(zip(heads, colours, strict=True)):
+        x = 16 + 90 * (row % 6)
+        top = y + 22 * (row // 6)
+        drawing.rectangle(x, top, 14, 14, f"fill-{colour}")
+        drawing.text(x + 20, top + 12, f"head {head + 1}", 11, "fill-faint")
+
+
+def figure_3(inspection: Inspection, choice: Choice) -> str:
+    """One query's attention in the heads of a layer: lines, and a mark for each head at each key."""
+    seen = layer_weights(inspection, choice)
+    query, heads = query_number(seen, choice.query), head_numbers(choice.heads, len(seen.weights))
+    colours = [HEAD_COLOURS[head % len(HEAD_COLOURS)] for head in heads]
+    token = seen.queries[query]
+    drawing = Drawing(
+        "figure-3",
+        f"{token} in {f'head {heads[0] + 1}' if len(heads) == 1 else f'{len(heads)} heads'}: {seen.name}",
+        f"Lines go from the query {token} to its keys; opacity grows with the weight. "
+        f"{sentences(inspection)}",
+    )
+    place = draw_rows(drawing, seen, query)
+    for head, colour in zip(heads, colours, strict=True):
+        draw_lines(drawing, seen.weights[head], [query], colour, place)
+    top = drawing.height + 14
+    drawing.text(16, top + 4, "weight of each head, by key", 11, "fill-faint")
+    for row, (head, colour) in enumerate(zip(heads, colours, strict=True)):
+        y = top + 12 + row * (BAR + 2)
+        for key, weight in enumerate(seen.weights[head, query].tolist()):
+            title = f"head {head + 1}\nkey: {seen.keys[key]}\nweight: {weight:.3f}"
+            x = place[0] + key * COLUMN - COLUMN * 0.42
+            drawing.rectangle(x, y, COLUMN * 0.84, BAR, f"fill-{colour}", title, opacity=clear(weight))
+    head_key(drawing, heads, colours)
+    many = "Colours repeat: the order of the marks tells heads apart."
+    chosen = "The query is the token with the greatest mean distance to its keys; --query chooses another."
+    notes = [
+        unit("the square root of"),
+        *[many] * (len(heads) > len(HEAD_COLOURS)),
+        *[chosen] * (choice.query is None),
+    ]
+    return finished(drawing, [*notes, seen.axes, *seen.notes])
+
+
+def figure_4(inspection: Inspection, choice: Choice) -> str:
+    """All attention of a head above, one query's in two heads below."""
+    seen = layer_weights(inspection, choice)
+    query = query_number(seen, choice.query)
+    heads = two_heads(seen.weights, choice.heads)
+    token = seen.queries[query]
+    drawing = Drawing(
+        "figure-4",
+        f"Heads {heads[0] + 1} and {heads[1] + 1}: {seen.name}",
+        f"Above: all attention of head {heads[0] + 1}. Below: that of {token} in both heads. "
+        f"{sentences(inspection)}",
+    )
+    drawing.text(16, drawing.height + 28, f"Head {heads[0] + 1}, all queries", 13, bold=True)
+    place = draw_rows(drawing, seen, None)
+    draw_lines(drawing, seen.weights[heads[0]], range(len(seen.queries)), HEAD_COLOURS[0], place)
+    drawing.text(16, drawing.height + 34, f"The query {token} in both heads", 13, bold=True)
+    place = draw_rows(drawing, seen, query)
+    for head, colour in zip(heads, HEAD_COLOURS, strict=False):
+        draw_lines(drawing, seen.weights[head], [query], colour, place)
+    head_key(drawing, heads, HEAD_COLOURS[:2])
+    notes = [unit("(below: the square root of)"), *why_these(choice), seen.axes, *seen.notes]
+    return finished(drawing, notes)
+
+
+def figure_5(inspection: Inspection, choice: Choice) -> str:
+    """All attention of two heads, one below the other."""
+    seen = layer_weights(inspection, choice)
+    heads = two_heads(seen.weights, choice.heads)
+    drawing = Drawing(
+        "figure-5",
+        f"Heads {heads[0] + 1} and {heads[1] + 1}: {seen.name}",
+        f"All attention of two heads. {sentences(inspection)}",
+    )
+    for head, colour in zip(heads, HEAD_COLOURS, strict=False):
+        drawing.text(16, drawing.height + 30, f"Head {head + 1}", 13, bold=True)
+        place = draw_rows(drawing, seen, None)
+        draw_lines(drawing, seen.weights[head], range(len(seen.queries)), colour, place)
+    notes = [unit("equal to"), difference_note(seen, heads), *why_these(choice), seen.axes]
+    return finished(drawing, [*notes, *seen.notes])
+
+
+def unit(opacity: str) -> str:
+    """What the look of a line means."""
+    return f"Opacity is {opacity} the {WEIGHT}. Weights below {FEWEST} have no line."
+
+
+def why_these(choice: Choice) -> list[str]:
+    """Why these heads are drawn, if the user has not chosen them."""
+    return ["These two heads of the layer differ most; --heads chooses others."] * (not choice.heads)
+
+
+def difference_note(seen: LayerWeights, heads: tuple[int, int]) -> str:
+    """How much two heads differ."""
+    share = difference(seen.weights[heads[0]], seen.weights[heads[1]])
+    return f"The two heads give {share:.0%} of their attention to different keys (mean over queries)."
+
+
+def clear(weight: float) -> float:
+    """The opacity of a weight: its square root, so that small weights are visible."""
+    return math.sqrt(min(max(weight, 0.0), 1.0))
+
+
+# ---- two heads compared
+
+
+FACTS = {
+    "entropy": ("entropy, nats", ".2f"),
+    "distance": ("distance to the key, tokens", ".2f"),
+    "previous": ("share on the position before", ".0%"),
+    "same": ("share on the same position", ".0%"),
+    "next": ("share on the position after", ".0%"),
+    "edge": ("share on END, or on START", ".0%"),
+}
+"""Of the `statistics` of a head those that are drawn, with their words and their form."""
+
+
+def head_comparison(inspection: Inspection, choice: Choice) -> str:
+    """Two heads as heat maps side by side, with their facts below."""
+    seen = layer_weights(inspection, choice)
+    heads = two_heads(seen.weights, choice.heads)
+    rows, columns = len(seen.queries), len(seen.keys)
+    cell = 22.0 if max(rows, columns) <= 20 else 12.0
+    left, top = 44 + widest(seen.queries), 84 + 0.87 * widest(seen.keys)
+    right = left + cell * columns + 0.6 * widest(seen.keys) + 40
+    drawing = Drawing(
+        "head-comparison",
+        f"Two heads: {seen.name}",
+        f"Rows are queries and columns are keys. {sentences(inspection)}",
+    )
+    for x, head in ((left, heads[0]), (right, heads[1])):
+        drawing.text(x, 56, f"Head {head + 1}", 13, bold=True)
+        label_axes(drawing, seen.queries if x == left else [], seen.keys, x, top, cell)
+        drawing.rectangle(x, top, cell * columns, cell * rows, "fill-zero stroke-line")
+        draw_levels(drawing, seen.weights[head], sequential, x, top, cell, cell)
+    draw_facts(drawing, statistics(inspection)[choice.kind], seen.layer, heads)
+    drawing.legend(16, drawing.height + 20, WEIGHT, sequential, SHARES)
+    axes = "Rows are queries from top to bottom, columns are keys."
+    return finished(drawing, [axes, seen.axes, difference_note(seen, heads), *why_these(choice), *seen.notes])
+
+
+def draw_facts(drawing: Drawing, tables: Mapping[str, Table], layer: int, heads: tuple[int, int]) -> None:
+    """The facts of two heads below what is drawn, from tables [L H]."""
+    y, columns = drawing.height + 30, (250, 340)
+    drawing.text(16, y, "means over queries", css="fill-faint")
+    for x, head in zip(columns, heads, strict=True):
+        drawing.text(x, y, f"head {head + 1}", css="fill-faint")
+    for row, (name, (words, form)) in enumerate(FACTS.items(), 1):
+        drawing.text(16, y + 22 * row, words)
+        for x, head in zip(columns, heads, strict=True):
+            drawing.text(x, y + 22 * row, format(tables[name][layer, head], form))

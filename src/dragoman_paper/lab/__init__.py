@@ -1,0 +1,1 @@
+"""The lab: a file for each claim about the Transformer, which tests it with parts of the tool."""
