@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import weight_shapes
+from dragoman.model.weight_shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, OLD, beside, write_manifest

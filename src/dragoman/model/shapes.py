@@ -1,32 +1,8 @@
-"""Names and shapes of a model's weights, from its settings. This module imports no torch.
-
-Weights of a file are compared with these before memory is allocated for a model.
-"""
+"""Names and shapes of the weights of a Transformer, from its settings. This module imports no torch."""
 
 from dragoman.model.settings import ModelSettings
 
 Shapes = dict[str, tuple[int, ...]]
-
-
-def weight_shapes(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Shapes:
-    """Each weight's name and shape, as `build_model(...).named_parameters()` has them; tied weights once.
-
-    Raises `DragomanError` if the settings contradict each other or the vocabularies.
-    """
-    settings.check_vocabularies(source_vocabulary, target_vocabulary)
-    width = settings.d_model
-    shapes: Shapes = {"target_embedding.weight": (target_vocabulary, width)}
-    if settings.tied != "all":
-        shapes["source_embedding.weight"] = (source_vocabulary, width)
-    if settings.tied == "none":
-        shapes["output.weight"] = (target_vocabulary, width)
-    if settings.architecture == "transformer":
-        shapes |= transformer_shapes(settings, target_vocabulary)
-        if not settings.variants:
-            return shapes
-    from dragoman.model.baseline_shapes import baseline_shapes
-
-    return baseline_shapes(settings, shapes)
 
 
 def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shapes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.model.shapes import weight_shapes
+from dragoman.model.weight_shapes import weight_shapes
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.fewer_layers import describe_layers, kept_layers, weights_of_layers
 from dragoman.pipeline.prepare import PreparedData, validation_batches
