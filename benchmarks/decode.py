@@ -33,9 +33,10 @@ from rich.table import Table
 
 from dragoman.interop.huggingface import HALVES, embedding_tensors, halves_order, name_map, permute_features
 from dragoman.interop.weights import export_layers
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.settings import SearchSettings
 from dragoman.system.machine import configure_allocator

@@ -26,9 +26,9 @@ from pathlib import Path
 import torch
 from passport import asked, keep, passport
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.messages import silent

@@ -23,8 +23,8 @@ from dragoman import SearchSettings, Translator
 from dragoman.inspection.attribution import attribute
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.value_zeroing import value_zeroing
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
-from dragoman.model.transformer import build_model
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers

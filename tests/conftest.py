@@ -13,10 +13,10 @@ import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import build_model
 from dragoman.native.packed_linear import can_pack
 from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.recipe import Recipe

@@ -19,9 +19,9 @@ from safetensors.numpy import load_file
 from dragoman.cli.train import COMMAND, recipe_of
 from dragoman.evaluation.metrics import bleu
 from dragoman.interop import huggingface
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.weight_shapes import weight_shapes
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.adapt import kept_settings, refuse_changes, refuse_other_languages
 from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.directions import refuse_swapped

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.model.attention import attention, causal_mask
+from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import build_model
 from dragoman.search.attention_weights import all_attention, cross_attention, decode_with_attention
 from dragoman.search.ensemble import Ensemble
 from dragoman.system.errors import DragomanError

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from dragoman import SearchSettings, Translator
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import build_model
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from benchmarks import tables
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.model.symbols import END, PAD, START
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.result import read_run_result
 from dragoman.search.shortlist import Shortlist
 from dragoman.text.settings import TokenizerSettings

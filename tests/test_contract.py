@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from dragoman import SearchSettings, Translator
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer

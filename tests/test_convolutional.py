@@ -10,10 +10,10 @@ import torch
 from torch.nn import functional as F
 
 from dragoman.cli import main as cli
+from dragoman.model.build import build_model
 from dragoman.model.convolutional import GatedConvolution
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD, START
-from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from tests import test_laws
 from tests.conftest import VOCABULARY, no_shape_checks, small_recipe

@@ -15,9 +15,9 @@ from dragoman.cli import main as cli
 from dragoman.cli.distil import plan
 from dragoman.cli.train import recipe_of
 from dragoman.evaluation.nearest import nearest
+from dragoman.model.build import build_model
 from dragoman.model.costs import count_parameters, multiply_adds_per_target_token
 from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.model.transformer import build_model
 from dragoman.pipeline import distil
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.distil import DISTILLED, SCALED, Distillation, student_recipe, student_settings

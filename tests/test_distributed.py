@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed, nn
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import build_model
 from dragoman.pipeline import run
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update

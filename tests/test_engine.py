@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
-from dragoman.model.transformer import build_model
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder, Progress
 from dragoman.search.beam import beam_steps

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 from dragoman.search.attention_weights import all_attention, decode_with_attention
 from dragoman.search.beam import beam_search
 from dragoman.search.scoring import token_log_probabilities

@@ -25,9 +25,10 @@ from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import Vocabulary, empty_sentencepiece, load_sentencepiece, word_tokenizer
 from dragoman.interop.weights import Tensors
 from dragoman.interop.weights import build_model as build_imported
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 from dragoman.model.weights import weights
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder

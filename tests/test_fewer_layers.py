@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.distil import shallow_settings
 from dragoman.pipeline.fewer_layers import can_leave_out_layers, kept_layers, spread, weights_of_layers
 from dragoman.pipeline.initial_model import FEWER_LAYERS_PEAK_RATE

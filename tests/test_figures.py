@@ -16,9 +16,10 @@ from dragoman.inspection.attention_pictures import NAMES
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.statistics import statistics
 from dragoman.inspection.views import KINDS
+from dragoman.model.build import build_model
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.sinusoids import sinusoid_table
-from dragoman.model.transformer import FeedForward, build_model
+from dragoman.model.transformer import FeedForward
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.model_folder import read_settings, save_model

@@ -20,9 +20,9 @@ from safetensors.torch import load_file
 import dragoman
 from dragoman import DragomanError, Translator, resume, train
 from dragoman.evaluation.metrics import bleu
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.advice import advise, nll_of_frequencies
 from dragoman.pipeline.from_python import recipe_table
 from dragoman.pipeline.prepare import PreparedData

@@ -16,10 +16,11 @@ from torch.nn import functional as F
 
 from dragoman.model import attention as oracle
 from dragoman.model.attention import causal_mask
+from dragoman.model.build import build_model
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.model.transformer import FeedForward, build_model
+from dragoman.model.transformer import FeedForward
 from dragoman.native import fused
 from dragoman.native.dropout import random_bits
 from dragoman.text.batches import Batch, pad

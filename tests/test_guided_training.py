@@ -20,9 +20,9 @@ from dragoman.cli.main import main
 from dragoman.inspection.inspect import inspect
 from dragoman.interop import huggingface
 from dragoman.model.attention import attention
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.guided_alignment import with_alignment_head
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import read_recipe, resolve_paths

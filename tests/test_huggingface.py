@@ -12,9 +12,10 @@ from safetensors.torch import load_file, save_file
 from dragoman.interop import huggingface
 from dragoman.interop.verify import samples, verify
 from dragoman.interop.vocabulary import FORBIDDEN_BIAS
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 from dragoman.model.weights import weights
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages, TokenizerSettings

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman.inspection.mean_effects import mean_head_effects
-from dragoman.model.transformer import build_model
+from dragoman.model.build import build_model
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import save_model

@@ -20,8 +20,9 @@ from dragoman.inspection.schema import array_from_json, array_json, to_json
 from dragoman.inspection.views import Picture
 from dragoman.inspection.what_if import inspect_changed
 from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import FeedForward, build_model
+from dragoman.model.transformer import FeedForward
 from dragoman.search.attention_weights import all_attention
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings

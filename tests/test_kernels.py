@@ -15,9 +15,10 @@ from torch.nn import functional as F
 
 from dragoman.model import attention as oracle
 from dragoman.model.attention import MultiHeadAttention, causal_mask
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import FeedForward, Residual, build_model
+from dragoman.model.transformer import FeedForward, Residual
 from dragoman.native import fused as fused_modules
 from dragoman.native import kernel_library
 from dragoman.native import training_kernels as kernels

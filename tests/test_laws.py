@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.model.transformer import build_model
 from dragoman.model.variants import BatchNorm
 from tests.conftest import MODELS, VARIANTS, VOCABULARY, no_shape_checks, random_model
 

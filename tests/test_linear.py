@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.attention import Projections
+from dragoman.model.build import build_model
 from dragoman.model.symbols import PAD, START
-from dragoman.model.transformer import build_model
 from dragoman.native.packed_linear import PACKED, PackedInt8, pack, quantise_rows
 from tests.conftest import ALL_PRECISIONS, MODELS, VOCABULARY
 

@@ -14,7 +14,7 @@ from torch import nn
 from dragoman.cli.adapter import export_adapter, import_adapter
 from dragoman.cli.export import Export, refuse_contradictions
 from dragoman.cli.import_model import Import
-from dragoman.model.transformer import build_model
+from dragoman.model.build import build_model
 from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.initial_model import is_trained
 from dragoman.pipeline.recipe import read_recipe

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.model.transformer import build_model
+from dragoman.model.build import build_model
 from dragoman.pipeline.autoconfigure import tokens_per_update
 from dragoman.pipeline.conversion import prepare_converted, refuse_unknown_tags
 from dragoman.pipeline.prepare import PreparedData, make_batches

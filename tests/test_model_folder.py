@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.weight_shapes import weight_shapes
-from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, OLD, beside, write_manifest
 from dragoman.text.settings import Languages, TokenizerSettings

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dragoman.cli import main as cli
 from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.build import build_model
 from dragoman.model.costs import (
     count_parameters,
     multiply_adds_by_part,
@@ -21,7 +22,6 @@ from dragoman.model.costs import (
     part_of,
 )
 from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, type_hints

@@ -9,9 +9,9 @@ import torch
 
 from dragoman.inspection.drawing import visible
 from dragoman.inspection.inspect import inspect
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.model.transformer import build_model
 from dragoman.search.attention_weights import cross_attention
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml, write_toml

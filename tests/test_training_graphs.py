@@ -6,9 +6,9 @@ import sys
 import pytest
 import torch
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
 from dragoman.training import graphs

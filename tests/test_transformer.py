@@ -8,9 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import Residual, Transformer, build_model
+from dragoman.model.transformer import Residual, Transformer
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml

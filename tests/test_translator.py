@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
-from dragoman.model.transformer import build_model
 from dragoman.native.packed_linear import can_pack
 from dragoman.native.settings import EngineSettings
 from dragoman.search.attention_weights import cross_attention

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import build_model
 from dragoman.text.batches import Batch, Update
 from dragoman.training.objective import (
     Objective,

@@ -11,10 +11,11 @@ from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.recording import record
 from dragoman.model.attention import KeysValues, MultiHeadAttention
+from dragoman.model.build import build_model
 from dragoman.model.recurrent import AdditiveAttention
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, START
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 from dragoman.model.variants import (
     AdditiveMultiHeadAttention,
     BatchNorm,

@@ -16,9 +16,10 @@ from torch.utils.hooks import RemovableHandle
 
 from dragoman.inspection.inspected import InspectedModel, first_token
 from dragoman.inspection.recording import record_modules
+from dragoman.model.build import build_model
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption

@@ -10,7 +10,7 @@ ENRICHED = ("lstm-enriched", "gru-enriched", "conv-enriched")
 
 
 def baseline_shapes(settings: ModelSettings, shapes: Shapes) -> Shapes:
-    """The weights of `build_baseline`'s model: `shapes` has its embeddings, or a whole Transformer."""
+    """The weights of a variant's or baseline's model: `shapes` has its embeddings, or a whole Transformer."""
     if settings.architecture == "transformer":
         return varied_shapes(settings, shapes)
     if settings.architecture in ENRICHED:

@@ -201,15 +201,3 @@ class Transformer(Model):
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         return F.linear(features, self.output.weight, self.output_bias)
-
-
-def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A model with fresh weights for vocabularies of these sizes: a Transformer, a variant, or a baseline.
-
-    Raises `DragomanError` if the settings contradict them.
-    """
-    if settings.architecture == "transformer" and not settings.variants:
-        return Transformer(settings, source_vocabulary, target_vocabulary)
-    from dragoman.model.baselines import build_baseline
-
-    return build_baseline(settings, source_vocabulary, target_vocabulary)

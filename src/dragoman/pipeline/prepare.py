@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
+from dragoman.model.build import build_model
 from dragoman.model.interface import Model
-from dragoman.model.transformer import build_model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.files import complete_folder, write_lines

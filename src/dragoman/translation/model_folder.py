@@ -212,7 +212,7 @@ def torch_model(stored: StoredModel) -> "Model":
     """
     import torch
 
-    from dragoman.model.transformer import build_model
+    from dragoman.model.build import build_model
     from dragoman.model.weights import load_weights
 
     with torch.random.fork_rng(devices=[]):  # the weights of the start are replaced

@@ -9,8 +9,9 @@ from unittest.mock import patch
 
 from torch import Tensor, nn
 
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 from dragoman_paper.lab.frame.experiment import Claim, Result, verdict_of
 from dragoman_paper.lab.frame.pictures import curves
 from dragoman_paper.lab.parts import training

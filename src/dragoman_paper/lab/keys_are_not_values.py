@@ -7,8 +7,8 @@ from math import gamma, pi
 import torch
 
 from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import build_model
 from dragoman_paper.lab.frame.cells import Side, matrices
 from dragoman_paper.lab.frame.experiment import Claim, Result, verdict_of
 from dragoman_paper.lab.parts.models import VOCABULARY, random_sentences, random_transformer

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
-from dragoman.model.transformer import build_model
 from dragoman_paper.lab.frame.experiment import Claim, Result, verdict_of
 from dragoman_paper.lab.frame.pictures import bars
 from dragoman_paper.lab.parts.models import VOCABULARY, random_sentences

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
+from dragoman.model.build import build_model
 from dragoman.model.costs import count_parameters
-from dragoman.model.transformer import build_model
 from dragoman.model.variants import VariedTransformer
 from dragoman_paper.lab.frame.cells import Side, matrices
 from dragoman_paper.lab.frame.experiment import Claim, Result, verdict_of

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from dragoman.model.attention import KeysValues, MultiHeadAttention
+from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import Transformer
 
 VOCABULARY = 40
 SMALL = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=3, decoder_layers=3)

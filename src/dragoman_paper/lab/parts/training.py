@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from dragoman.evaluation.metrics import bleu
+from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
-from dragoman.model.transformer import build_model
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.text.batches import Batch, pad

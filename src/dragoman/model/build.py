@@ -1,4 +1,4 @@
-"""The architectures that the paper compares with, and variants of its own."""
+"""The model of some settings: the paper's, a variant of it, or an architecture that it compares with."""
 
 from dragoman.model.architectures import check_architecture
 from dragoman.model.baseline_shapes import ENRICHED
@@ -7,11 +7,17 @@ from dragoman.model.enriched import Enriched
 from dragoman.model.interface import Model
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import Transformer
 from dragoman.model.variants import VariedTransformer
 
 
-def build_baseline(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """As `build_model`, for all but the paper's Transformer."""
+def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
+    """A model with fresh weights for vocabularies of these sizes.
+
+    Raises `DragomanError` if the settings contradict each other or the sizes.
+    """
+    if settings.architecture == "transformer" and not settings.variants:
+        return Transformer(settings, source_vocabulary, target_vocabulary)
     check_architecture(settings)
     if settings.architecture == "transformer":
         return VariedTransformer(settings, source_vocabulary, target_vocabulary)
