@@ -31,7 +31,7 @@ from passport import asked, keep, passport
 from tables import adaptation
 
 from dragoman.evaluation.metrics import bleu
-from dragoman.pipeline.recipe import complete_recipe
+from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.run import run
 from dragoman.system.machine import has_gpu
 from dragoman.text.lines import read_lines

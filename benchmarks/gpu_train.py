@@ -29,7 +29,8 @@ from passport import asked, keep, passport
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END
-from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.messages import silent
 from dragoman.text.batches import Batch, Update

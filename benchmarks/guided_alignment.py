@@ -31,7 +31,8 @@ from word_aligner import Links, align
 from dragoman.evaluation.alignment_error import Alignment, alignment_error_rate
 from dragoman.evaluation.metrics import bleu
 from dragoman.model.settings import PRESETS
-from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, prepare
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import PreparedData, make_batches, make_model
 from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.search.attention_weights import alignment_head, cross_attention
 from dragoman.search.settings import SearchSettings

@@ -20,9 +20,9 @@ import torch
 from passport import asked, keep, passport
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection.attribution import attribute
+from dragoman.inspection.analyse.attribution import attribute
+from dragoman.inspection.analyse.value_zeroing import value_zeroing
 from dragoman.inspection.inspect import inspect
-from dragoman.inspection.value_zeroing import value_zeroing
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.text.settings import TokenizerSettings

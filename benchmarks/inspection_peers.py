@@ -25,7 +25,7 @@ from inspection_costs import SEED, SHORT, random_translator, text
 from passport import asked, keep, passport
 
 from dragoman import Translator
-from dragoman.inspection.attribution import attribute
+from dragoman.inspection.analyse.attribution import attribute
 from dragoman.inspection.inspect import inspect
 from dragoman.interop import huggingface
 from dragoman.model.settings import PRESETS

@@ -39,7 +39,8 @@ from rich.table import Table
 from train_systems import DROPOUT, SMOOTHING, baseline_step, dragoman_step, torch_step, transformers_step
 
 from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.machine import MAX_CACHED_KERNELS
 from dragoman.system.processors import MAX_SPINS

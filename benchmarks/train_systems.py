@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe
 from dragoman.text.batches import Batch, Update
 from dragoman.training.world import World
@@ -22,7 +22,7 @@ Step = Callable[[Update], None]
 def dragoman_step(recipe: Recipe, data: PreparedData) -> Step:
     """Ours, as `dragoman train` runs it, with all that it imports."""
     from dragoman.native.training_kernels import start_compiling_kernels
-    from dragoman.pipeline.prepare import make_model
+    from dragoman.pipeline.prepared import make_model
     from dragoman.system.machine import configure_allocator
     from dragoman.training.objective import (
         Objective,

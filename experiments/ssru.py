@@ -23,7 +23,7 @@ from dragoman.model.attention import KeysValues
 from dragoman.model.interface import Model
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_weights
-from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule
+from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import make_validate
 from dragoman.search.settings import SearchSettings

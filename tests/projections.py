@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from dragoman.inspection.masks import PADDING, Masks
-from dragoman.inspection.neurons import Neurons
-from dragoman.inspection.projected import Projected, Projections
+from dragoman.inspection.record.masks import PADDING, Masks
+from dragoman.inspection.record.neurons import Neurons
+from dragoman.inspection.record.projected import Projected, Projections
 
 
 def fake_projections(source: int, target: int, layers: tuple[int, int], heads: int, d_k: int) -> Projections:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.pipeline.prepare import PreparedData, make_batches, make_model
+from dragoman.pipeline.prepared import PreparedData, make_batches, make_model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Update

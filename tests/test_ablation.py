@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.ablation import head_effects, pair_effects, translated_pairs
-from dragoman.inspection.drawing import decimal
-from dragoman.inspection.heads import head_effects_picture
-from dragoman.inspection.inspect import inspect, one_transformer
-from dragoman.inspection.mean_effects import mean_head_effects
-from dragoman.inspection.projections import record_projections
-from dragoman.inspection.recording import attentions
+from dragoman.inspection.analyse.ablation import head_effects, pair_effects, translated_pairs
+from dragoman.inspection.analyse.mean_effects import mean_head_effects
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.projections import record_projections
+from dragoman.inspection.record.recording import attentions
+from dragoman.inspection.views.drawing import decimal
+from dragoman.inspection.views.heads import head_effects_picture
 from dragoman.search.attention_weights import cross_attention_modules, record_attention
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError

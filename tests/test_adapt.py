@@ -23,6 +23,7 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.weight_shapes import weight_shapes
 from dragoman.pipeline.adapt import kept_settings, refuse_changes, refuse_other_languages
+from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.initial_model import (
@@ -37,8 +38,8 @@ from dragoman.pipeline.initial_model import (
     perplexity_before,
     refuse_unknown_parts,
 )
-from dragoman.pipeline.prepare import PreparedData, make_model
-from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
+from dragoman.pipeline.prepared import PreparedData, make_model
+from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.replay import add_old_pairs, old_text, with_old_text
 from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
@@ -55,7 +56,7 @@ from dragoman.training.curves import training_of
 from dragoman.training.log import read_events
 from dragoman.training.world import World
 from dragoman.translation.model_folder import StoredModel, Tokenizers, read_about, save_model
-from dragoman.translation.token_ids import DEFAULT_SPLIT
+from dragoman.translation.segmentation import DEFAULT_SPLIT
 from dragoman.translation.translator import Translator
 from tests.conftest import TINY, write_copies
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dragoman import Translator
-from dragoman.inspection.attribution import attribute
+from dragoman.inspection.analyse.attribution import attribute
+from dragoman.inspection.analyse.methods import DEFAULT_METHODS
+from dragoman.inspection.analyse.value_zeroing import ValueZeroing, value_zeroing
+from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.schema import array_from_json
-from dragoman.inspection.value_zeroing import ValueZeroing, value_zeroing
-from dragoman.inspection.views import DEFAULT_METHODS, KINDS
 from tests.browser import browser  # noqa: F401
 from tests.servers import serving
 from tests.test_report import (  # noqa: F401

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection import path_attribution
-from dragoman.inspection.attributed import differentiable, of_embeddings, shifted
-from dragoman.inspection.attribution import Attribution, attribute
-from dragoman.inspection.attribution_picture import UNITS, attribution_picture
-from dragoman.inspection.drawing import visible
+from dragoman.inspection.analyse import path_attribution
+from dragoman.inspection.analyse.attributed import differentiable, of_embeddings, shifted
+from dragoman.inspection.analyse.attribution import Attribution, attribute
+from dragoman.inspection.analyse.methods import DEFAULT_METHODS, METHODS, UNSIGNED
+from dragoman.inspection.analyse.path_attribution import TOLERANCE, points_and_shares
 from dragoman.inspection.inspect import inspect
-from dragoman.inspection.path_attribution import TOLERANCE, points_and_shares
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.views import DEFAULT_METHODS, METHODS, UNSIGNED
+from dragoman.inspection.views.attribution_picture import UNITS, attribution_picture
+from dragoman.inspection.views.drawing import visible
 from dragoman.model.symbols import START
 from dragoman.model.transformer import FeedForward
 from dragoman.native.packed_linear import pack

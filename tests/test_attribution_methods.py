@@ -11,10 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.inspection import path_attribution, perturbation_attribution
-from dragoman.inspection.attributed import Attributed, differentiable, of_embeddings
-from dragoman.inspection.attribution import attribute, contributions
-from dragoman.inspection.path_attribution import (
+from dragoman.inspection.analyse import path_attribution, perturbation_attribution
+from dragoman.inspection.analyse.attributed import Attributed, differentiable, of_embeddings
+from dragoman.inspection.analyse.attribution import attribute, contributions
+from dragoman.inspection.analyse.methods import METHODS, OF_TOKENS
+from dragoman.inspection.analyse.path_attribution import (
     BASELINES,
     FIRST_PARTS,
     HALVINGS,
@@ -32,7 +33,7 @@ from dragoman.inspection.path_attribution import (
     sequential_integrated_gradients,
     token_path,
 )
-from dragoman.inspection.perturbation_attribution import (
+from dragoman.inspection.analyse.perturbation_attribution import (
     PROBES,
     SAMPLES,
     SAMPLES_PER_TOKEN,
@@ -41,7 +42,6 @@ from dragoman.inspection.perturbation_attribution import (
     occlusion,
     reagent,
 )
-from dragoman.inspection.views import METHODS, OF_TOKENS
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import ACTIVATIONS, FeedForward
 from dragoman.system.errors import DragomanError

@@ -11,7 +11,8 @@ import pytest
 
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.recipe import Recipe, complete_recipe
+from dragoman.pipeline.complete import complete_recipe
+from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import read_toml, to_table
 from dragoman.text.settings import DataSettings

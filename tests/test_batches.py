@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.model.symbols import END, PAD, START
 from dragoman.pipeline.autoconfigure import choose_from_text
-from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import PAIRS_MULTIPLE, Batches, pad

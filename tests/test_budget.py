@@ -14,7 +14,7 @@ from dragoman.pipeline.autoconfigure import with_cooldown
 from dragoman.pipeline.budget import BUDGET, Budget, choose_updates, most_updates, open_ended
 from dragoman.pipeline.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
 from dragoman.pipeline.minutes import MAX_PASSES
-from dragoman.pipeline.prepare import PreparedData, make_batches
+from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings

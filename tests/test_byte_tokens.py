@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from dragoman.inspection.inspect import inspect
 from dragoman.model.symbols import END
-from dragoman.pipeline.prepare import PreparedData, prepare
-from dragoman.pipeline.recipe import complete_recipe
+from dragoman.pipeline.complete import complete_recipe
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.run import run
 from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_json
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import TokenizerSettings
-from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer, replace_surrogates
+from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer, replace_surrogates
+from dragoman.text.words import SPACE
 from dragoman.training.checkpoint import checkpoints
 from dragoman.translation.model_folder import Tokenizers, read_about
 from dragoman.translation.streaming import stable_text

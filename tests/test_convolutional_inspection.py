@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.ablation import head_effects
-from dragoman.inspection.changes import parse_changes
-from dragoman.inspection.convolutional_pictures import LACKING
+from dragoman.inspection.analyse.ablation import head_effects
+from dragoman.inspection.analyse.changes import parse_changes
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
-from dragoman.inspection.views import Picture
+from dragoman.inspection.views.convolutional_pictures import LACKING
+from dragoman.inspection.views.pictures import Picture
 from dragoman.inspection.what_if import inspect_changed
 from dragoman.model.convolutional import HALF, MultiStepAttention
 from dragoman.search.attention_weights import cross_attention

@@ -27,7 +27,8 @@ from dragoman.text.batches import Batch, Update
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.distributed import ProcessGroup
 from dragoman.training.objective import Objective, accumulate_gradients
-from dragoman.training.world import World, process_group
+from dragoman.training.process_group import process_group
+from dragoman.training.world import World
 from dragoman.translation import files
 from dragoman.translation.translator import Translator
 from tests.conftest import MAX_SECONDS, write_copies

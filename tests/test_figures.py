@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from dragoman import SearchSettings
-from dragoman.inspection.attention_pictures import NAMES
-from dragoman.inspection.inspect import inspect, one_transformer
-from dragoman.inspection.statistics import statistics
-from dragoman.inspection.views import KINDS
+from dragoman.inspection.analyse.statistics import statistics
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.kinds import KINDS
+from dragoman.inspection.views.attention_pictures import NAMES
 from dragoman.model.build import build_model
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.sinusoids import sinusoid_table

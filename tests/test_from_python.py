@@ -25,7 +25,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.pipeline.advice import advise, nll_of_frequencies
 from dragoman.pipeline.from_python import recipe_table
-from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
 from dragoman.search.attention_weights import cross_attention_modules, record_attention

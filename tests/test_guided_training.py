@@ -24,7 +24,8 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.pipeline.guided_alignment import with_alignment_head
-from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import read_recipe, resolve_paths
 from dragoman.pipeline.run import run
 from dragoman.search.attention_weights import cross_attention

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection.inspect import inspect, one_transformer
-from dragoman.inspection.recording import attentions
+from dragoman.inspection.analyse.steps import steps
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.kinds import KINDS
+from dragoman.inspection.record.recording import attentions
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.steps import steps
-from dragoman.inspection.views import KINDS
 from dragoman.model.attention import attention
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS

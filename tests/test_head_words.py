@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dragoman.inspection.alignment_marks import differences
+from dragoman.inspection.analyse.statistics import head_alignments, is_punctuation, of_weights, statistics
 from dragoman.inspection.inspect import inspect
-from dragoman.inspection.labels import in_window, view
+from dragoman.inspection.record.kinds import KINDS
+from dragoman.inspection.record.words import by_words, words_of
 from dragoman.inspection.report import to_html
 from dragoman.inspection.room import (
     FILE,
@@ -27,9 +28,8 @@ from dragoman.inspection.room import (
     words_bytes,
 )
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.statistics import head_alignments, is_punctuation, of_weights, statistics
-from dragoman.inspection.views import KINDS
-from dragoman.inspection.words import by_words, words_of
+from dragoman.inspection.views.alignment_marks import differences
+from dragoman.inspection.views.labels import in_window, view
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, translator_of

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from dragoman import Translator
-from dragoman.inspection.attribution import attribute
-from dragoman.inspection.value_zeroing import value_zeroing
+from dragoman.inspection.analyse.attribution import attribute
+from dragoman.inspection.analyse.value_zeroing import value_zeroing
 from dragoman.interop import huggingface
 from dragoman.model.symbols import PAD, START, UNKNOWN
 from tests.test_huggingface import OURS, SOURCE, TARGET, ours

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from dragoman import Translator
-from dragoman.inspection.views import DEFAULT_METHODS, METHODS
+from dragoman.inspection.analyse.methods import DEFAULT_METHODS, METHODS
 from dragoman.translation.model_folder import save_model
 from tests.test_exchange import call
 from tests.test_translator import folder  # noqa: F401
@@ -246,7 +246,7 @@ def test_what_makes_no_sense_gets_a_sentence(inspect, tmp_path, monkeypatch, opt
 
 def test_a_layer_that_is_not_there_is_refused_before_an_attribution(inspect, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "dragoman.inspection.attribution.attribute", lambda *_, **__: pytest.fail("it is computed")
+        "dragoman.inspection.analyse.attribution.attribute", lambda *_, **__: pytest.fail("it is computed")
     )
     status, _, err = inspect("--show", "attribution", "--layer", "9", "--out", tmp_path / "x.html")
     assert (status, "There is no layer 9; this model has 1" in err) == (2, True), err

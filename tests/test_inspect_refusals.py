@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dragoman.inspection.mean_effects import mean_head_effects
+from dragoman.inspection.analyse.mean_effects import mean_head_effects
 from dragoman.model.build import build_model
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError

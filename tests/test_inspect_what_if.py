@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection import mean_effects
-from dragoman.inspection.ablation import head_effects
-from dragoman.inspection.changes import parse_changes
-from dragoman.inspection.drawing import decimal
-from dragoman.inspection.heads import mean_effects_picture
-from dragoman.inspection.mean_effects import MIN_LINES, MeanHeadEffects, interval
+from dragoman.inspection.analyse import mean_effects
+from dragoman.inspection.analyse.ablation import head_effects
+from dragoman.inspection.analyse.changes import parse_changes
+from dragoman.inspection.analyse.mean_effects import MIN_LINES, MeanHeadEffects, interval
+from dragoman.inspection.views.drawing import decimal
+from dragoman.inspection.views.heads import mean_effects_picture
+from dragoman.inspection.views.what_if_picture import hypotheses
 from dragoman.inspection.what_if import inspect_changed
-from dragoman.inspection.what_if_picture import hypotheses
 from tests.test_exchange import call
 from tests.test_inspect import SENTENCE, inspect  # noqa: F401
 from tests.test_translator import folder  # noqa: F401

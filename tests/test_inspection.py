@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection.changes import parse_changes
-from dragoman.inspection.inspect import has_equation_1, inspect, one_transformer
-from dragoman.inspection.masks import PADDING
+from dragoman.inspection.analyse.changes import parse_changes
+from dragoman.inspection.inspect import has_equation_1, inspect
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.masks import PADDING
 from dragoman.inspection.schema import array_from_json, array_json, to_json
-from dragoman.inspection.views import Picture
+from dragoman.inspection.views.pictures import Picture
 from dragoman.inspection.what_if import inspect_changed
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.build import build_model

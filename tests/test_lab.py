@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.drawing import Drawing
+from dragoman.inspection.views.drawing import Drawing
 from dragoman.model.symbols import END
 from dragoman.search.beam import beam_search
 from dragoman.system.files import file_hash

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman.model.build import build_model
 from dragoman.pipeline.autoconfigure import tokens_per_update
 from dragoman.pipeline.conversion import prepare_converted, refuse_unknown_tags
-from dragoman.pipeline.prepare import PreparedData, make_batches
+from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
@@ -22,7 +22,8 @@ from dragoman.system.toml import overlay, to_table
 from dragoman.text.mixing import draw_by_weight, mix
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, TokenizerSettings
-from dragoman.text.tokenizer import SPACE, Tokenizer
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.words import SPACE
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.world import World
 from dragoman.translation.model_folder import Tokenizers, model_hash, save_model

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from dragoman import SearchSettings
-from dragoman.inspection.inspect import inspect, one_transformer
-from dragoman.inspection.neighbours import NEAREST, nearest, neighbours
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.neighbours import NEAREST, nearest, neighbours
 from dragoman.inspection.schema import to_json
 from dragoman_paper.figures.neighbours_picture import piece_note
 from tests.conftest import MODELS

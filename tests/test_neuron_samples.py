@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection import neuron_samples as module
-from dragoman.inspection.drawing import visible
+from dragoman.inspection.analyse import neuron_samples as module
+from dragoman.inspection.analyse.neuron_activity import Activity
+from dragoman.inspection.analyse.neuron_samples import neuron_samples, neuron_samples_json
 from dragoman.inspection.inspect import inspect
-from dragoman.inspection.neuron_activity import Activity
-from dragoman.inspection.neuron_samples import neuron_samples, neuron_samples_json
-from dragoman.inspection.neuron_samples_picture import neuron_samples_picture
-from dragoman.inspection.neurons import SIDES
+from dragoman.inspection.record.neurons import SIDES
+from dragoman.inspection.views.drawing import visible
+from dragoman.inspection.views.neuron_samples_picture import neuron_samples_picture
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_exchange import call

@@ -11,11 +11,12 @@ from torch.nn.functional import linear
 
 from dragoman import SearchSettings
 from dragoman.inspection import report, room
-from dragoman.inspection.inspect import inspect, one_model, recorded_search
-from dragoman.inspection.neurons import SIDES, most_active, most_active_of_layer
-from dragoman.inspection.neurons_picture import NEURONS
+from dragoman.inspection.inspect import inspect, recorded_search
+from dragoman.inspection.record.inspected import one_model
+from dragoman.inspection.record.neurons import SIDES, most_active, most_active_of_layer
 from dragoman.inspection.room import contents
 from dragoman.inspection.schema import MAX_ACTIVE, array_from_json, to_json
+from dragoman.inspection.views.neurons_picture import NEURONS
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import FeedForward
 from dragoman.system.errors import DragomanError

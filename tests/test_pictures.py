@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inspection import (
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.record import Attention, ModuleSummary, ResidualStream, TokenProbability
+from dragoman.inspection.record.words import words_of
+from dragoman.inspection.views import (
     alignment_picture,
     architecture,
     attention_pictures,
@@ -21,7 +24,7 @@ from dragoman.inspection import (
     stream_pictures,
     tree,
 )
-from dragoman.inspection.drawing import (
+from dragoman.inspection.views.drawing import (
     COLOURS,
     MAX_COLUMNS,
     Drawing,
@@ -38,16 +41,8 @@ from dragoman.inspection.drawing import (
     ticks,
     visible,
 )
-from dragoman.inspection.inspection import (
-    Attention,
-    Inspection,
-    ModuleSummary,
-    ResidualStream,
-    TokenProbability,
-)
-from dragoman.inspection.layout import finished
-from dragoman.inspection.tree import tree_columns
-from dragoman.inspection.words import words_of
+from dragoman.inspection.views.layout import finished
+from dragoman.inspection.views.tree import tree_columns
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import sinusoid_table
 from dragoman.search.settings import SearchSettings

@@ -23,10 +23,11 @@ from dragoman.pipeline.autoconfigure import (
     duration_between,
     with_cooldown,
 )
+from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.minutes import choose_updates
 from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.presets import text_size
-from dragoman.pipeline.recipe import Recipe, complete_recipe, resolve_paths
+from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.reopen import apply_changes, changed_settings, describe_changes, is_changeable
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from dragoman.inspection.drawing import visible
 from dragoman.inspection.inspect import inspect
+from dragoman.inspection.views.drawing import visible
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD

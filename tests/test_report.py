@@ -14,13 +14,8 @@ import pytest
 
 from dragoman import SearchSettings
 from dragoman.inspection.bundle import PAGE, VENDOR, bundle
-from dragoman.inspection.inspection import (
-    Attention,
-    Inspection,
-    ModuleSummary,
-    ResidualStream,
-    TokenProbability,
-)
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.record import Attention, ModuleSummary, ResidualStream, TokenProbability
 from dragoman.inspection.report import embedded, source_hash, to_html
 from dragoman.inspection.schema import finite
 from dragoman.model.settings import ModelSettings

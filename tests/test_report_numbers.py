@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dragoman.inspection import report, room
-from dragoman.inspection.statistics import head_alignments
-from dragoman.inspection.steps import steps
-from dragoman.inspection.words import by_words
+from dragoman.inspection.analyse.statistics import head_alignments
+from dragoman.inspection.analyse.steps import steps
+from dragoman.inspection.record.words import by_words
 from tests.browser import browser  # noqa: F401
 from tests.test_head_words import pieces  # noqa: F401
 from tests.test_report import (

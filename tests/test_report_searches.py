@@ -8,7 +8,7 @@ import pytest
 
 from dragoman import SearchSettings
 from dragoman.inspection.inspect import inspect
-from dragoman.inspection.recurrent_pictures import LACKING
+from dragoman.inspection.views.recurrent_pictures import LACKING
 from dragoman.system.errors import DragomanError
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MODELS

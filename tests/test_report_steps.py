@@ -6,9 +6,9 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from dragoman.inspection.drawing import visible
-from dragoman.inspection.neighbours import Neighbours
+from dragoman.inspection.record.neighbours import Neighbours
 from dragoman.inspection.report import to_html
+from dragoman.inspection.views.drawing import visible
 from dragoman.training.curves import Curve, Sample, Training
 from tests.browser import browser  # noqa: F401
 from tests.test_report import (

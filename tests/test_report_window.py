@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.inspection.labels import in_window
+from dragoman.inspection.views.labels import in_window
 from tests.browser import browser  # noqa: F401
 from tests.test_report import fake_inspection, open_report, tab  # noqa: F401
 

@@ -22,13 +22,8 @@ from torch import distributed
 from dragoman.cli.console import silence_write_errors_of_threads
 from dragoman.model.symbols import END
 from dragoman.pipeline.autoconfigure import autoconfigure
-from dragoman.pipeline.prepare import (
-    PreparedData,
-    make_batches,
-    make_model,
-    make_schedule,
-    prepare,
-)
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, make_schedule
 from dragoman.pipeline.reopen import recorded_recipe
 from dragoman.pipeline.run import fit, make_validate, run
 from dragoman.search.settings import SearchSettings

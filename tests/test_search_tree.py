@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection.inspect import inspect, one_transformer
-from dragoman.inspection.recording import record
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.recording import record
 from dragoman.inspection.schema import to_json
-from dragoman.inspection.tree import search_name
+from dragoman.inspection.views.tree import search_name
 from dragoman.model.symbols import START
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import next_log_probs

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dragoman.inspection.statistics import statistics
-from dragoman.inspection.statistics_picture import COLUMNS
+from dragoman.inspection.analyse.statistics import statistics
+from dragoman.inspection.views.statistics_picture import COLUMNS
 from dragoman.system.errors import DragomanError
 from tests.test_pictures import KINDS, fake
 

@@ -8,7 +8,8 @@ import pytest
 
 from dragoman.pipeline.autoconfigure import autoconfigure
 from dragoman.pipeline.conversion import prepare_converted
-from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import Corpus, CorpusStatistics, PairFilter, write_corpus

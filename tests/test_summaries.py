@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from dragoman.inspection import report
-from dragoman.inspection.bundle import PAGE
-from dragoman.inspection.room import Room
-from dragoman.inspection.summaries import (
+from dragoman.inspection.analyse.summaries import (
     decisions,
     mean_norms,
     mean_shares,
     products_by_distance,
     wavelengths,
 )
+from dragoman.inspection.bundle import PAGE
+from dragoman.inspection.room import Room
 from dragoman.model.sinusoids import sinusoid_table
 from tests.browser import browser  # noqa: F401
 from tests.test_report import fake_inspection, open_report, sinusoids, tab  # noqa: F401

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from dragoman.cli.main import main
-from dragoman.inspection.drawing import Drawing
+from dragoman.inspection.views.drawing import Drawing
 from dragoman_paper.figures.layer_costs import (
     LOOKS,
     Column,

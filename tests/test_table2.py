@@ -13,7 +13,7 @@ from dragoman.cli import main as cli
 from dragoman.evaluation.metrics import bleu
 from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.recipe import complete_recipe
+from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.runs import read_log
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipeline.recipe import complete_recipe
+from dragoman.pipeline.complete import complete_recipe
 from dragoman.system.toml import read_toml
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ from dragoman.cli.train import run_training
 from dragoman.system.errors import DragomanError
 from dragoman.system.torchrun import process_rank
 from dragoman.training.interrupt import TrainingInterruptedError
-from dragoman.training.world import process_group
+from dragoman.training.process_group import process_group
 from tests.processes import fork, worst
 
 UNUSABLE = {

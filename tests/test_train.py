@@ -35,13 +35,12 @@ from dragoman.pipeline.autoconfigure import (
 )
 from dragoman.pipeline.compilation import start_compiling
 from dragoman.pipeline.minutes import seconds_of_validation
-from dragoman.pipeline.prepare import (
+from dragoman.pipeline.prepare import prepare, train_tokenizers
+from dragoman.pipeline.prepared import (
     PreparedData,
     make_batches,
     make_model,
     make_schedule,
-    prepare,
-    train_tokenizers,
     validation_batches,
 )
 from dragoman.pipeline.recipe import Recipe

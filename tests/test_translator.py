@@ -35,10 +35,18 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
 from dragoman.translation.documents import plain_text
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
-from dragoman.translation.segmentation import WIDE_PAUSES, join_texts, join_translations, split
+from dragoman.translation.segmentation import (
+    DEFAULT_SPLIT,
+    WIDE_PAUSES,
+    join_texts,
+    join_translations,
+    split,
+    split_length,
+)
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
-from dragoman.translation.token_ids import DEFAULT_SPLIT, encode_sentences, split_length
-from dragoman.translation.translator import PreparedSentences, Translation
+from dragoman.translation.token_ids import encode_sentences
+from dragoman.translation.translation import Translation
+from dragoman.translation.translator import PreparedSentences
 from tests.conftest import ALL_PRECISIONS, MAX_SECONDS, MODELS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dragoman.inspection.attributed import shifted
+from dragoman.inspection.analyse.attributed import shifted
+from dragoman.inspection.analyse.value_zeroing import value_zeroing
 from dragoman.inspection.inspect import inspect
+from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.value_zeroing import value_zeroing
-from dragoman.inspection.value_zeroing_picture import value_zeroing_picture
-from dragoman.inspection.views import KINDS
+from dragoman.inspection.views.value_zeroing_picture import value_zeroing_picture
 from dragoman.model.attention import KeysValues
 from dragoman.model.replaced_attend import replaced_attend
 from dragoman.system.errors import DragomanError

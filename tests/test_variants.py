@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
-from dragoman.inspection.recording import record
+from dragoman.inspection.record.recording import record
 from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.build import build_model
 from dragoman.model.recurrent import AdditiveAttention

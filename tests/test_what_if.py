@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection import changes
-from dragoman.inspection.changes import (
+from dragoman.inspection.analyse import changes
+from dragoman.inspection.analyse.changes import (
     GRAMMAR,
     HeadOff,
     LayerOff,
@@ -24,9 +24,10 @@ from dragoman.inspection.changes import (
     changed_settings,
     parse_changes,
 )
-from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
-from dragoman.inspection.interventions import with_interventions
-from dragoman.inspection.recording import attentions
+from dragoman.inspection.analyse.interventions import with_interventions
+from dragoman.inspection.inspect import inspect, inspect_ids
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.recording import attentions
 from dragoman.inspection.what_if import inspect_changed, what_if
 from dragoman.model.symbols import END
 from dragoman.search.hypothesis import Constraints

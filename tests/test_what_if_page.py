@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dragoman.inspection.ablation import HeadEffects
-from dragoman.inspection.changes import parse_changes
+from dragoman.inspection.analyse.ablation import HeadEffects
+from dragoman.inspection.analyse.changes import parse_changes
 from dragoman.inspection.what_if import WhatIf
 from tests.browser import browser  # noqa: F401
 from tests.servers import serving

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from dragoman.inspection.drawing import Drawing, columns_of
+from dragoman.inspection.views.drawing import Drawing, columns_of
 from tests.browser import CHROMIUM
 from tests.servers import serving
 

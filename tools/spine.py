@@ -156,7 +156,7 @@ def trace_road(folder: Path) -> Trace:
 
     from dragoman.evaluation.metrics import bleu
     from dragoman.pipeline import autoconfigure
-    from dragoman.pipeline.recipe import complete_recipe
+    from dragoman.pipeline.complete import complete_recipe
     from dragoman.pipeline.run import run
     from dragoman.translation.translator import Translator
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from dragoman.pipeline.from_python import resume, train
     from dragoman.search.settings import SearchSettings
     from dragoman.system.errors import DragomanError, LongInput, SeveralSentences
-    from dragoman.translation.translator import Translation, Translator
+    from dragoman.translation.translation import Translation
+    from dragoman.translation.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = [

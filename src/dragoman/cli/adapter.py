@@ -45,7 +45,8 @@ def import_adapter(asked: "Import") -> None:
 
     Raises `DragomanError` if the base is not given, or another one than the adapter's.
     """
-    from dragoman.translation.adapter import Adapter, is_adapter
+    from dragoman.translation.adapter import Adapter
+    from dragoman.translation.missing_model import is_adapter
 
     if asked.origin != "adapter" and is_adapter(asked.model):
         raise DragomanError(f"{asked.model} is an adapter: give --from adapter and its model, --base RUN.")

@@ -12,7 +12,7 @@ from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import read_files
 from dragoman.pipeline.adapt import with_replay_in_folder
 from dragoman.pipeline.directions import refuse_swapped
-from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
+from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_corpora, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
@@ -111,10 +111,10 @@ def print_findings(data: DataSettings) -> "list[Finding]":
 
     data = resolve_dataset(data, say)
     (check_files if data.needs_conversion() else check_file_pairs)(data)
-    folder, data = data.folder, resolve_paths(data)
+    corpora, data = resolve_corpora(data), resolve_paths(data)
     if data.corpus:
         found: list[Finding] = []
-        for number, part in enumerate([each.resolved(folder, resolve_paths) for each in data.corpus], 1):
+        for number, part in enumerate(corpora, 1):
             print(f"Corpus {number}, {part.source}:")
             found += print_findings(replace(data, corpus=(), source=part.source, target=part.target))
         return found

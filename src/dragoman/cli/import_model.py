@@ -52,7 +52,7 @@ def import_model(given: Given) -> None:
             raise DragomanError(f"{asked.model} is a model of Dragoman, which needs no import.")
     if not asked.model.exists():
         raise DragomanError(f"There is no file or folder {asked.model}.")
-    from dragoman.translation.adapter import is_adapter
+    from dragoman.translation.missing_model import is_adapter
 
     if asked.origin == "adapter" or asked.base or is_adapter(asked.model):
         from dragoman.cli.adapter import import_adapter

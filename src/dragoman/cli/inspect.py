@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
-from dragoman.inspection.views import DEFAULT_METHODS, Kind, Method, Picture, refuse_truncation
+from dragoman.inspection.analyse.methods import DEFAULT_METHODS, Method
+from dragoman.inspection.record.kinds import Kind
+from dragoman.inspection.views.pictures import Picture
+from dragoman.search.contradictions import refuse_truncation
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
-    from dragoman.inspection.changes import Change
+    from dragoman.inspection.analyse.changes import Change
     from dragoman.inspection.inspection import Inspection
     from dragoman.translation.translator import Translator
 
@@ -113,12 +116,12 @@ def inspect(given: Given) -> None:
         contents(inspection, None, asked.layer, asked.head)  # raises before minutes of other computations
     inspection = with_cases(translator, inspection, cases)
     if asked.show == "heads":
-        from dragoman.inspection.ablation import head_effects
+        from dragoman.inspection.analyse.ablation import head_effects
 
         effects = head_effects(translator, inspection.sentence, inspection.target)
         inspection = replace(inspection, head_effects=effects)
     if asked.show == "attribution":
-        from dragoman.inspection.attribution import attribute
+        from dragoman.inspection.analyse.attribution import attribute
 
         contributions = attribute(
             translator,
@@ -131,7 +134,7 @@ def inspect(given: Given) -> None:
         )
         inspection = replace(inspection, attribution=contributions)
     if asked.show == "value-zeroing":
-        from dragoman.inspection.value_zeroing import value_zeroing
+        from dragoman.inspection.analyse.value_zeroing import value_zeroing
 
         zeroing = value_zeroing(translator, inspection.sentence, inspection.target)
         inspection = replace(inspection, value_zeroing=zeroing)
@@ -241,7 +244,7 @@ def methods_of(asked: Inspect) -> tuple[Method, ...]:
 
 def parse_cases(texts: Sequence[str]) -> "list[list[Change]]":
     """The changes of each case; spaces separate them. Raises `DragomanError` as `parse_changes`."""
-    from dragoman.inspection.changes import parse_changes
+    from dragoman.inspection.analyse.changes import parse_changes
 
     if not all(map(str.strip, texts)):
         raise DragomanError("--what-if is empty; give changes such as cross.2.3=off, or leave it out.")
@@ -265,15 +268,15 @@ def with_cases(
 def picture(inspection: "Inspection", asked: Inspect) -> str:
     """The picture that is asked for, as SVG."""
     if inspection.head_effects is not None:
-        from dragoman.inspection.heads import head_effects_picture
+        from dragoman.inspection.views.heads import head_effects_picture
 
         return head_effects_picture(inspection, inspection.head_effects)
     if inspection.attribution is not None:
-        from dragoman.inspection.attribution_picture import attribution_picture
+        from dragoman.inspection.views.attribution_picture import attribution_picture
 
         return attribution_picture(inspection, inspection.attribution, methods_of(asked)[0])
     if inspection.value_zeroing is not None:
-        from dragoman.inspection.value_zeroing_picture import value_zeroing_picture
+        from dragoman.inspection.views.value_zeroing_picture import value_zeroing_picture
 
         kind = asked.kind or "cross"
         return value_zeroing_picture(inspection, inspection.value_zeroing, kind, asked.layer)
@@ -282,7 +285,7 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
     show = cast(Picture, asked.show)
     window = (asked.window[0], asked.window[1]) if asked.window else None
     if inspection.what_ifs:
-        from dragoman.inspection.what_if_picture import what_if_trees
+        from dragoman.inspection.views.what_if_picture import what_if_trees
 
         return what_if_trees(inspection.what_ifs[0], window)
     return inspection.svg(
@@ -300,8 +303,8 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
 
 def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> None:
     """Write the mean effect of each head on the translations of a file's lines."""
-    from dragoman.inspection.heads import mean_effects_picture
-    from dragoman.inspection.mean_effects import mean_effects_json, mean_head_effects
+    from dragoman.inspection.analyse.mean_effects import mean_effects_json, mean_head_effects
+    from dragoman.inspection.views.heads import mean_effects_picture
     from dragoman.text.lines import read_lines
     from dragoman.translation.translator import Translator
 
@@ -315,8 +318,8 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
 
 def inspect_neurons(asked: Inspect, file: Path) -> None:
     """Write where neurons are most active, over the lines of a file."""
-    from dragoman.inspection.neuron_samples import neuron_samples, neuron_samples_json
-    from dragoman.inspection.neuron_samples_picture import neuron_samples_picture
+    from dragoman.inspection.analyse.neuron_samples import neuron_samples, neuron_samples_json
+    from dragoman.inspection.views.neuron_samples_picture import neuron_samples_picture
     from dragoman.text.lines import read_lines
     from dragoman.translation.translator import Translator
 
@@ -346,7 +349,7 @@ def write(out: Path, table: Callable[[], dict[str, Any]], svg: Callable[[], str]
     """Write JSON or a picture, by the ending. Raises `DragomanError` if the package for PNG is missing."""
     ending = out.suffix.lower()
     if ending == ".png":
-        from dragoman.inspection.png import to_png
+        from dragoman.inspection.views.png import to_png
 
         content = to_png(svg())
     else:

@@ -12,9 +12,10 @@ import tomli_w
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.model.architectures import check_architecture, refuse_ignored
+from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.from_python import recipe_table
-from dragoman.pipeline.recipe import Recipe, complete_recipe, learning_rate_schedule
+from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.toml import to_table

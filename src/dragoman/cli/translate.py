@@ -27,7 +27,8 @@ from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard
 
 if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
-    from dragoman.translation.translator import Translation, Translator
+    from dragoman.translation.translation import Translation
+    from dragoman.translation.translator import Translator
 
 MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
 

@@ -15,23 +15,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.inspection.convolutional import ConvolutionalParts, record_convolutional
-from dragoman.inspection.definitions import definition_of
-from dragoman.inspection.inspected import InspectedModel, first_token
-from dragoman.inspection.inspection import (
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.convolutional import ConvolutionalParts, record_convolutional
+from dragoman.inspection.record.definitions import definition_of
+from dragoman.inspection.record.inspected import InspectedModel, first_token, one_model, one_transformer
+from dragoman.inspection.record.masks import masks_of
+from dragoman.inspection.record.neighbours import neighbours
+from dragoman.inspection.record.neurons import Neurons
+from dragoman.inspection.record.projections import Calls, along_translation, record_projections
+from dragoman.inspection.record.record import (
     Array,
     Attention,
-    Inspection,
     Met,
     ModuleSummary,
     ResidualStream,
     TokenProbability,
 )
-from dragoman.inspection.masks import masks_of
-from dragoman.inspection.neighbours import neighbours
-from dragoman.inspection.neurons import Neurons
-from dragoman.inspection.projections import Calls, along_translation, record_projections
-from dragoman.inspection.recording import (
+from dragoman.inspection.record.recording import (
     Recording,
     as_array,
     exact,
@@ -40,7 +40,7 @@ from dragoman.inspection.recording import (
     record_hidden,
     row_of,
 )
-from dragoman.inspection.recurrent import RecurrentParts, empty, record_recurrent
+from dragoman.inspection.record.recurrent import RecurrentParts, empty, record_recurrent
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
 from dragoman.model.recurrent import Recurrent
@@ -125,30 +125,6 @@ def record_model(model: InspectedModel) -> AbstractContextManager[Recording]:
 def has_equation_1(model: Transformer) -> bool:
     """Whether attention is scaled dot-product attention, in self-attention to all positions."""
     return not {"attention_score", "neighbourhood"} & {*model.settings.variants}
-
-
-def one_model(translator: Translator) -> InspectedModel:
-    """The model. Raises `DragomanError` if it is an ensemble."""
-    model = translator.torch_backend.model
-    if len(model.members) > 1:
-        raise DragomanError("An inspection needs one model, not an ensemble; give one run.")
-    if not isinstance(model, InspectedModel):
-        raise DragomanError(
-            "An inspection shows a Transformer, LSTM, GRU, ConvS2S or enriched model, and this model is none "
-            "of them."
-        )
-    return model
-
-
-def one_transformer(translator: Translator) -> Transformer:
-    """The model. Raises `DragomanError` as `one_model`, and if it has no self-attention."""
-    model = one_model(translator)
-    if not isinstance(model, Transformer):
-        raise DragomanError(
-            "This view is of a Transformer's attention, and this model (an LSTM, GRU, ConvS2S or "
-            "enriched model) has no self-attention; the beam, cross, stream and model views show it."
-        )
-    return model
 
 
 @dataclass(frozen=True)

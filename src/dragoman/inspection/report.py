@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from dragoman.inspection.bundle import PAGE, VENDOR, bundle
-from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.record import Record
 from dragoman.inspection.room import FILE, contents
 from dragoman.inspection.schema import to_json
 
@@ -32,7 +32,7 @@ DOCUMENT = """<!doctype html>
 """
 
 
-def to_html(inspection: Inspection, layer: int | None = None, head: int | None = None) -> str:
+def to_html(inspection: Record, layer: int | None = None, head: int | None = None) -> str:
     """The report: views of the beam, attention, positions, the residual stream, masks and the model.
 
     The data are `schema.to_json` with what `room.contents` has room for; `layer` and `head` are its. The

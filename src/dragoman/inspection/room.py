@@ -18,10 +18,10 @@ from functools import partial
 
 import numpy as np
 
-from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.projected import Numbers
-from dragoman.inspection.views import KINDS, Kind
-from dragoman.inspection.words import words_are_tokens, words_of_kind
+from dragoman.inspection.record.kinds import KINDS, Kind
+from dragoman.inspection.record.projected import Numbers
+from dragoman.inspection.record.record import Array, Record
+from dragoman.inspection.record.words import words_are_tokens, words_of_kind
 from dragoman.system.errors import DragomanError
 
 OVERVIEW = 48  # rows and columns of a map that stands for a head's weights
@@ -69,7 +69,7 @@ class Contents:
 
 
 def contents(
-    inspection: Inspection, room: Room | None = None, layer: int | None = None, head: int | None = None
+    inspection: Record, room: Room | None = None, layer: int | None = None, head: int | None = None
 ) -> Contents:
     """What is held; all without a `Room`. `layer` and `head` are counted from 1.
 
@@ -99,17 +99,17 @@ def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int]
     return next((each for each in choices if bytes_of(each) <= most), choices[-1])
 
 
-def weights_bytes(inspection: Inspection, places: Places) -> int:
+def weights_bytes(inspection: Record, places: Places) -> int:
     """The size of the weights of these layers and heads."""
     return sum(size(inspection.attention.of(kind), places, kind) for kind in KINDS)
 
 
-def mean_bytes(inspection: Inspection, places: Places) -> int:
+def mean_bytes(inspection: Record, places: Places) -> int:
     """The size of the mean of the heads of these layers of the decoder."""
     return size(inspection.attention.decoder, Places(places.layers, [0]), "decoder")
 
 
-def words_bytes(inspection: Inspection, places: Places) -> int:
+def words_bytes(inspection: Record, places: Places) -> int:
     """The size of the weights between words of these layers and heads, a byte each in base64."""
     cells = 0
     for kind in KINDS:
@@ -119,7 +119,7 @@ def words_bytes(inspection: Inspection, places: Places) -> int:
     return cells * 4 // 3
 
 
-def projections_bytes(inspection: Inspection, places: Places) -> int:
+def projections_bytes(inspection: Record, places: Places) -> int:
     """The size of queries, keys, values, outputs and scores of these layers and heads."""
     if inspection.projections is None:
         return 0

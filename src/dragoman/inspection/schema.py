@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.inspection.inspection import Array, Inspection, TokenProbability
-from dragoman.inspection.labels import SUBLAYERS
-from dragoman.inspection.masks import PADDING, Masks
-from dragoman.inspection.neighbours import Neighbours
-from dragoman.inspection.neurons import SIDES, Neurons, at, most_active, most_active_of_layer
-from dragoman.inspection.projected import Numbers, Projected, Projections
-from dragoman.inspection.room import Contents, contents, overview
-from dragoman.inspection.statistics import head_alignments, statistics
-from dragoman.inspection.steps import scores
-from dragoman.inspection.summaries import (
+from dragoman.inspection.analyse.statistics import head_alignments, statistics
+from dragoman.inspection.analyse.steps import scores
+from dragoman.inspection.analyse.summaries import (
     decisions,
     mean_norms,
     mean_shares,
     products_by_distance,
     wavelengths,
 )
-from dragoman.inspection.views import KINDS, Kind
-from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
+from dragoman.inspection.record.kinds import KINDS, Kind
+from dragoman.inspection.record.masks import PADDING, Masks
+from dragoman.inspection.record.neighbours import Neighbours
+from dragoman.inspection.record.neurons import SIDES, Neurons, at, most_active, most_active_of_layer
+from dragoman.inspection.record.projected import Numbers, Projected, Projections
+from dragoman.inspection.record.record import Array, Record, TokenProbability
+from dragoman.inspection.record.words import merged, words_are_tokens, words_of, words_of_kind
+from dragoman.inspection.room import Contents, contents, overview
+from dragoman.inspection.views.labels import SUBLAYERS
 from dragoman.system.toml import to_table
 
 VERSION = 2
@@ -34,7 +34,7 @@ VERSION = 2
 MAX_ACTIVE = 8  # neurons of each layer and token
 
 
-def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, Any]:
+def to_json(inspection: Record, held: Contents | None = None) -> dict[str, Any]:
     """The inspection as a table of texts, numbers and encoded arrays; no number in it is NaN or infinite.
 
     `held` is what it has of attention, by default all.
@@ -85,7 +85,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
     return {key: finite(value) for key, value in table.items()}
 
 
-def search_json(inspection: Inspection) -> dict[str, Any]:
+def search_json(inspection: Record) -> dict[str, Any]:
     """The translation, and the search that found it."""
     return {
         "translation": inspection.translation,
@@ -114,7 +114,7 @@ def tables_json(tables: dict[int, tuple[TokenProbability, ...]]) -> dict[str, li
     return {str(number): tokens_json(tokens) for number, tokens in tables.items()}
 
 
-def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
+def attention_json(inspection: Record, kind: Kind, held: Contents) -> dict[str, Any]:
     """The weights of the layers and heads that are held, with small maps of all heads if some are not.
 
     `words` are the weights between words: None if each token is one, absent if they are not held. `mean` is
@@ -198,7 +198,7 @@ def side_neurons_json(activations: Numbers, held: int | None) -> dict[str, Any]:
     }
 
 
-def effects_json(inspection: Inspection) -> dict[str, Any] | None:
+def effects_json(inspection: Record) -> dict[str, Any] | None:
     """The effect of each head in nats, [layer][head]; None if it was not asked for."""
     effects = inspection.head_effects
     if effects is None:
@@ -207,7 +207,7 @@ def effects_json(inspection: Inspection) -> dict[str, Any] | None:
     return {"log_probability": effects.log_probability, **tables}
 
 
-def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
+def attribution_json(inspection: Record) -> dict[str, Any] | None:
     """The contributions of tokens by method [T C]; None if they were not asked for."""
     attribution = inspection.attribution
     if attribution is None:
@@ -223,7 +223,7 @@ def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
     }
 
 
-def wavelengths_json(inspection: Inspection) -> list[float]:
+def wavelengths_json(inspection: Record) -> list[float]:
     """The wavelength of each dimension of the position table; none without sinusoids."""
     rows, width = inspection.positions.shape
     return wavelengths(inspection.model.positions, width).round(2).tolist() if rows else []

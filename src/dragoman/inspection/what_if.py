@@ -6,7 +6,7 @@ from typing import Unpack
 
 from torch import Tensor
 
-from dragoman.inspection.changes import (
+from dragoman.inspection.analyse.changes import (
     Change,
     Intervention,
     SearchSetting,
@@ -15,12 +15,12 @@ from dragoman.inspection.changes import (
     changed_settings,
     refuse_contradictions,
 )
-from dragoman.inspection.convolutional_interventions import with_convolutional_interventions
-from dragoman.inspection.enriched_interventions import with_enriched_interventions
-from dragoman.inspection.inspect import inspect, inspect_ids, one_model, one_transformer
-from dragoman.inspection.inspected import InspectedModel
+from dragoman.inspection.analyse.convolutional_interventions import with_convolutional_interventions
+from dragoman.inspection.analyse.enriched_interventions import with_enriched_interventions
+from dragoman.inspection.analyse.interventions import with_interventions
+from dragoman.inspection.inspect import inspect, inspect_ids
 from dragoman.inspection.inspection import Inspection
-from dragoman.inspection.interventions import with_interventions
+from dragoman.inspection.record.inspected import InspectedModel, one_model, one_transformer
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
 from dragoman.model.recurrent import Recurrent

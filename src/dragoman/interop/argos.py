@@ -26,7 +26,7 @@ from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
-from dragoman.text.tokenizer import SPACE
+from dragoman.text.words import SPACE
 from dragoman.translation.model_folder import Tokenizers
 
 TOKENIZER = "sentencepiece.model"

@@ -14,7 +14,8 @@ from dragoman.system.errors import DragomanError, reason
 from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
 from dragoman.system.wording import shown
 from dragoman.text.settings import TokenizerSettings
-from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
+from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
+from dragoman.text.words import SPACE
 
 FORBIDDEN_BIAS = -1e9
 """The bias of a logit that makes the token's probability 0 in every precision."""

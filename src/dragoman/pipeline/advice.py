@@ -6,7 +6,7 @@ import numpy as np
 
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.pipeline.autoconfigure import peak_rate
-from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.run import run

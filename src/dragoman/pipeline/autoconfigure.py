@@ -7,7 +7,8 @@ from statistics import fmean, pstdev
 
 from dragoman.model.interface import Model
 from dragoman.pipeline.minutes import SHARE, choose_updates, seconds_of_validation
-from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model, make_schedule
+from dragoman.pipeline.prepare import choose_vocabulary
+from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, choose_minutes, learning_rate_schedule
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_bfloat16

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman.pipeline.prepare import prepare
-from dragoman.pipeline.recipe import Recipe, resolve_paths
+from dragoman.pipeline.recipe import Recipe, resolve_corpora
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.system.wording import counted
@@ -12,7 +12,7 @@ from dragoman.text.conversion import ConvertedData, converted
 from dragoman.text.corpus import source_hashes
 from dragoman.text.lines import line_hash, read_lines
 from dragoman.text.settings import DataSettings
-from dragoman.text.tokenizer import SPACE
+from dragoman.text.words import SPACE
 from dragoman.translation.model_folder import Tokenizers, model_folder
 
 
@@ -24,7 +24,7 @@ def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings, say: Say) 
     model lacks, and where `prepare` does.
     """
     refuse_unknown_tags(recipe)
-    corpora = tuple(corpus.resolved(recipe.data.folder, resolve_paths) for corpus in texts.corpus)
+    corpora = resolve_corpora(replace(texts, folder=recipe.data.folder))
     symbols = recipe.tokenizer.symbols
     symbols += tuple(sorted({corpus.tag for corpus in corpora} - {"", *symbols}))
     with converted(replace(texts, corpus=corpora), out / "text.partial", say) as lines:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
-from dragoman.pipeline.recipe import complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.messages import Say

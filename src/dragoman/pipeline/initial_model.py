@@ -14,8 +14,9 @@ from dragoman.model.interface import Model
 from dragoman.model.weight_shapes import weight_shapes
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.fewer_layers import describe_layers, kept_layers, weights_of_layers
-from dragoman.pipeline.prepare import PreparedData, validation_batches
+from dragoman.pipeline.prepared import PreparedData, validation_batches
 from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.replay import prepare_replay
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
@@ -41,7 +42,7 @@ from dragoman.translation.model_folder import (
     model_folder,
     read_settings,
 )
-from dragoman.translation.token_ids import DEFAULT_SPLIT
+from dragoman.translation.segmentation import DEFAULT_SPLIT
 
 PEAK_RATE, FAR_PEAK_RATE, FEWER_LAYERS_PEAK_RATE, LORA_PEAK_RATE = 3e-4, 2e-3, 2e-3, 2e-3
 FAR = 50
@@ -79,8 +80,6 @@ def prepare_adaptation(
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
     (new / ABOUT).write_text(json.dumps({"longest_source": longest}) + "\n")
     if recipe.adaptation.replay or recipe.adaptation.replay_valid:
-        from dragoman.pipeline.replay import prepare_replay
-
         files = prepare_replay(new, recipe, files, pair_filter, stored.tokenizers, say)
     return stored.tokenizers, files
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.prepare import PreparedData, make_batches
+from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe
 from dragoman.training.memory import fitting_tokens
 from dragoman.training.objective import Objective

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.prepare import PreparedData
+from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.training.world import World

@@ -3,7 +3,6 @@
 Does not import torch.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,8 +11,8 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
 from dragoman.system.toml import check_types, overlay, read_toml
+from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
@@ -49,47 +48,6 @@ class Recipe:
                 'A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.'
             )
         return self.out
-
-
-def complete_recipe(
-    table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe], gpu: Callable[[], bool], say: Say
-) -> Recipe:
-    """The recipe of a TOML table (read from `origin`) and of flags.
-
-    Flags win over the table, and both over the preset. `flags` returns a recipe with the command line's flags
-    applied; `gpu` says whether there is a GPU; `say` gets the preset that was chosen. Raises `DragomanError`
-    for unknown keys, wrong values, contradictions and missing training data.
-    """
-    plain = {key: value for key, value in table.items() if key != "model"}
-    asked = flags(overlay(Recipe(), plain, origin))
-    if asked.adaptation != AdaptationSettings():
-        from dragoman.pipeline.adapt import adapted_recipe
-
-        return adapted_recipe(asked, table, origin, flags)
-    if "byte" in (asked.tokenizer.source_tokens, asked.tokenizer.target_tokens):
-        from dragoman.pipeline.byte_lengths import with_byte_lengths
-
-        asked = flags(overlay(with_byte_lengths(Recipe(), asked.tokenizer), plain, origin))
-    if asked.preset == "auto" and asked.out is not None and (asked.out / "recipe.toml").exists():
-        recorded = read_recipe(asked.out)
-        preset, model, reason = recorded.preset, recorded.model, None
-    elif asked.preset == "auto":
-        from dragoman.pipeline.presets import choose_preset
-
-        preset, model, reason = choose_preset(asked.data, asked.training, gpu())
-    else:
-        preset, model, reason = asked.preset, PRESETS[asked.preset], None
-    recipe = flags(overlay(replace(asked, model=model), table, origin))
-    if recipe.model.architecture in ("lstm", "gru", "conv"):  # which have no norm
-        recipe = flags(overlay(replace(asked, model=replace(model, norm="post")), table, origin))
-    recipe = replace(recipe, preset="base" if recipe.model == PRESETS["base"] else preset)
-    check_recipe(recipe)
-    if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
-        dropout = f" with dropout {model.dropout}" * (recipe.model == model)
-        say(f"Chosen: preset {preset}{dropout}, for {reason}.")
-    if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
-        recipe = replace(recipe, model=replace(recipe.model, tied="target"))
-    return recipe
 
 
 def learning_rate_schedule(recipe: Recipe) -> Literal["paper", "trapezoid"]:
@@ -161,3 +119,13 @@ def resolve_paths(data: DataSettings) -> DataSettings:
             why = "which is not a regular file: it is read several times"
             raise DragomanError(f"{name} is {path}, {why if path.exists() else 'and there is no such file'}.")
     return replace(data, folder=None, **paths)
+
+
+def resolve_corpora(data: DataSettings) -> tuple[WeightedCorpus, ...]:
+    """The corpora of the settings, with every path in the folder. Raises as `resolve_paths`."""
+
+    def resolved(corpus: WeightedCorpus) -> WeightedCorpus:
+        files = resolve_paths(DataSettings(corpus.source, corpus.target, folder=data.folder))
+        return replace(corpus, source=files.source, target=files.target)
+
+    return tuple(map(resolved, data.corpus))

@@ -14,7 +14,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import duration, with_cooldown
 from dragoman.pipeline.budget import BUDGET
-from dragoman.pipeline.prepare import PreparedData, make_model, make_schedule
+from dragoman.pipeline.prepared import PreparedData, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError

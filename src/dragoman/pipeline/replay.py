@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.prepare import PreparedData, write_valid
+from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.pipeline.validation_pairs import write_valid
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.conversion import ConvertedData, Part, as_lines
@@ -22,7 +23,6 @@ from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.mixing import shuffled_passes
 from dragoman.text.settings import DataSettings
 from dragoman.training.context import Samples, Scores, Validate
-from dragoman.training.world import World
 from dragoman.translation.model_folder import Tokenizers
 
 DEFAULT_SHARE = 0.3
@@ -148,15 +148,15 @@ def add_old_pairs(
 # ---- validation
 
 
-def validate_both(validate: Validate, recipe: Recipe, data: PreparedData, say: Say, world: World) -> Validate:
-    """`validate`, whose scores decide, with those of the old text as `replay_bleu` and so on."""
-    from dragoman.pipeline.run import make_validate
-
-    assert recipe.out is not None
-    folder = recipe.out / "data" / OLD
+def with_old_validation(recipe: Recipe, data: PreparedData) -> PreparedData:
+    """The data of a run, with the validation pairs of the old text."""
+    folder = recipe.folder / "data" / OLD
     source, target = (list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target"))
-    old = replace(data, valid=Corpus(folder / "valid"), valid_source=source, valid_target=target)
-    validate_old = make_validate(replace(recipe, adaptation=AdaptationSettings()), old, say, world)
+    return replace(data, valid=Corpus(folder / "valid"), valid_source=source, valid_target=target)
+
+
+def validate_both(validate: Validate, validate_old: Validate) -> Validate:
+    """`validate`, whose scores decide, with those of the old text as `replay_bleu` and so on."""
 
     def validate_new_and_old(model: Model, name: str) -> tuple[Scores, Samples]:
         scores, samples = validate(model, name)

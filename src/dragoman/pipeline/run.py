@@ -24,15 +24,17 @@ from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldo
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
 from dragoman.pipeline.minutes import seconds_to_translate
 from dragoman.pipeline.passport import add_passport
-from dragoman.pipeline.prepare import (
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.prepared import (
     PreparedData,
     make_batches,
     make_model,
     make_schedule,
-    prepare,
     validation_batches,
 )
 from dragoman.pipeline.recipe import Recipe, check_recipe, choose_minutes, read_recipe, resolve_paths
+from dragoman.pipeline.replay import validate_both, with_old_validation
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import copy_folder, write_lines
@@ -46,9 +48,10 @@ from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.log import read_events
 from dragoman.training.loop import train
 from dragoman.training.objective import Objective, corpus_loss
+from dragoman.training.process_group import process_group
 from dragoman.training.schedule import make_learning_rate
 from dragoman.training.settings import Schedule
-from dragoman.training.world import World, process_group
+from dragoman.training.world import World
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
 
@@ -311,9 +314,8 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         return scores, [dict(zip(("source", "reference", "translation"), row, strict=True)) for row in shown]
 
     if (recipe.adaptation.replay or recipe.adaptation.replay_valid) is not None:
-        from dragoman.pipeline.replay import validate_both
-
-        return validate_both(validate, recipe, data, say, world)
+        plain = replace(recipe, adaptation=AdaptationSettings())
+        return validate_both(validate, make_validate(plain, with_old_validation(recipe, data), say, world))
     return validate
 
 

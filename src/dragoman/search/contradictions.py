@@ -144,3 +144,15 @@ def refuse_n_best(settings: "SearchSettings", what: str) -> None:
     """Raise `DragomanError` for settings that ask for several translations, if there is only one `what`."""
     if settings.n_best > 1:
         raise DragomanError(f"n_best is {settings.n_best}, and there is one {what}; leave n_best out.")
+
+
+def refuse_truncation(tokens: int, view: str) -> None:
+    """Raise `DragomanError` if the search reads a part of the sentence, and the view is of the whole.
+
+    `tokens` is the setting `truncate`.
+    """
+    if tokens:
+        raise DragomanError(
+            f"{view} is of the whole sentence, and with truncate {tokens} the search reads only a part of "
+            "it; leave truncate out, or give a shorter sentence."
+        )

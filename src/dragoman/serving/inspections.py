@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dragoman.inspection.changes import changed_settings
+from dragoman.inspection.analyse.changes import changed_settings
 from dragoman.inspection.served_training import training_of
-from dragoman.inspection.views import refuse_truncation
+from dragoman.search.contradictions import refuse_truncation
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.analysis import refuse_long, refuse_long_translation
 from dragoman.serving.errors import ApiError
@@ -15,7 +15,7 @@ from dragoman.serving.schemas import InspectRequest
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
-    from dragoman.inspection.changes import Change
+    from dragoman.inspection.analyse.changes import Change
     from dragoman.inspection.inspection import Inspection
 
 MAX_INSPECTED = 200  # tokens of a sentence; the memory of an inspection grows faster than their number
@@ -91,9 +91,9 @@ def compute_inspection(
 
 def with_asked_views(model: ServedModel, asked: InspectRequest, found: "Inspection") -> "Inspection":
     """The inspection with the views that are asked for."""
-    from dragoman.inspection.ablation import head_effects
-    from dragoman.inspection.attribution import attribute
-    from dragoman.inspection.value_zeroing import value_zeroing
+    from dragoman.inspection.analyse.ablation import head_effects
+    from dragoman.inspection.analyse.attribution import attribute
+    from dragoman.inspection.analyse.value_zeroing import value_zeroing
 
     translator, pair = model.translator, (asked.text, found.target)
     if asked.heads:

@@ -9,7 +9,8 @@ from dragoman.native.settings import EngineSettings
 from dragoman.serving.models import Models, ServedModel
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import beside
-from dragoman.translation.adapter import Adapter, is_adapter
+from dragoman.translation.adapter import Adapter
+from dragoman.translation.missing_model import is_adapter
 from dragoman.translation.model_folder import StoredModel, model_hash
 from dragoman.translation.translator import Translator
 

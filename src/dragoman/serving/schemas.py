@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from dragoman.inspection.changes import GRAMMAR
+from dragoman.inspection.analyse.changes import GRAMMAR
 from dragoman.search.settings import SearchSettings
 from dragoman.system.docs import field_docs
 

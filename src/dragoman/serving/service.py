@@ -25,7 +25,8 @@ from dragoman.system.futures import submit_interruptible
 from dragoman.translation.documents import Document, Segment, split_by_marks
 from dragoman.translation.streaming import stable_text
 from dragoman.translation.tags import TAG, remove_tags
-from dragoman.translation.translator import PreparedSentences, Translation, Translator
+from dragoman.translation.translation import Translation
+from dragoman.translation.translator import PreparedSentences, Translator
 
 T = TypeVar("T")
 NBest = list[list[Translation]]  # the translations of each sentence, best first

@@ -21,7 +21,7 @@ from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
-from dragoman.translation.translator import Translation
+from dragoman.translation.translation import Translation
 
 SETTINGS = {field.name for field in dataclasses.fields(SearchSettings)}
 EVENT = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from dragoman.inspection.changes import changed_settings, parse_changes
+from dragoman.inspection.analyse.changes import changed_settings, parse_changes
 from dragoman.serving.analysis import least_tokens, refuse_long_pairs
 from dragoman.serving.inspections import compute_inspection, refuse_contradictions
 from dragoman.serving.schemas import AlternativesRequest, InspectRequest, ScoreRequest

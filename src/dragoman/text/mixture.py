@@ -2,17 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
 from dragoman.text.compression import plain_name
-
-if TYPE_CHECKING:
-    from dragoman.text.settings import DataSettings
 
 TAG = re.compile(r"<[\w-]+>")
 BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token of the tokenizer's own
@@ -47,15 +43,6 @@ class WeightedCorpus:
     each pair is used equally often."""
     tag: str = ""
     """A token in angle brackets that is put before each source, as <bt> of back-translated text."""
-
-    def resolved(
-        self, folder: Path | None, resolve: Callable[["DataSettings"], "DataSettings"]
-    ) -> "WeightedCorpus":
-        """The corpus with the paths that `resolve` gives for its files in a folder."""
-        from dragoman.text.settings import DataSettings
-
-        files = resolve(DataSettings(self.source, self.target, folder=folder))
-        return replace(self, source=files.source, target=files.target)
 
 
 def check_tag(tag: str, name: str) -> None:

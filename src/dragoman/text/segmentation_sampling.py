@@ -17,7 +17,8 @@ import sentencepiece
 
 from dragoman.model.symbols import UNKNOWN
 from dragoman.text.model_proto import PieceType, model_kind, piece_types
-from dragoman.text.tokenizer import SPACE, replace_surrogates
+from dragoman.text.tokenizer import replace_surrogates
+from dragoman.text.words import SPACE
 
 Random = Callable[[], float]
 """Gives numbers that are uniform in [0, 1)."""

@@ -14,11 +14,11 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
 from dragoman.text.settings import TokenizerSettings, TokenKind
+from dragoman.text.words import SPACE, piece_ids, word_ids
 
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"
 CODES_SUFFIX = ".codes"  # of the file beside a SentencePiece model
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's symbol for a space: the first token of a word has it
 SEPARATOR = re.compile("@@( |$)")  # subword-nmt's, between the pieces of a word
 FEW_CHARACTERS = 4_000  # which are encoded without threads
 
@@ -174,8 +174,6 @@ class Tokenizer:
         Words are those of `str.split` before normalisation. A blank line has none, whatever its tokens are. A
         word that normalisation removes, such as a zero-width space, has no token.
         """
-        from dragoman.text.words import word_ids
-
         line = self._segment(line) if line.strip() else ""
         parts = line.split(" ") if self.unknown_is_word else [line]
         return word_ids(self._processor, parts, is_segmented=self.codes is not None)
@@ -186,6 +184,4 @@ class Tokenizer:
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces. Raises `DragomanError` for one that is not in the vocabulary."""
-        from dragoman.text.words import piece_ids
-
         return piece_ids(self._processor, pieces)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from sentencepiece import SentencePieceProcessor
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.tokenizer import SPACE
+
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's symbol for a space: the first token of a word has it
 
 
 def word_ids(processor: SentencePieceProcessor, parts: Sequence[str], is_segmented: bool) -> list[int]:

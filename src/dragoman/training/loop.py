@@ -22,6 +22,7 @@ from dragoman.training.objective import (
     step_optimizer,
     with_graphs,
 )
+from dragoman.training.rollback import Rollback
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.sharding import full_copies
 from dragoman.training.world import unsharded
@@ -33,22 +34,26 @@ def train(context: TrainingContext) -> TrainingState:
     Returns the state reached; a checkpoint has it.
 
     Raises `DivergenceError` for a NaN or an infinity; with `on_divergence = "skip"` if it is in the
-    validation loss or the weights, or if too many updates in succession have one; with `"rollback"` if the
-    rate would fall below `MIN_RATE_BACKOFF`. Raises `TrainingInterruptedError` after a signal, and
-    `DragomanError` if no checkpoint can be resumed from.
+    validation loss or the weights, or if too many updates in succession have one; with `"rollback"` as
+    `Rollback.after` does. Raises `TrainingInterruptedError` after a signal, and `DragomanError` if no
+    checkpoint can be resumed from.
     """
     model, settings, world = context.model, context.settings, context.world
     objective = context.make_objective(model, settings).train()
     shards = settings.shard and world.size > 1
     full_model = full_copies(context) if shards else lambda: model
     objective = with_graphs(world.data_parallel(objective, model, shards))
-    if settings.on_divergence == "rollback":
-        from dragoman.training.rollback import train_with_rollback
-
-        return train_with_rollback(context, objective, full_model)
+    rollback = Rollback(context) if settings.on_divergence == "rollback" else None
     optimizer = context.make_optimizer(model)
     state = resume(model, optimizer, context.folder, context.say, world)
-    return train_from(state, context, objective, optimizer, full_model)
+    while True:
+        try:
+            return train_from(state, context, objective, optimizer, full_model)
+        except DivergenceError as error:
+            if rollback is None:
+                raise
+            finding = error
+        state, optimizer = rollback.after(finding, state)
 
 
 def train_from(

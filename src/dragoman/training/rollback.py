@@ -1,48 +1,43 @@
 """Training that begins again from a checkpoint after a divergence (`--on-divergence rollback`)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from torch import nn
+import torch
 
-from dragoman.model.interface import Model
 from dragoman.training.checkpoint import TrainingState, checkpoints, resume, save_checkpoint, step_of
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.log import Log
-from dragoman.training.loop import train_from
 from dragoman.training.world import World
 
 # Of the recipe's learning rate: a lower rate would not help a run that still diverges.
 MIN_RATE_BACKOFF = 1 / 64
 
 
-def train_with_rollback(
-    context: TrainingContext, objective: nn.Module, full_model: Callable[[], Model]
-) -> TrainingState:
-    """Train, with half the learning rate after each divergence.
+class Rollback:
+    """A way back to a checkpoint after a divergence, with half the learning rate."""
 
-    Rolls back to the last checkpoint. If the run diverges again from there, it goes back to the one before,
-    if there is one. Without a checkpoint it starts again. Raises `DivergenceError` if the rate would fall
-    below `MIN_RATE_BACKOFF`.
-    """
-    model, world = context.model, context.world
-    initial = [weight.detach().clone() for weight in model.parameters()]
-    optimizer = context.make_optimizer(model)
-    state = resume(model, optimizer, context.folder, context.say, world)
-    while True:
-        try:
-            return train_from(state, context, objective, optimizer, full_model)
-        except DivergenceError as error:
-            backoff, finding, rolled_back_to = state.rate_backoff / 2, error.finding, state.rolled_back_to
-            if backoff < MIN_RATE_BACKOFF:
-                raise
+    def __init__(self, context: TrainingContext) -> None:
+        self.context = context
+        self.initial = [weight.detach().clone() for weight in context.model.parameters()]
+
+    def after(self, error: DivergenceError, state: TrainingState) -> tuple[TrainingState, torch.optim.Adam]:
+        """The state to train from, and its optimizer; `state` is that from which the run diverged.
+
+        The last checkpoint has it. If the run diverges again from there, the one before has it, if there is
+        one. Without a checkpoint the run starts again. Raises the error if the rate would fall below
+        `MIN_RATE_BACKOFF`.
+        """
+        context, model, world = self.context, self.context.model, self.context.world
+        backoff = state.rate_backoff / 2
+        if backoff < MIN_RATE_BACKOFF:
+            raise error
         found = checkpoints(context.folder)
         world.barrier()  # until all processes have listed them: the main one may rename one
         # Diverged twice from it: go back further.
-        if len(found) > 1 and step_of(found[-1]) == rolled_back_to:
+        if len(found) > 1 and step_of(found[-1]) == state.rolled_back_to:
             invalidate(found[-1], world)
-        for weight, value in zip(model.parameters(), initial, strict=True):
+        for weight, value in zip(model.parameters(), self.initial, strict=True):
             weight.data.copy_(value)
         model.zero_grad()
         optimizer = context.make_optimizer(model)
@@ -54,7 +49,8 @@ def train_with_rollback(
         )
         if state.step:  # a process that is killed before the next checkpoint resumes with the lower rate
             save_checkpoint(model, optimizer, state, context)
-        report_rollback(state, context, finding)
+        report_rollback(state, context, error.finding)
+        return state, optimizer
 
 
 def invalidate(path: Path, world: World) -> None:

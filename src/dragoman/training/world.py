@@ -5,7 +5,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from os import environ
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
@@ -94,19 +93,6 @@ class World:
         A name is that of a weight, or `weight|moment`.
         """
         return tensors
-
-
-def process_group() -> AbstractContextManager[World]:
-    """The world that torchrun has made, or a world of this process alone.
-
-    Raises `DragomanError` for variables of torchrun that cannot be used, and in the remaining processes if
-    one of them has ended.
-    """
-    if environ.get("WORLD_SIZE", "1") == "1" and not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= environ.keys():
-        return nullcontext(World())
-    from dragoman.training.distributed import torchrun_group
-
-    return torchrun_group()
 
 
 def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":

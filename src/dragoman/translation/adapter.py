@@ -17,9 +17,10 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import Arrays, check_folder, read_arrays, write_folder
 from dragoman.system.readers import read_json
 from dragoman.system.wording import shown
+from dragoman.translation.missing_model import ADAPTER, is_adapter
 from dragoman.translation.model_folder import StoredModel, model_hash
 
-FACTORS, ABOUT = "adapter.safetensors", "adapter.json"
+FACTORS = "adapter.safetensors"
 EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -95,7 +96,7 @@ class Adapter:
                 "longest_source": self.longest_trained,
                 "alignment_head": self.alignment_head,
             }
-            (new / ABOUT).write_text(json.dumps(about) + "\n")
+            (new / ADAPTER).write_text(json.dumps(about) + "\n")
 
         write_folder(folder, write)
 
@@ -103,9 +104,9 @@ class Adapter:
     def load(cls, folder: Path) -> "Adapter":
         """Read what `save` wrote. Raises `DragomanError` if it is missing, damaged or something else."""
         if not is_adapter(folder):
-            raise DragomanError(f"{folder} is not an adapter: it has no {ABOUT}.")
+            raise DragomanError(f"{folder} is not an adapter: it has no {ADAPTER}.")
         check_folder(folder)
-        about, arrays = read_json(folder / ABOUT), read_arrays(folder / FACTORS)
+        about, arrays = read_json(folder / ADAPTER), read_arrays(folder / FACTORS)
         names = {name.rpartition("|")[0] for name in arrays}
         try:
             factors = {name: (arrays[f"{name}|a"], arrays[f"{name}|b"]) for name in names}
@@ -113,9 +114,9 @@ class Adapter:
                 if array.dtype != np.float32 or not np.isfinite(array).all():
                     raise TypeError(f"{name} has to hold finite numbers in float32")
             if not isinstance(about, dict):
-                raise TypeError(f"{ABOUT} holds {shown(about)}, and has to hold an object")
+                raise TypeError(f"{ADAPTER} holds {shown(about)}, and has to hold an object")
             if unknown := about.keys() - {"base", "longest_source", "alignment_head"}:
-                raise TypeError(f"{ABOUT} has {shown(min(unknown))}, which this version does not know")
+                raise TypeError(f"{ADAPTER} has {shown(min(unknown))}, which this version does not know")
             if not isinstance(about["base"], str):
                 raise TypeError(f"base is {shown(about['base'])}, and must be a hash")
             longest, head = about["longest_source"], about.get("alignment_head")
@@ -127,11 +128,6 @@ class Adapter:
             raise DragomanError(
                 f"{folder} is not an adapter as dragoman export writes it: {error}."
             ) from error
-
-
-def is_adapter(folder: Path) -> bool:
-    """Whether the folder looks like one of `Adapter.save`."""
-    return (folder / ABOUT).is_file()
 
 
 def low_rank_factors(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.tokenizer import SPACE
+from dragoman.text.words import SPACE
 
 UNKNOWN_PIECE = "<unk>"
 

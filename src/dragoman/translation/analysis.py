@@ -36,7 +36,7 @@ from dragoman.translation.token_ids import (
     explain_out_of_memory,
     refuse_too_long,
 )
-from dragoman.translation.translator import Translation
+from dragoman.translation.translation import Translation
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator

@@ -1,9 +1,15 @@
-"""What to do about a folder that has no model."""
+"""What a folder is that has no model, and what to do about it."""
 
 from pathlib import Path
 from shlex import quote
 
-from dragoman.translation.adapter import is_adapter
+ADAPTER = "adapter.json"
+"""The file that an adapter has (adapter.py)."""
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether the folder looks like one of `Adapter.save`."""
+    return (folder / ADAPTER).is_file()
 
 
 def explain_no_model(folder: Path) -> str:

@@ -25,6 +25,7 @@ from dragoman.system.readers import read_json
 from dragoman.system.toml import overlay, read_toml, write_toml
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.missing_model import explain_no_model
 from dragoman.translation.weight_errors import refuse_weights
 
 if TYPE_CHECKING:
@@ -122,8 +123,6 @@ def model_folder(folder: Path) -> Path:
     if (model := readable_folder(folder / "model")).is_dir():
         return model
     if not (folder / SETTINGS).exists():
-        from dragoman.translation.missing_model import explain_no_model
-
         raise DragomanError(explain_no_model(folder))
     return folder
 

@@ -8,17 +8,26 @@ from typing import TYPE_CHECKING
 
 from dragoman.model.symbols import END
 from dragoman.system.futures import interruption
-from dragoman.text.tokenizer import SPACE
+from dragoman.text.words import SPACE
 
 if TYPE_CHECKING:
     from dragoman.search.settings import SearchSettings
-    from dragoman.translation.translator import Translation, Translator
+    from dragoman.translation.translation import Translation
+    from dragoman.translation.translator import Translator
 
 PAUSES = (".", "!", "?", ";", ":", ",")  # before a space
 WIDE_PAUSES = ("。", "！", "？", "；", "，", "、")  # no space follows these
 FIRST_WIDE = "\N{CJK RADICAL REPEAT}"  # from here on: Chinese and Japanese, without spaces; Korean
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 MAX_BYTES = 4  # of a character
+DEFAULT_SPLIT = 1000  # tokens above which a sentence is split if the model has no known limit
+
+
+def split_length(settings: "SearchSettings", longest_trained: int | None, longest_source: int | None) -> int:
+    """The number of tokens above which a sentence is translated in parts; 0 for never."""
+    if settings.split is not None:
+        return settings.split
+    return 0 if settings.needs_whole_sentences else max(2, longest_trained or longest_source or DEFAULT_SPLIT)
 
 
 def split(ids: Sequence[int], pieces: Sequence[str], max_tokens: int) -> list[list[int]]:
@@ -101,8 +110,6 @@ def join_texts(texts: Sequence[str]) -> str:
 
 def long_translation_message(count: int, translator: "Translator", settings: "SearchSettings") -> str:
     """The message about `count` sentences that are translated and are longer than any of training."""
-    from dragoman.translation.token_ids import split_length
-
     treatment = "translated whole, perhaps badly"
     if split_length(settings, translator.longest_trained, translator.longest_source):
         treatment = "translated in parts; --split 0 (split=0 in Python) translates whole sentences"

@@ -10,7 +10,8 @@ from dragoman.system.futures import submit_interruptible, then
 from dragoman.translation.token_ids import explain_out_of_memory
 
 if TYPE_CHECKING:
-    from dragoman.translation.translator import PreparedSentences, Translation, Translator
+    from dragoman.translation.translation import Translation
+    from dragoman.translation.translator import PreparedSentences, Translator
 
 
 def submit(

@@ -10,9 +10,7 @@ from dragoman.system.errors import DragomanError, NotEnoughMemoryError, is_out_o
 from dragoman.system.wording import counted
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import encode_constraints
-from dragoman.translation.segmentation import split, truncate
-
-DEFAULT_SPLIT = 1000  # tokens above which a sentence is split if the model has no known limit
+from dragoman.translation.segmentation import split, split_length, truncate
 
 
 def encode_sentences(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
@@ -40,13 +38,6 @@ def encode_parts(
     ]
     refuse_too_long(sentences, [max(each, key=len) for each in parts], longest_source)
     return parts
-
-
-def split_length(settings: SearchSettings, longest_trained: int | None, longest_source: int | None) -> int:
-    """The number of tokens above which a sentence is translated in parts; 0 for never."""
-    if settings.split is not None:
-        return settings.split
-    return 0 if settings.needs_whole_sentences else max(2, longest_trained or longest_source or DEFAULT_SPLIT)
 
 
 def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_source: int | None) -> None:

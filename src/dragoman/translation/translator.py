@@ -31,6 +31,7 @@ from dragoman.translation.segmentation import join_translations, long_translatio
 from dragoman.translation.sentence_ends import has_several_sentences, several_sentences_message
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 from dragoman.translation.token_ids import constraint_ids, encode_parts
+from dragoman.translation.translation import Translation
 
 if TYPE_CHECKING:
     from dragoman.model.interface import Model
@@ -40,19 +41,6 @@ if TYPE_CHECKING:
     from dragoman.translation.torch_backend import TorchBackend
 
 FEW_SENTENCES = 16  # PyTorch translates these before the C++ decoder is compiled
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A translation."""
-
-    text: str
-    log_probability: float
-    """In nats, of the tokens and END."""
-    score: float
-    """What ranks it: the log-probability with the length penalty."""
-    tokens: tuple[str, ...] = ()
-    """Without END."""
 
 
 @dataclass(frozen=True)

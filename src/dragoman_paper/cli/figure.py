@@ -12,7 +12,7 @@ from dragoman.cli.parsing import (
     refuse_replacing,
     settings_from,
 )
-from dragoman.inspection.views import Kind
+from dragoman.inspection.record.kinds import Kind
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -71,7 +71,7 @@ def figure(given: Given) -> None:
         [name for name in given if name not in own],
     )
     asked.search.refuse_contradictions(given)
-    from dragoman.inspection.png import to_png
+    from dragoman.inspection.views.png import to_png
     from dragoman_paper.figures.draw import draw_figure
 
     choice = Choice(asked.layer, asked.heads or (), asked.query, asked.step, asked.kind or "encoder")

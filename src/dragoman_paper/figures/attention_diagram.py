@@ -5,8 +5,8 @@ This module imports no torch.
 
 import math
 
-from dragoman.inspection.drawing import Drawing
-from dragoman.inspection.layout import finished
+from dragoman.inspection.views.drawing import Drawing
+from dragoman.inspection.views.layout import finished
 from dragoman.model.settings import ModelSettings
 from dragoman_paper.figures.shapes import arrow, box
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.inspection.attention_pictures import NAMES, WEIGHT
-from dragoman.inspection.drawing import Drawing, sequential, widest
-from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.labels import view
-from dragoman.inspection.layout import SHARES, draw_levels, finished, label_axes, sentences
-from dragoman.inspection.statistics import Table, statistics
+from dragoman.inspection.analyse.statistics import Table, statistics
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.record import Array
+from dragoman.inspection.views.attention_pictures import NAMES, WEIGHT
+from dragoman.inspection.views.drawing import Drawing, sequential, widest
+from dragoman.inspection.views.labels import view
+from dragoman.inspection.views.layout import SHARES, draw_levels, finished, label_axes, sentences
 from dragoman.system.errors import DragomanError
 from dragoman_paper.figures.choice import Choice
 

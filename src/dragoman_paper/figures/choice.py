@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dragoman.inspection.views import Kind
+from dragoman.inspection.record.kinds import Kind
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragoman.inspection.drawing import Axes, Drawing
-from dragoman.inspection.layout import finished
+from dragoman.inspection.views.drawing import Axes, Drawing
+from dragoman.inspection.views.layout import finished
 
 COLUMNS = (16.0, 236.0, 400.0, 560.0, 700.0)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.inspection.drawing import Axes, Drawing
-from dragoman.inspection.layout import finished
+from dragoman.inspection.views.drawing import Axes, Drawing
+from dragoman.inspection.views.layout import finished
 
 WIDTH, HEIGHT, ACROSS, DOWN = 300.0, 210.0, 410.0, 326.0
 PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}

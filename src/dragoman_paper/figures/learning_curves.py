@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
-from dragoman.inspection.drawing import Axes, Drawing
-from dragoman.inspection.layout import finished
+from dragoman.inspection.views.drawing import Axes, Drawing
+from dragoman.inspection.views.layout import finished
 
 COLOURS = ("self", "best", "feed", "ink")
 LEFT, TOP, WIDTH, HEIGHT, RADIUS = 64.0, 78.0, 480.0, 260.0, 4.0

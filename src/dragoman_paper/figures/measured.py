@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor, nn
 
-from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
-from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.neurons import SIDES
-from dragoman.inspection.recording import as_array
+from dragoman.inspection.inspect import inspect, inspect_ids
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.inspected import one_transformer
+from dragoman.inspection.record.neurons import SIDES
+from dragoman.inspection.record.record import Array
+from dragoman.inspection.record.recording import as_array
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError

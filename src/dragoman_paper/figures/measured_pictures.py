@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.inspection.drawing import Drawing, decimal, diverging, sequential, widest
-from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.labels import tokens_in
-from dragoman.inspection.layout import SHARES, draw_levels, finished, label_axes, sentences
-from dragoman.inspection.numbers import plus_bias
-from dragoman.inspection.steps import projections_of
+from dragoman.inspection.analyse.steps import projections_of
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.record import Array
+from dragoman.inspection.views.drawing import Drawing, decimal, diverging, sequential, widest
+from dragoman.inspection.views.labels import tokens_in
+from dragoman.inspection.views.layout import SHARES, draw_levels, finished, label_axes, sentences
+from dragoman.inspection.views.numbers import plus_bias
 from dragoman_paper.figures.measured import HiddenUnits, Normalisation
 
 FEATURES = 24  # of d_model, which are drawn

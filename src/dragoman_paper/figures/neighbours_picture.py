@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from dragoman.inspection.drawing import Drawing, decimal, visible
-from dragoman.inspection.inspect import one_model
-from dragoman.inspection.layout import finished
-from dragoman.inspection.neighbours import Near, Neighbours, neighbours
+from dragoman.inspection.record.inspected import one_model
+from dragoman.inspection.record.neighbours import Near, Neighbours, neighbours
+from dragoman.inspection.views.drawing import Drawing, decimal, visible
+from dragoman.inspection.views.layout import finished
 from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import Translator
 

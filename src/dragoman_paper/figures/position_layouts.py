@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dragoman.inspection.drawing import Drawing, diverging
-from dragoman.inspection.layout import draw_levels, finished
+from dragoman.inspection.views.drawing import Drawing, diverging
+from dragoman.inspection.views.layout import draw_levels, finished
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import Table, sinusoid_table
 

@@ -6,8 +6,8 @@ This module imports no torch.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragoman.inspection.drawing import Drawing, visible
-from dragoman.inspection.layout import finished
+from dragoman.inspection.views.drawing import Drawing, visible
+from dragoman.inspection.views.layout import finished
 from dragoman_paper.figures.shapes import arrow
 
 Edge = tuple[int, int]

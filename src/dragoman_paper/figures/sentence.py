@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.inspection.inspect import inspect
 from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.inspected import one_transformer
 from dragoman.search.settings import SearchSettings
 from dragoman.translation.translator import Translator
 from dragoman_paper.figures import attention_figures, measured, measured_pictures, steps

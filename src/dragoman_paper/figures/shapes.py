@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dragoman.inspection.drawing import Drawing
+from dragoman.inspection.views.drawing import Drawing
 
 Point = tuple[float, float]
 

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from dragoman.inspection.drawing import Drawing
-from dragoman.inspection.layout import finished
+from dragoman.inspection.views.drawing import Drawing
+from dragoman.inspection.views.layout import finished
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ Shapes: T target tokens, N layers, H heads.
 import math
 from collections.abc import Sequence
 
-from dragoman.inspection.drawing import Drawing, decimal, visible
-from dragoman.inspection.inspection import Inspection, TokenProbability
-from dragoman.inspection.layout import finished, sentences
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.record import TokenProbability
+from dragoman.inspection.views.drawing import Drawing, decimal, visible
+from dragoman.inspection.views.layout import finished, sentences
 from dragoman.system.errors import DragomanError
 from dragoman_paper.figures.attention_figures import head_numbers, layer_number
 from dragoman_paper.figures.choice import Choice

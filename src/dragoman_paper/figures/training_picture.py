@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.inspection.drawing import Axes, Drawing
-from dragoman.inspection.layout import finished
+from dragoman.inspection.views.drawing import Axes, Drawing
+from dragoman.inspection.views.layout import finished
 from dragoman.training.curves import Curve, required_training
 
 UNITS = {

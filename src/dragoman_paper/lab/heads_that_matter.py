@@ -6,9 +6,9 @@ after a removal. This order is chosen on the texts that also measure the accurac
 from collections.abc import Sequence
 from statistics import mean
 
-from dragoman.inspection.ablation import heads_of
-from dragoman.inspection.changes import HeadOff
-from dragoman.inspection.interventions import with_interventions
+from dragoman.inspection.analyse.ablation import heads_of
+from dragoman.inspection.analyse.changes import HeadOff
+from dragoman.inspection.analyse.interventions import with_interventions
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch
 from dragoman_paper.lab.frame.experiment import Claim, Result, verdict_of

@@ -7,7 +7,7 @@ from statistics import mean
 
 import numpy as np
 
-from dragoman.inspection.neighbours import nearest
+from dragoman.inspection.record.neighbours import nearest
 from dragoman.model.interface import Model
 from dragoman.model.transformer import Transformer
 from dragoman_paper.lab.frame.experiment import Claim, Result, verdict_of

@@ -1,4 +1,4 @@
-// The masks of this call, as inspection/masks.py records them. A mask is 1 where attending is allowed.
+// The masks of this call, as inspection/record/masks.py records them. A mask is 1 where attending is allowed.
 
 import { html, useState } from "./vendor/preact.js";
 import { MASKS, decoderKeys } from "./data.js";

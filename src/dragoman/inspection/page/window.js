@@ -1,4 +1,4 @@
-// The window: which tokens, positions and steps of a long sentence are drawn. inspection/labels.py has the
+// The window: which tokens, positions and steps of a long sentence are drawn. inspection/views/labels.py has the
 // same rule for pictures.
 
 import { createContext, html, useContext } from "./vendor/preact.js";

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.inspection.drawing import Drawing, Shade, decimal, diverging, sequential, text_width, widest
-from dragoman.inspection.layout import draw_levels
+from dragoman.inspection.views.drawing import (
+    Drawing,
+    Shade,
+    decimal,
+    diverging,
+    sequential,
+    text_width,
+    widest,
+)
+from dragoman.inspection.views.layout import draw_levels
 
 Matrix = npt.NDArray[np.floating]
 

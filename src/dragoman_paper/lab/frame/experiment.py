@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.inspection.drawing import Drawing
+from dragoman.inspection.views.drawing import Drawing
 
 Row = Mapping[str, str | int | float]
 """A row of a table: cells by the names of their columns, with units."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from dragoman.inspection.drawing import Axes, Drawing, widest
+from dragoman.inspection.views.drawing import Axes, Drawing, widest
 from dragoman_paper.figures.layer_costs import LOOKS, draw_marker
 
 Point = tuple[float, float]

@@ -1,0 +1,1 @@
+"""What a model computed for a translation: hooks that record it, and the data."""

@@ -1,0 +1,53 @@
+"""What pictures share: labels, matrices as cells, and notes at the foot. This module imports no torch."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.inspection.views.drawing import Drawing, Shade, cell_paths
+
+if TYPE_CHECKING:
+    from dragoman.inspection.record.record import Record
+
+SHARES = [(0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1")]
+
+
+def sentences(inspection: "Record") -> str:
+    """The sentence and its translation, for a picture's description."""
+    return f"Sentence: {inspection.sentence} Translation: {inspection.translation}"
+
+
+def finished(drawing: Drawing, notes: Sequence[str]) -> str:
+    """The picture with notes at its foot. Empty notes are left out."""
+    y = drawing.height + 26
+    for note in notes:
+        y = drawing.paragraph(16, y, note)
+    return drawing.svg()
+
+
+def label_axes(
+    drawing: Drawing, rows: Sequence[str], columns: Sequence[str], left: float, top: float, cell: float
+) -> None:
+    """Labels to the left of rows and above columns."""
+    for row, label in enumerate(rows):
+        drawing.label(left - 8, top + (row + 0.5) * cell + 4, label, anchor="end")
+    for column, label in enumerate(columns):
+        drawing.label(left + (column + 0.5) * cell + 3, top - 8, label, turn=-60)
+
+
+def draw_levels(
+    drawing: Drawing,
+    numbers: npt.NDArray[np.float32],
+    scale: Callable[[float], Shade],
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+) -> None:
+    """A matrix as cells of this size, a path for each number with two decimals."""
+    levels = (np.nan_to_num(numbers).astype(np.float64).round(2) + 0.0).tolist()
+    for level, data in sorted(cell_paths(levels, x, y, width, height).items()):
+        shade = scale(level)
+        drawing.path(data, shade.css, opacity=shade.opacity)

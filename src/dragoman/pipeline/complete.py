@@ -1,0 +1,52 @@
+"""A recipe with everything that its table and the command line leave open before a run begins.
+
+Does not import torch.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from dragoman.model.settings import PRESETS
+from dragoman.pipeline.adapt import adapted_recipe
+from dragoman.pipeline.byte_lengths import with_byte_lengths
+from dragoman.pipeline.presets import choose_preset
+from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
+from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.system.messages import Say
+from dragoman.system.toml import overlay
+
+
+def complete_recipe(
+    table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe], gpu: Callable[[], bool], say: Say
+) -> Recipe:
+    """The recipe of a TOML table (read from `origin`) and of flags.
+
+    Flags win over the table, and both over the preset. `flags` returns a recipe with the command line's flags
+    applied; `gpu` says whether there is a GPU; `say` gets the preset that was chosen. Raises `DragomanError`
+    for unknown keys, wrong values, contradictions and missing training data.
+    """
+    plain = {key: value for key, value in table.items() if key != "model"}
+    asked = flags(overlay(Recipe(), plain, origin))
+    if asked.adaptation != AdaptationSettings():
+        return adapted_recipe(asked, table, origin, flags)
+    if "byte" in (asked.tokenizer.source_tokens, asked.tokenizer.target_tokens):
+        asked = flags(overlay(with_byte_lengths(Recipe(), asked.tokenizer), plain, origin))
+    if asked.preset == "auto" and asked.out is not None and (asked.out / "recipe.toml").exists():
+        recorded = read_recipe(asked.out)
+        preset, model, reason = recorded.preset, recorded.model, None
+    elif asked.preset == "auto":
+        preset, model, reason = choose_preset(asked.data, asked.training, gpu())
+    else:
+        preset, model, reason = asked.preset, PRESETS[asked.preset], None
+    recipe = flags(overlay(replace(asked, model=model), table, origin))
+    if recipe.model.architecture in ("lstm", "gru", "conv"):  # which have no norm
+        recipe = flags(overlay(replace(asked, model=replace(model, norm="post")), table, origin))
+    recipe = replace(recipe, preset="base" if recipe.model == PRESETS["base"] else preset)
+    check_recipe(recipe)
+    if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
+        dropout = f" with dropout {model.dropout}" * (recipe.model == model)
+        say(f"Chosen: preset {preset}{dropout}, for {reason}.")
+    if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
+        recipe = replace(recipe, model=replace(recipe.model, tied="target"))
+    return recipe
