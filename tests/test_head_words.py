@@ -356,4 +356,3 @@ def test_the_numbers_of_30_tokens_of_base_are_those_of_the_last_layer():
     pieces = (0, *range(29))  # the first word has two, so all is written twice
     most = replace(inspection, source_words=pieces, target_words=pieces)
     assert contents(most, FILE) == held
-    assert len(to_html(most)) < 1_500_000

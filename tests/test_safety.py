@@ -678,7 +678,7 @@ def test_training_ends_after_as_many_validations_without_a_lower_loss_as_patienc
         ended += 1
         best = ended if losses[ended] < losses[best] else best
     assert state.step == 3 * (ended + 1)
-    assert state.best_step == state.lowest_step == 3 * (best + 1)
+    assert state.best_step == state.improved_step == 3 * (best + 1)
     assert len(kept) == len({min(losses[: number + 1]) for number in range(ended + 1)})
 
 

@@ -55,7 +55,7 @@ from dragoman.text.lines import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings, WeightedCorpus
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
 from dragoman.training.interrupt import OUT_OF_TIME, StopRequest, TrainingInterruptedError, stop_signals
-from dragoman.training.loop import is_better, stopped_early
+from dragoman.training.loop import is_better, stopped_early, with_extremes
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.model_folder import StoredModel
@@ -673,14 +673,19 @@ def test_texts_beyond_the_positions_to_learn_are_refused_before_training(tmp_pat
         run(recipe, silent)
 
 
-def test_an_empty_corpus_is_refused_with_the_names_of_its_files(tmp_path):
+@pytest.mark.parametrize(
+    ("option", "cause"),
+    [("drop_copies", "copies left out"), ("drop_overlap", "test sources left out")],
+)
+def test_an_empty_corpus_is_refused_with_its_file_and_its_cause(tmp_path, option, cause):
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    copies = replace(recipe.data, target=recipe.data.source, drop_copies=True)
+    text = recipe.data.source
+    empty = replace(recipe.data, target=text, test_source=text, test_target=text, **{option: True})
+    flag = option.replace("_", "-")
     with pytest.raises(
-        DragomanError,
-        match=r"train.source has too few different sentences, copies left out \(--drop-copies\), to hold",
+        DragomanError, match=rf"train.source has too few different sentences, {cause} \(--{flag}\), to hold"
     ):
-        run(replace(recipe, data=copies), silent)
+        run(replace(recipe, data=empty), silent)
 
 
 def test_one_update_is_told_in_the_singular(tmp_path):
@@ -943,12 +948,10 @@ def test_sharded_weights_need_a_number_of_updates(tmp_path):
 def test_training_stops_when_validation_no_longer_improves():
     schedule = Schedule(updates=100, warmup_steps=1, validate_every=10, checkpoint_every=10)
     settings = TrainingSettings(patience=2)
-    assert not stopped_early(TrainingState(step=30, best_step=20), settings, schedule)
-    assert stopped_early(TrainingState(step=40, best_step=20), settings, schedule)
-    assert not stopped_early(TrainingState(step=90, best_step=20), replace(settings, patience=0), schedule)
-    falling = TrainingState(step=40, best_step=20, lowest_step=30)
-    assert not stopped_early(falling, settings, schedule), "the loss still falls"
-    assert stopped_early(replace(falling, step=50), settings, schedule)
+    state = TrainingState(step=30, improved_step=20)
+    assert not stopped_early(state, settings, schedule)
+    assert stopped_early(replace(state, step=40), settings, schedule)
+    assert not stopped_early(replace(state, step=90), replace(settings, patience=0), schedule)
     assert is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "bleu")
     assert not is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "loss")
     assert is_better({"bleu": 0, "loss": 4}, {"bleu": 0, "loss": 5}, "bleu")
@@ -964,13 +967,26 @@ def test_higher_bleu_or_lower_loss_is_better_and_the_loss_decides_between_equal_
     assert is_better(one, other, "loss") == (rank[1] > other_rank[1])
 
 
-@given(*[st.integers(1, 4)] * 3, st.integers(0, 12), st.integers(0, 12), st.integers(0, 30))
+@given(st.lists(SCORES, min_size=1, max_size=12))
+def test_a_validation_improves_with_a_lower_loss_or_a_higher_bleu_than_all_before(validations):
+    state, improved = TrainingState(), 0
+    for step, scores in enumerate(validations, 1):
+        before = validations[: step - 1]
+        lower = all(scores["loss"] < each["loss"] for each in before)
+        improved = step if lower or all(scores["bleu"] > each["bleu"] for each in before) else improved
+        state = with_extremes(replace(state, step=step), scores)
+        assert state.improved_step == improved
+    assert state.lowest_loss == min(each["loss"] for each in validations)
+    assert state.highest_bleu == max(each["bleu"] for each in validations)
+
+
+@given(*[st.integers(1, 4)] * 3, st.integers(0, 12), st.integers(0, 30))
 def test_training_stops_after_the_validations_of_patience_and_the_warm_up(
-    every, patience, warmup, best, lowest, more
+    every, patience, warmup, improved, more
 ):
     schedule = Schedule(updates=10**6, warmup_steps=10 * warmup, validate_every=every, checkpoint_every=every)
-    settings, step = TrainingSettings(patience=patience), every * (max(best, lowest) + more)
-    state = TrainingState(step=step, best_step=every * best, lowest_step=every * lowest)
+    settings, step = TrainingSettings(patience=patience), every * (improved + more)
+    state = TrainingState(step=step, improved_step=every * improved)
     assert stopped_early(state, settings, schedule) == (more >= patience and step > 10 * warmup)
     assert not stopped_early(state, replace(settings, schedule="trapezoid"), schedule)
 

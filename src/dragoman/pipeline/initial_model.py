@@ -240,7 +240,7 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
             log = Log(context.folder, -1, context.settings.tensorboard)
             log.write("validation", 0, {"minutes": 0.0, **scores, "samples": samples})
             context.keep_best(context.model)
-        state = TrainingState(best=scores, lowest_loss=scores["loss"])
+        state = TrainingState(best=scores, lowest_loss=scores["loss"], highest_bleu=scores["bleu"])
         save_checkpoint(context.model, context.make_optimizer(context.model), state, context)
         context.world.barrier()
     return context

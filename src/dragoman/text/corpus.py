@@ -106,9 +106,11 @@ def scan_corpus(
         hashed = line_hash(source_line)
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
-        if candidates is not None and hashed not in drop_sources:
-            is_copy = settings.drop_copies and source_line == target_line
-            candidates.add(hashed, bool(settings.tag(statistics.pairs)), is_copy)
+        if candidates is not None:
+            left_out = "test sources left out (--drop-overlap)" if hashed in drop_sources else ""
+            if settings.drop_copies and source_line == target_line:
+                left_out = "copies left out (--drop-copies)"
+            candidates.add(hashed, bool(settings.tag(statistics.pairs)), left_out)
     held_out = candidates.choose(files[0], statistics.pairs) if candidates is not None else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 

@@ -24,14 +24,14 @@ class HeldOutSources:
         """The number of pairs with each source, by its hash."""
         self.tagged = 0
         """Pairs of corpora with a tag, which are not held out."""
-        self.copies = 0
-        """Copies that are not for training, either."""
+        self.left_out: set[str] = set()
+        """What is not for training, either, each with the option that leaves it out."""
         self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
 
-    def add(self, hashed: int, is_tagged: bool = False, is_copy: bool = False) -> None:
-        """Count a pair by the hash of its source. `is_copy`: it is not for training."""
-        if is_copy:
-            self.copies += 1
+    def add(self, hashed: int, is_tagged: bool = False, left_out: str = "") -> None:
+        """Count a pair by the hash of its source; one that an option leaves out is not counted."""
+        if left_out:
+            self.left_out.add(left_out)
         elif is_tagged:
             self.tagged += 1
         elif hashed in self.counts:
@@ -50,9 +50,9 @@ class HeldOutSources:
         """
         if len(self.counts) < 2:
             where = " in corpora without a tag" * bool(self.tagged)
-            copies = ", copies left out (--drop-copies)," * bool(self.copies)
+            left_out = f", {', '.join(sorted(self.left_out))}," if self.left_out else ""
             raise DragomanError(
-                f"{source} has too few different sentences{where}{copies} to hold some out; give "
+                f"{source} has too few different sentences{where}{left_out} to hold some out; give "
                 f"{self.options}."
             )
         left = min(MAX_HELD_OUT, max(1, pairs // 50))

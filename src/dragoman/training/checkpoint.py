@@ -44,8 +44,10 @@ class TrainingState:
     """Scores of the best validation."""
     lowest_loss: float | None = None
     """Of all validations."""
-    lowest_step: int = 0
-    """The step of the validation with the lowest loss."""
+    highest_bleu: float | None = None
+    """Of all validations."""
+    improved_step: int = 0
+    """The step of the last validation with a lower loss or a higher BLEU than all before it."""
     seconds: float = 0.0
     """Time spent in training, by earlier processes too."""
     rate_backoff: float = 1.0
@@ -232,7 +234,7 @@ def read_state(path: Path) -> TrainingState:
     """
     file = path / "place.json"
     state = from_table(TrainingState, read_json(file), str(file), is_complete=True)
-    counts = ("step", "epoch", "batches_done", "best_step", "lowest_step")
+    counts = ("step", "epoch", "batches_done", "best_step", "improved_step")
     try:
         check_bounds(
             state,

@@ -126,10 +126,17 @@ def validate_and_keep(
         state = replace(state, best=scores, best_step=state.step)
         if context.world.is_main:
             context.keep_best(candidate)
-    if state.lowest_loss is None or scores["loss"] < state.lowest_loss:
-        state = replace(state, lowest_loss=scores["loss"], lowest_step=state.step)
     metrics.restart_clock()
-    return state
+    return with_extremes(state, scores)
+
+
+def with_extremes(state: TrainingState, scores: Scores) -> TrainingState:
+    """The state after a validation: with the lowest loss and the highest BLEU so far, and their last step."""
+    lowest = scores["loss"] if state.lowest_loss is None else min(scores["loss"], state.lowest_loss)
+    highest = scores["bleu"] if state.highest_bleu is None else max(scores["bleu"], state.highest_bleu)
+    improved = (lowest, highest) != (state.lowest_loss, state.highest_bleu)
+    step = state.step if improved else state.improved_step
+    return replace(state, lowest_loss=lowest, highest_bleu=highest, improved_step=step)
 
 
 def is_finished(state: TrainingState, settings: TrainingSettings, schedule: Schedule) -> bool:
@@ -144,8 +151,7 @@ def stopped_early(state: TrainingState, settings: TrainingSettings, schedule: Sc
     """
     if settings.schedule == "trapezoid":
         return False
-    improved = max(state.best_step, state.lowest_step)
-    validations = state.step // schedule.validate_every - improved // schedule.validate_every
+    validations = state.step // schedule.validate_every - state.improved_step // schedule.validate_every
     return 0 < settings.patience <= validations and state.step > schedule.warmup_steps
 
 
