@@ -151,13 +151,13 @@ def events_of(speed, slow, until, seconds, every, validation):
 @given(
     st.floats(0.5, 50),
     st.floats(1, 10),
-    st.floats(0, 0.3),
+    st.floats(0, 0.2),
     st.floats(0.05, 0.3),
     st.integers(180, 3000),
     st.floats(0, 0.01),
 )
 def test_the_chosen_updates_fill_the_minutes(speed, slow, until, preparation, seconds, validation):
-    """At any speed, after a slow beginning."""
+    """At any speed, after a beginning that is slow for at most a fifth of the time."""
     budget = Budget(seconds, preparation * seconds)
     every = max(1, int(speed * seconds / 20))
     validation *= seconds
