@@ -33,7 +33,7 @@ from tables import adaptation
 from dragoman.evaluation.metrics import bleu
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.run import run
-from dragoman.system.machine import has_gpu
+from dragoman.system.device import has_gpu
 from dragoman.text.lines import read_lines
 from dragoman.translation.translator import Translator
 

@@ -7,13 +7,14 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 
 from dragoman import SearchSettings, Translator
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.search.shortlist import Shortlist
+from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import has_gpu
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
@@ -141,8 +142,8 @@ def test_a_process_that_was_forked_from_one_with_a_model_is_told_to_load_it(fold
     ("asked", "message"),
     [
         ({"workers": 10_001}, "workers is 10001; it must be at most 10000."),
-        ({"device": "foo"}, "The device is 'foo'; it has to be cpu, cuda or cuda:N."),
-        ({"device": "cuda:x"}, "The device is 'cuda:x'; it has to be cpu, cuda or cuda:N."),
+        ({"device": "foo"}, "The device is 'foo'; it has to be cpu, cuda, cuda:N or mps."),
+        ({"device": "cuda:x"}, "The device is 'cuda:x'; it has to be cpu, cuda, cuda:N or mps."),
     ],
 )
 def test_devices_and_numbers_of_threads_that_no_machine_has_are_refused(folder, asked, message):  # noqa: F811
@@ -150,8 +151,14 @@ def test_devices_and_numbers_of_threads_that_no_machine_has_are_refused(folder, 
         Translator.load(folder, **asked)
 
 
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="there is a GPU of Apple")
+def test_the_gpu_of_a_mac_is_refused_where_there_is_none(folder):  # noqa: F811
+    with pytest.raises(DragomanError, match=r"^mps was asked for, and PyTorch finds no GPU of Apple here;"):
+        Translator.load(folder, device="mps")
+
+
 def test_int8_is_translated_on_the_cpu_of_a_machine_with_a_gpu(folder, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("dragoman.translation.translator.has_gpu", lambda: True)
+    monkeypatch.setattr("dragoman.system.device.has_gpu", lambda: True)
     found = Translator.load(folder, precision="int8", native=False)
     assert found.torch_backend.device.type == "cpu"
     if not has_gpu():

@@ -520,7 +520,7 @@ def test_an_ensemble_has_the_limits_of_its_shortest_models(translator):
         stored.append(StoredModel(weights, settings, translator.tokenizers, trained))
     for models in itertools.permutations(stored, 2):
         limits = [(each.longest_trained, each.settings.longest) for each in models]
-        both = Translator.of(models, EngineSettings(), "cpu")
+        both = Translator.of(models, EngineSettings(device="cpu"))
         shortest = tuple(
             min((each for each in column if each), default=None) for column in zip(*limits, strict=True)
         )

@@ -83,7 +83,7 @@ COMMAND = Command(
     example="dragoman serve runs/ende --precision int8",
     positional=("runs",),
     groups={
-        "model": ("runs", "precision", "workers"),
+        "model": ("runs", "precision", "workers", "device"),
         "address": ("host", "port", "processes"),
         "access": ("api_keys", "new_key", "no_auth", "requests_per_minute", "allow_hosts", "allow_origins"),
         "limits": ("deadline", "queue_tokens"),

@@ -14,8 +14,8 @@ from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.recipe import choose_minutes
 from dragoman.pipeline.result import read_run_result
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import has_gpu
 
 
 @dataclass(frozen=True)

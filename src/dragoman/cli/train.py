@@ -16,8 +16,8 @@ from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.from_python import recipe_table
 from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
+from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import has_gpu
 from dragoman.system.toml import to_table
 from dragoman.text.compression import plain_name
 from dragoman.text.mixture import check_symbols, is_parallel

@@ -19,8 +19,9 @@ from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
 from dragoman.search.settings import SearchSettings
+from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import configure_allocator, has_gpu
+from dragoman.system.machine import configure_allocator
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.system.wording import counted
 from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard_input_lines
@@ -101,8 +102,8 @@ def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
     """The translator of the runs, on the GPU of this process if torchrun has started several."""
     from dragoman.translation.translator import Translator
 
-    rank = None if engine.needs_cpu else os.environ.get("LOCAL_RANK")
-    device = None if rank is None or not has_gpu() else f"cuda:{rank}"
+    rank = None if engine.needs_cpu or engine.device else os.environ.get("LOCAL_RANK")
+    device = engine.device if rank is None or not has_gpu() else f"cuda:{rank}"
     return Translator.load(
         *runs,
         device=device,
@@ -353,7 +354,7 @@ COMMAND = Command(
             "force_words",
             "temperature",
         ),
-        "speed": ("precision", "workers"),
+        "speed": ("precision", "workers", "device"),
     },
     metavars={"run": "RUN", "ensemble": "RUN"},
     notes="A pipe is read in blocks of 2,000 lines, a terminal line by line. Input may be gzip.",

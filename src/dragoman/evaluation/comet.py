@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.evaluation.compare import Comparison, paired_bootstrap_of_means
 from dragoman.evaluation.metrics import Score, check_lines
+from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import has_gpu
 from dragoman.system.readers import read_yaml
 
 if TYPE_CHECKING:

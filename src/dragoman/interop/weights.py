@@ -18,6 +18,7 @@ from dragoman.model.settings import ModelSettings, PositionKind
 from dragoman.model.symbols import START
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_weights, weights
+from dragoman.system.device import is_cpu
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
 from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages
@@ -70,7 +71,7 @@ class Tensors:
                 f"{self.origin}: {name} has the shape {self.shape(name)}, and {tuple(shape)} was expected."
             )
         tensor = self._unused.pop(name)
-        is_plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
+        is_plain = tensor.layout is torch.strided and is_cpu(tensor.device)
         if not is_plain or not tensor.is_floating_point():
             raise DragomanError(
                 f"{self.origin}: {name} is a tensor of {tensor.dtype} ({tensor.layout}, {tensor.device}); "

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.model.loss import LabelSmoothedCrossEntropy
+from dragoman.system.device import is_cpu
 
 CPU_ROWS = 128  # a chunk of logits in float32 stays within the processor's cache
 GPU_ROWS = 4096  # few launches, and some hundred megabytes
@@ -33,7 +34,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         spread = smoothing / logits.size(1)
         loss = logits.new_zeros((), dtype=torch.float64)
         nll = torch.zeros_like(loss)
-        size = CPU_ROWS if logits.device.type == "cpu" else GPU_ROWS
+        size = CPU_ROWS if is_cpu(logits.device) else GPU_ROWS
         for rows, ids in zip(logits[: len(gold)].split(size), gold.split(size), strict=True):
             exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
             p = exact.softmax(-1)

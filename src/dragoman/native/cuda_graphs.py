@@ -34,6 +34,7 @@ from dragoman.search.beam import (
 )
 from dragoman.search.hypothesis import Constraints, Hypothesis, length_normalization
 from dragoman.search.settings import SearchSettings
+from dragoman.system.device import is_cuda
 from dragoman.system.errors import NonFiniteError
 from dragoman.system.futures import interruption
 
@@ -204,7 +205,7 @@ class GraphSearch:
         if asked in self._made:
             return self._made[asked]
         fixed = FixedShapeSearch(self.model, state, settings, min_length, max_length)
-        made = fixed, captured(fixed.step, keys.device) if keys.device.type == "cuda" else fixed.step
+        made = fixed, captured(fixed.step, keys.device) if is_cuda(keys.device) else fixed.step
         if len(keys) * settings.beam_size <= CACHED_HYPOTHESES:
             if len(self._made) == CACHED_GRAPHS:
                 self._made.clear()

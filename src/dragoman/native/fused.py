@@ -21,6 +21,7 @@ from dragoman.native import training_kernels as kernels
 from dragoman.native.chunked_cross_entropy import ChunkedCrossEntropy
 from dragoman.native.dropout import CounterDropout
 from dragoman.native.short_attention import ShortAttention
+from dragoman.system.device import is_cpu, is_cuda
 
 
 class FusedDropout(CounterDropout):
@@ -120,7 +121,7 @@ def fuse(root: nn.Module) -> bool:
     False where kernels of this package are not among them.
     """
     device = device_of(root)
-    if device.type != "cpu":
+    if not is_cpu(device):
         on_a_gpu = gpu_replacements(device)
         replace(root, on_a_gpu or ANYWHERE)
         return on_a_gpu is not None
@@ -139,7 +140,7 @@ def gpu_replacements(device: torch.device) -> Replacements | None:
 
     Triton uses the current device alone.
     """
-    if device.type != "cuda" or torch.version.hip or torch.cuda.get_device_capability(device) < AMPERE:
+    if not is_cuda(device) or torch.version.hip or torch.cuda.get_device_capability(device) < AMPERE:
         return None
     if device.index not in (None, torch.cuda.current_device()):
         return None

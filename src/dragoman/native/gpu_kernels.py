@@ -17,6 +17,7 @@ from triton import next_power_of_2
 from dragoman.native import triton_kernels
 from dragoman.native.dropout import threshold_and_scale
 from dragoman.native.training_kernels import product_dtype
+from dragoman.system.device import is_cpu
 
 DTYPES = (torch.float32, torch.bfloat16)
 SUMMED_ROWS = 128  # that one program adds up; up to twice as many in the last step
@@ -144,7 +145,7 @@ def column_sum(gradient: Tensor, hidden: Tensor | None = None) -> Tensor:
 
 def _weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     """The gradient of W in x Wᵀ, in float32."""
-    if x.dtype == torch.float32 or x.device.type == "cpu":  # the interpreter's
+    if x.dtype == torch.float32 or is_cpu(x.device):  # the interpreter's
         return (gradient.t() @ x).float()
     return torch.mm(gradient.t(), x, out_dtype=torch.float32)
 

@@ -1,10 +1,10 @@
 """How a model is loaded for translation. This module imports no torch."""
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.model.settings import Precision
+from dragoman.system.device import check_device, default_device
 from dragoman.system.errors import DragomanError
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
@@ -35,20 +35,25 @@ class EngineSettings:
     """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. Sampling, groups, a
     coverage penalty and constraints other than a minimum length always run without graphs."""
 
+    device: str | None = None
+    """cpu; cuda or cuda:N, a GPU of NVIDIA or AMD; or mps, a GPU of Apple. None is cuda if there is one, but
+    for int8 and a shortlist, which need a CPU."""
+
     @property
     def needs_cpu(self) -> bool:
         """Whether no GPU can translate so: int8 and shortlists are for CPUs."""
         return self.precision == "int8" or self.shortlist is not None
 
+    @property
+    def chosen_device(self) -> str:
+        """The device that is set, or the default."""
+        return self.device or ("cpu" if self.needs_cpu else default_device())
+
     def __post_init__(self) -> None:
+        if self.device is not None:
+            check_device(self.device)
         check_bounds(self, at_least={"workers": 1}, at_most={"workers": 10_000})
         if self.shortlist is not None and not self.native:
             raise DragomanError(
                 "A shortlist is for search in C++, which native = false turns off; leave one out."
             )
-
-
-def check_device(device: str) -> None:
-    """Raise `DragomanError` for anything but the processor and a GPU."""
-    if not re.fullmatch(r"cpu|cuda(:\d{1,4})?", device):
-        raise DragomanError(f"The device is {device!r}; it has to be cpu, cuda or cuda:N.")

@@ -28,6 +28,7 @@ from dragoman.native.kernel_library import (
     loaded_kernels,
 )
 from dragoman.native.packed_linear import can_pack, onednn_linear
+from dragoman.system.device import is_cpu
 
 COLUMNS = 4096  # of a product at once: oneDNN is slow for many wider ones of bfloat16
 PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
@@ -35,7 +36,7 @@ PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "float32", torch.bflo
 
 def supports(x: Tensor) -> bool:
     """Whether the kernels support a tensor: float32 or bfloat16 on a CPU."""
-    return x.device.type == "cpu" and x.dtype in PRECISIONS
+    return is_cpu(x.device) and x.dtype in PRECISIONS
 
 
 def start_compiling_kernels() -> bool:

@@ -10,8 +10,8 @@ from dragoman.pipeline.minutes import SHARE, choose_updates, seconds_of_validati
 from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, choose_minutes, learning_rate_schedule
+from dragoman.system.device import has_bfloat16, is_cuda
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import has_bfloat16
 from dragoman.system.messages import Say
 from dragoman.system.wording import counted
 from dragoman.text.batches import Batches, Update
@@ -38,7 +38,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
 
     Raises `DragomanError` for texts and search settings that the model could not work with.
     """
-    gpu = world.device.type == "cuda"
+    gpu = is_cuda(world.device)
     constraint_ids(recipe.search, data.tokenizers.target)  # raises for test data that could not be translated
     target_tokens = int((data.train.lengths()[1] + 1).sum()) // data.train.statistics.sampled_copies
     recipe, reasons = choose_from_text(recipe, data, target_tokens, gpu)
@@ -280,7 +280,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     seconds_for(0)
     timed = range(1, TIMED_UPDATES + 1)
     seconds = [seconds_for(number) for number in timed]
-    for _ in range(2 if world.device.type == "cuda" else 1):
+    for _ in range(2 if is_cuda(world.device) else 1):
         if sum(seconds) < MAX_REPEATED:
             seconds = [seconds_for(number) for number in timed]
     per_token = [one / count for one, count in zip(seconds, tokens[1:], strict=True)]

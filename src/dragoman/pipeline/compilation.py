@@ -3,12 +3,13 @@
 import torch
 
 from dragoman.native import build, fused, training_kernels
+from dragoman.system.device import is_cpu
 from dragoman.system.messages import Say
 
 
 def start_compiling(device: torch.device, say: Say) -> None:
     """Compile the C++ that a CPU uses, and say if training has no kernels."""
-    if device.type != "cpu":
+    if not is_cpu(device):
         if fused.gpu_replacements(device) is None:
             say(
                 "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and "

@@ -7,8 +7,8 @@ from typing import Any
 
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
+from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import has_gpu
 from dragoman.system.messages import Say
 from dragoman.system.toml import read_toml
 from dragoman.text.mixture import check_symbols

@@ -11,6 +11,7 @@ from dragoman.model.interface import Model
 from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
+from dragoman.system.device import is_cpu
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 
@@ -48,7 +49,7 @@ def seconds_of_validation(model: Model, recipe: Recipe, data: PreparedData, worl
     The model is untrained, and ends few translations. They end after as many tokens as the references have on
     average, as those of a trained model do.
     """
-    native, threads = world.device.type == "cpu" and recipe.training.native, torch.get_num_threads()
+    native, threads = is_cpu(world.device) and recipe.training.native, torch.get_num_threads()
     translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
     target_tokens = round(float(data.valid.lengths()[1].mean())) + 1
     settings = SearchSettings(beam_size=1, max_length=target_tokens)

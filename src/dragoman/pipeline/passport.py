@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dragoman.system.device import device_name
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, file_hash, write_lines
 from dragoman.system.readers import MAX_LIST, read_json
@@ -39,7 +40,7 @@ def passport(command: str, version: str, hashes: Mapping[str, str]) -> dict[str,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "machine": f"{os.cpu_count()} cores, {processor()}",
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
+        "device": device_name(),
         "data": dict(hashes),
     }
 

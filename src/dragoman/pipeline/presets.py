@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Preset, choose_minutes, resolve_paths
-from dragoman.system.machine import cpu_threads, has_bfloat16, matrix_speed
+from dragoman.system.device import has_bfloat16
+from dragoman.system.machine import cpu_threads, matrix_speed
 from dragoman.text.compression import plain_name
 from dragoman.text.datasets import find_dataset
 from dragoman.text.settings import DataSettings

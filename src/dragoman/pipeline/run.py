@@ -36,6 +36,7 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, choose_minutes, read_
 from dragoman.pipeline.replay import validate_both, with_old_validation
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
+from dragoman.system.device import is_cpu, is_cuda
 from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
@@ -191,7 +192,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         raise with_file_name(error, out) from error
     complete = autoconfigure(recipe, PreparedData.load(out / "data"), say, world)
     if recipe.training.updates is None:
-        seconds = 60 * choose_minutes(complete.training, world.device.type == "cuda")
+        seconds = 60 * choose_minutes(complete.training, is_cuda(world.device))
         Budget(seconds, preparation=time.monotonic() - started).write(out)
     write_toml(complete, out / "recipe.toml")
 
@@ -298,7 +299,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         scores = corpus_loss(Objective.of(model, recipe.training), batches, world)
         if not math.isfinite(scores["loss"]):
             return scores | {"bleu": 0.0}, []
-        native, threads = world.device.type == "cpu" and recipe.training.native, torch.get_num_threads()
+        native, threads = is_cpu(world.device) and recipe.training.native, torch.get_num_threads()
         translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
         part = translate_lines(translator, world.split(data.valid_source), SearchSettings(beam_size=1))
         translations = world.gather(part, len(data.valid_source))

@@ -90,7 +90,7 @@ def refuse_double(what: str, folders: Sequence[Path]) -> None:
 
 def serve_model(name: str, stored: StoredModel, engine: EngineSettings) -> ServedModel:
     """A model with the name that requests give it."""
-    translator = Translator.of([stored], engine, None)
+    translator = Translator.of([stored], engine)
     # In float32 PyTorch translates while the C++ is compiled; a request then opens it, with usual priority.
     opens = is_compiled(DECODER) or engine.precision != "float32" or engine.shortlist is not None
     if opens and translator.native_backend is not None:

@@ -1,12 +1,10 @@
-"""The machine's GPU, the allocator of its memory, and its threads."""
+"""The machine's allocator of memory, its threads and their speed."""
 
 import ctypes
 import os
-import sys
 import time
 from contextlib import nullcontext, suppress
 from functools import cached_property
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -25,25 +23,6 @@ else:
             key = f"_lock_{self.attrname}"
             with nullcontext() if instance is None else vars(instance).setdefault(key, RLock()):
                 return super().__get__(instance, owner)
-
-
-def has_gpu() -> bool:
-    """Whether PyTorch finds a GPU. Imports torch only if the system may have one."""
-    devices = ("nvidia0", "nvidiactl", "dxg", "kfd")  # of CUDA, of Windows's Linux, of ROCm
-    if sys.platform != "win32" and not any(Path("/dev", name).exists() for name in devices):
-        return False
-    import torch
-
-    return torch.cuda.is_available()
-
-
-def has_bfloat16(gpu: bool) -> bool:
-    """Whether the processor multiplies bfloat16 matrices faster than float32 matrices."""
-    import torch
-
-    if gpu:
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def cpu_threads() -> int:

@@ -27,6 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.model.interface import Model
 from dragoman.model.variants import BatchNorm
+from dragoman.system.device import is_cuda
 from dragoman.system.errors import DragomanError
 from dragoman.system.torchrun import environment_number, process_count, process_rank
 from dragoman.training.interrupt import OUT_OF_TIME, STOP_SIGNALS, StopRequest
@@ -64,7 +65,7 @@ class ProcessGroup(World):
             self.store.wait(["done"], PREPARATION_TIMEOUT)
 
     def barrier(self) -> None:
-        distributed.barrier(device_ids=[self.device.index] if self.device.type == "cuda" else None)
+        distributed.barrier(device_ids=[self.device.index] if is_cuda(self.device) else None)
 
     def split(self, lines: Sequence[str]) -> Sequence[str]:
         return lines[self.rank :: self.size]
@@ -109,7 +110,7 @@ class ProcessGroup(World):
         # Tables of positions grow as needed, in each process by itself: there is nothing to synchronise.
         buffers = [name for name, _ in objective.named_buffers()]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(objective, buffers)
-        devices = [self.device] if self.device.type == "cuda" else None
+        devices = [self.device] if is_cuda(self.device) else None
         return DistributedDataParallel(objective, device_ids=devices, gradient_as_bucket_view=True)
 
     def gradient_sync(self, objective: nn.Module, last: bool) -> AbstractContextManager[None]:

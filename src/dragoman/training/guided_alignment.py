@@ -16,6 +16,7 @@ from dragoman.model.enriched import EnrichedDecoderLayer
 from dragoman.model.interface import Model
 from dragoman.model.replaced_attend import replaced_attend
 from dragoman.model.transformer import DecoderLayer
+from dragoman.system.device import is_cuda
 from dragoman.text.batches import Batch
 from dragoman.text.token_alignment import AlignedCorpus
 from dragoman.training.objective import Objective
@@ -88,6 +89,6 @@ def batch_links(corpus: AlignedCorpus, batch: Batch) -> tuple[Int[Tensor, "N"], 
         torch.from_numpy(token * batch.source.size(1) + links[:, 1]),
         torch.from_numpy(shares.astype(np.float32)),
     )
-    if device.type == "cuda":  # without waiting for what it computes
+    if is_cuda(device):  # without waiting for what it computes
         tensors = tensors[0].pin_memory(), tensors[1].pin_memory()
     return tensors[0].to(device, non_blocking=True), tensors[1].to(device, non_blocking=True)

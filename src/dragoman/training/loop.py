@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from dragoman.model.interface import Model
+from dragoman.system.device import is_cpu
 from dragoman.text.batches import Update
 from dragoman.training.checkpoint import TrainingState, resume, save_checkpoint
 from dragoman.training.context import DivergenceError, Samples, Scores, TrainingContext
@@ -201,7 +202,7 @@ def prefetch(updates: Iterator[Update], device: torch.device) -> Generator[Updat
 
     def load() -> Update:
         update = next(updates)
-        if device.type == "cpu":
+        if is_cpu(device):
             return update
         return replace(update, batches=[batch.pin_memory() for batch in update.batches])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from dragoman.system.device import is_cuda
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.processors import control_groups, read_system_file
 from dragoman.system.torchrun import environment_number
@@ -54,7 +55,7 @@ def kept_for_backward(forward: Callable[[int], object], pairs: int) -> int:
 
 def free_memory(device: torch.device) -> int:
     """Bytes that this process can allocate: of the GPU, or its share of the machine's memory."""
-    if device.type == "cuda":
+    if is_cuda(device):
         return torch.cuda.mem_get_info(device)[0]
     return min(available_memory(Path("/"))) // environment_number("LOCAL_WORLD_SIZE", 1, at_least=1)
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from dragoman.model.interface import Model
 from dragoman.model.loss import LabelSmoothedCrossEntropy, perplexity
+from dragoman.system.device import seed_generators
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.machine import trim_memory
 from dragoman.text.batches import Batch, Update
@@ -59,10 +60,7 @@ def seed_update(seed: int, step: int, rank: int) -> None:
     A resumed run then draws the masks of an uninterrupted one.
     """
     number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0])
-    # torch.manual_seed is slow: it records a traceback for unused GPUs.
-    torch.default_generator.manual_seed(number)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(number)
+    seed_generators(number)
 
 
 def accumulate_gradients(objective: nn.Module, update: Update, world: World) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.interface import Model
+from dragoman.system.device import default_device
 from dragoman.training.interrupt import StopRequest
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ class World:
 
     rank: int = 0
     size: int = 1
-    device: torch.device = field(
-        default_factory=lambda: torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    )
+    device: torch.device = field(default_factory=lambda: torch.device(default_device()))
 
     @property
     def is_main(self) -> bool:

@@ -19,9 +19,9 @@ from dragoman.search.grid_beam import grid_beam_search
 from dragoman.search.hypothesis import Constraints, NBest
 from dragoman.search.sampling import sample
 from dragoman.search.settings import SearchSettings
+from dragoman.system.device import is_cpu, is_cuda, open_device
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
-from dragoman.system.wording import counted
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.token_ids import batch_by_length, explain_out_of_memory
@@ -49,20 +49,16 @@ class TorchBackend:
         Raises `DragomanError` for a GPU that does not exist, a precision that the device does not support,
         and weights that do not fit their settings.
         """
-        device = torch.device(device_name)
-        if device.type != "cpu" and engine.precision == "int8":
+        if engine.precision == "int8" and not is_cpu(torch.device(device_name)):
             raise DragomanError(
-                f"int8 is for a CPU, and this model is to translate on {device}; choose bfloat16 or float32."
+                f"int8 is for a CPU, and this model is to translate on {device_name}; choose bfloat16 or "
+                "float32."
             )
-        if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
-            raise DragomanError(
-                f"{device} was asked for, and PyTorch can use {counted(count, 'GPU')}; give another "
-                "device, or cpu."
-            )
+        device = open_device(device_name)
         models = [prepare(torch_model(each), device, engine) for each in stored]
-        threads = torch.get_num_threads() if device.type == "cpu" else 1
+        threads = torch.get_num_threads() if is_cpu(device) else 1
         model = models[0] if len(models) == 1 else Ensemble(models)
-        return cls(model, engine.workers or threads, engine.cuda_graphs and device.type == "cuda")
+        return cls(model, engine.workers or threads, engine.cuda_graphs and is_cuda(device))
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
@@ -110,7 +106,7 @@ class TorchBackend:
 
 def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model:
     """The model on its device, in its precision. Raises `DragomanError` if the device does not support it."""
-    if device.type != "cpu":
+    if not is_cpu(device):
         return model.to(device, torch.bfloat16 if engine.precision == "bfloat16" else torch.float32)
     if can_pack(engine.precision):
         pack(model, engine.precision)

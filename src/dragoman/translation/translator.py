@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
-from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings, check_device
+from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, SeveralSentences
 from dragoman.system.futures import OneThread
-from dragoman.system.machine import has_gpu, shared_property
+from dragoman.system.machine import shared_property
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import Languages
 from dragoman.translation import streaming
@@ -126,17 +126,16 @@ class Translator:
 
         Several runs are an ensemble, which averages their probabilities.
 
-        `device` is "cpu", "cuda" or "cuda:N"; None is a GPU if there is one, except for int8 and for a
-        shortlist, which need a CPU. The other arguments are those of `EngineSettings`. Raises `DragomanError`
-        if there is no model yet, if a file is missing, damaged or does not fit the others, if the models'
-        vocabularies differ, and for a device or precision that this machine does not have.
+        The keyword arguments are those of `EngineSettings`. Raises `DragomanError` if there is no model yet,
+        if a file is missing, damaged or does not fit the others, if the models' vocabularies differ, and for
+        a device or precision that this machine does not have.
         """
         shortlist = None if shortlist is None else Path(shortlist)
-        engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs)
-        return cls.of([StoredModel.load(Path(each)) for each in (run, *others)], engine, device)
+        engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs, device)
+        return cls.of([StoredModel.load(Path(each)) for each in (run, *others)], engine)
 
     @classmethod
-    def of(cls, stored: Sequence[StoredModel], engine: EngineSettings, device: str | None) -> "Translator":
+    def of(cls, stored: Sequence[StoredModel], engine: EngineSettings) -> "Translator":
         """As `load`, for models that have been read already. Their weights must not change.
 
         Raises `DragomanError` as `load`.
@@ -144,14 +143,13 @@ class Translator:
         tokenizers = stored[0].tokenizers
         if any(other.tokenizers != tokenizers for other in stored):
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
-        device_name = str(device or "") or ("cuda" if not engine.needs_cpu and has_gpu() else "cpu")
-        check_device(device_name)
-        in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
+        device = engine.chosen_device
+        in_cpp = engine.native and device == "cpu" and len(stored) == 1 and supports(stored[0])
 
         def open_torch() -> "TorchBackend":
             from dragoman.translation.torch_backend import TorchBackend
 
-            return TorchBackend.load(stored, device_name, engine)
+            return TorchBackend.load(stored, device, engine)
 
         translator = cls(
             tokenizers,

@@ -13,6 +13,7 @@ from dragoman.pipeline.passport import passport, text_hashes
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.runs import read_log
+from dragoman.system.device import default_device, has_gpu
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
 from dragoman.system.messages import Say, silent
@@ -219,9 +220,9 @@ def sustained_flops() -> float:
     """Floating-point operations per second of products of single-precision matrices on this device."""
     import torch
 
-    on_gpu = torch.cuda.is_available()
+    on_gpu = has_gpu()
     size = 4096 if on_gpu else 512
-    matrix = torch.randn(size, size, device="cuda" if on_gpu else "cpu")
+    matrix = torch.randn(size, size, device=default_device())
 
     def seconds() -> float:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-// Names of the statistics of heads. inspection/analyse/statistics.py computes and defines them.
+// Names of the statistics of heads, which inspection/analyse/statistics.py computes and defines.
 
 /** The statistics of a kind: {key, name, unit}. */
 export function statisticNames(kind) {

@@ -1,5 +1,5 @@
-// The window: which tokens, positions and steps of a long sentence are drawn. inspection/views/labels.py has the
-// same rule for pictures.
+// The window: which tokens, positions and steps of a long sentence are drawn.
+// inspection/views/labels.py has the same rule for pictures.
 
 import { createContext, html, useContext } from "./vendor/preact.js";
 
