@@ -53,11 +53,11 @@ def check_architecture(settings: ModelSettings) -> None:
         )
 
 
-def refuse_ignored(settings: ModelSettings, given: set[str]) -> None:
-    """Raise `DragomanError` if what is given has a setting that the architecture ignores."""
+def refuse_ignored(settings: ModelSettings, explicit: set[str]) -> None:
+    """Raise `DragomanError` for an explicit setting that the architecture ignores."""
     if settings.architecture in ("lstm", "gru", "conv"):
         for name in OF_EVERY_PRESET:
-            if name in given:
+            if name in explicit:
                 raise DragomanError(
                     f"The architecture {settings.architecture} has no {name}; leave it out, or "
                     "choose another preset."

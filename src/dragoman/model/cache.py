@@ -81,10 +81,10 @@ class TransformerState(State):
         """
         if not self.cache:
             return replace(self, length=self.length + tokens), None
-        own = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[:, None].expand(
+        identity = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[:, None].expand(
             len(self.ancestry), -1, tokens, -1
         )
-        after = replace(self, ancestry=torch.cat([self.ancestry, own], 2), length=self.length + tokens)
+        after = replace(self, ancestry=torch.cat([self.ancestry, identity], 2), length=self.length + tokens)
         causal = causal_mask(tokens, after.length, self.ancestry.device)[0, 0]
         mask = after.ancestry[:, None] & causal[:, None, :, None]
         return after, mask.flatten(3).flatten(1, 2)[:, None]
@@ -94,7 +94,7 @@ class TransformerState(State):
         return replace(self, ancestry=ancestry)
 
     def select(self, sentences: Int[Tensor, "B2"]) -> "TransformerState":
-        select = partial(selected, rows=sentences, used=self.length * self.beams)
+        select = partial(selected, rows=sentences, length=self.length * self.beams)
         memory = [KeysValues(*(part.index_select(0, sentences) for part in layer)) for layer in self.memory]
         cache = [KeysValues(select(keys), select(values)) for keys, values in self.cache]
         mask, ancestry = (part.index_select(0, sentences) for part in (self.mask, self.ancestry))
@@ -106,10 +106,12 @@ def empty_cache(memory: Float[Tensor, "B H N K"], positions: int) -> Float[Tenso
     return memory.new_empty(*memory.shape[:2], positions, memory.size(3))
 
 
-def selected(part: Float[Tensor, "B H C K"], rows: Int[Tensor, "B2"], used: int) -> Float[Tensor, "B2 H C K"]:
-    """The cache of these sentences. Only the used positions are copied."""
+def selected(
+    part: Float[Tensor, "B H C K"], rows: Int[Tensor, "B2"], length: int
+) -> Float[Tensor, "B2 H C K"]:
+    """The cache of these sentences. Only the first `length` positions are copied."""
     new = part.new_empty(len(rows), *part.shape[1:])
-    new[:, :, :used] = part[:, :, :used].index_select(0, rows)
+    new[:, :, :length] = part[:, :, :length].index_select(0, rows)
     return new
 
 

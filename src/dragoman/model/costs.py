@@ -92,8 +92,8 @@ def first_sub_layer(settings: ModelSettings, tokens: int, encodes: bool) -> int:
         shapes = token_mixer_shapes(settings, "", encodes).values()
         return tokens * sum(math.prod(shape) for shape in shapes if len(shape) == 2)
     heads = width_of_heads(settings)
-    own = 2 * settings.d_model * heads + query_map(settings)  # with W^Q, W^K, W^V and W^O
-    return tokens * own + self_attention_pairs(settings, tokens, causal=not encodes) * heads
+    projections = 2 * settings.d_model * heads + query_map(settings)  # with W^Q, W^K, W^V and W^O
+    return tokens * projections + self_attention_pairs(settings, tokens, causal=not encodes) * heads
 
 
 def width_of_heads(settings: ModelSettings) -> int:

@@ -180,13 +180,13 @@ class Recurrent(Model):
         old_hidden, old_cell, fed = state.past
         context = self.attention(old_hidden[:, 0], state.keys, state.memory, state.mask)
         x, hidden, cell = torch.cat([embedded, context, fed], -1), [], []
-        for layer, one_hidden, one_cell in zip(
+        for layer, layer_hidden, layer_cell in zip(
             self.decoder, old_hidden.unbind(1), old_cell.unbind(1), strict=True
         ):
             if isinstance(layer, nn.LSTMCell):
-                new_hidden, new_cell = layer(x, (one_hidden, one_cell))
+                new_hidden, new_cell = layer(x, (layer_hidden, layer_cell))
             else:
-                new_hidden, new_cell = layer(x, one_hidden), one_cell
+                new_hidden, new_cell = layer(x, layer_hidden), layer_cell
             hidden.append(new_hidden)
             cell.append(new_cell)
             x = self.dropout(new_hidden)

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 @contextmanager
 def replaced_attend(module: nn.Module, attend: Callable[..., Tensor]) -> Iterator[None]:
     """Let a module have another `attend` while the context is open."""
-    own = vars(module)
-    before = own.get("attend")  # of another context that is open
-    own["attend"] = attend
+    attributes = vars(module)
+    previous = attributes.get("attend")  # of another context that is open
+    attributes["attend"] = attend
     try:
         yield
     finally:
-        del own["attend"]
-        if before is not None:
-            own["attend"] = before
+        del attributes["attend"]
+        if previous is not None:
+            attributes["attend"] = previous

@@ -88,8 +88,8 @@ class EncoderLayer(nn.Module):
     ) -> Float[Tensor, "B S D"]:
         """The next layer's x. The mask is True at tokens that may be attended to; None allows all."""
         residual = self.self_attention_residual
-        query, own = self.self_attention.project(residual.before(x))
-        x = residual.after(x, self.self_attention.attend(query, own, mask))
+        query, key_value = self.self_attention.project(residual.before(x))
+        x = residual.after(x, self.self_attention.attend(query, key_value, mask))
         residual = self.feed_forward_residual
         return residual.after(x, self.feed_forward(residual.before(x)))
 
@@ -119,8 +119,10 @@ class DecoderLayer(nn.Module):
     ) -> Float[Tensor, "B Q D"]:
         """The next layer's x; appends to cache `layer` of the state. A mask of None is causal."""
         residual = self.self_attention_residual
-        query, own = self.self_attention.project(residual.before(x))
-        attended = self.self_attention.attend(query, state.append(layer, own), mask, causal=not state.cache)
+        query, key_value = self.self_attention.project(residual.before(x))
+        attended = self.self_attention.attend(
+            query, state.append(layer, key_value), mask, causal=not state.cache
+        )
         x = residual.after(x, attended)
         residual = self.cross_attention_residual
         query = self.cross_attention.project_query(residual.before(x))

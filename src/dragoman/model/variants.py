@@ -209,8 +209,8 @@ class BatchNorm(nn.Module):
             unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
             with torch.no_grad():  # as a gradient, a batch that is not finite changes nothing
                 is_finite = (mean + unbiased).isfinite().all()
-                for average, found in ((self.mean, mean), (self.variance, unbiased)):
-                    average.lerp_(torch.where(is_finite, found.to(average), average), self.momentum)
+                for average, statistic in ((self.mean, mean), (self.variance, unbiased)):
+                    average.lerp_(torch.where(is_finite, statistic.to(average), average), self.momentum)
         scale = self.weight * (variance + self.epsilon).rsqrt()
         return x * scale.to(x) + (self.bias - mean * scale).to(x)
 

@@ -40,12 +40,12 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) 
 
     Raises `DragomanError` for a missing, unknown or misshapen one, naming it and `origin`.
     """
-    own = weights(model)
-    if missing := sorted(own.keys() - tensors.keys()):
+    parameters = weights(model)
+    if missing := sorted(parameters.keys() - tensors.keys()):
         raise DragomanError(f"{origin} lacks {', '.join(missing)}, which the model's settings ask for.")
-    if unknown := sorted(tensors.keys() - own.keys()):
+    if unknown := sorted(tensors.keys() - parameters.keys()):
         raise DragomanError(f"{origin} has {', '.join(unknown)}, which a model of these settings does not.")
-    for name, weight in own.items():
+    for name, weight in parameters.items():
         if weight.shape != tensors[name].shape:
             raise DragomanError(
                 f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; the settings give "
