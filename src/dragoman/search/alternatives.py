@@ -25,13 +25,13 @@ def alternatives(
     Raises `NonFiniteError` if the model's numbers are not finite.
     """
     prefix = list(constraints.prefix)
-    read = torch.tensor([[START, *prefix]], device=source.device)
-    features, _ = model.decode(read, model.encode(source))
+    decoder_input = torch.tensor([[START, *prefix]], device=source.device)
+    features, _ = model.decode(decoder_input, model.encode(source))
     log_probs = next_log_probs(model, features[:, -1])[None]
     if log_probs.isnan().any():
         raise NonFiniteError
     at_end = len(prefix) >= max_target_lengths(model, source, settings, constraints.min_capacity)
-    allowed = restrict(log_probs, constraints, read[None], at_end)
+    allowed = restrict(log_probs, constraints, decoder_input[None], at_end)
     totals, _, tokens = top_k_extensions(
         allowed, torch.zeros(1, 1, device=source.device), min(count, log_probs.size(2))
     )
@@ -42,8 +42,8 @@ def alternatives(
         if token == END:
             best = finished_with(model, source, prefix, settings)
         else:
-            longer = replace(constraints, prefix=[*prefix, token])
-            best = beam_search(model, source, replace(settings, n_best=1), longer)[0][0]
+            extended = replace(constraints, prefix=[*prefix, token])
+            best = beam_search(model, source, replace(settings, n_best=1), extended)[0][0]
         completed.append((token, math.exp(log_prob), best))
     return completed
 

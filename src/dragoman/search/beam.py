@@ -58,8 +58,13 @@ def greedy_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSett
         if ended.all():
             break
         if (~ended).sum() <= len(sentences) * COMPACT_BELOW:
-            kept = (~ended).nonzero().flatten()
-            sentences, tokens, ended, state = sentences[kept], tokens[kept], ended[kept], state.select(kept)
+            active = (~ended).nonzero().flatten()
+            sentences, tokens, ended, state = (
+                sentences[active],
+                tokens[active],
+                ended[active],
+                state.select(active),
+            )
     if totals.isnan().any():
         raise NonFiniteError
     return [
@@ -157,10 +162,10 @@ def beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
 ) -> NBest:
     """The `n_best` best allowed hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y)."""
-    found: dict[int, list[Hypothesis]] = {}
+    results: dict[int, list[Hypothesis]] = {}
     for step in beam_steps(model, source, settings, constraints or Constraints()):
-        found |= step.done
-    return [found[sentence] for sentence in range(len(source))]
+        results |= step.done
+    return [results[sentence] for sentence in range(len(source))]
 
 
 @torch.no_grad()
@@ -204,9 +209,9 @@ def beam_steps(
             return
         origin = extensions.origin.gather(1, extensions.survivors)  # [B, W]
         if not_done.sum() <= len(sentences) * COMPACT_BELOW:
-            kept = not_done.nonzero().flatten()
-            sentences, max_lengths, not_done = sentences[kept], max_lengths[kept], not_done[kept]
-            origin, beam, state = origin[kept], beam.select(kept), state.select(kept)
+            active = not_done.nonzero().flatten()
+            sentences, max_lengths, not_done = sentences[active], max_lengths[active], not_done[active]
+            origin, beam, state = origin[active], beam.select(active), state.select(active)
         first_rows = torch.arange(len(sentences), device=device)[:, None] * width
         state = state.reorder((first_rows + origin).flatten())
     raise NonFiniteError  # comparisons with a NaN are false: it keeps a sentence from being done
@@ -244,8 +249,8 @@ def extend(beam: Beam, log_probs: Float[Tensor, "B W V"], settings: SearchSettin
     prefixes = rows_of(beam.live, origin)  # [B, C, T]
     duplicate = torch.zeros_like(ends)
     if groups > 1:  # what two groups have found counts once
-        alike = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
-        duplicate = alike.tril(-1).any(2)
+        is_equal = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
+        duplicate = is_equal.tril(-1).any(2)
         ends = ends & ~duplicate
     coverage = rows_of(beam.coverage, origin)  # [B, C, S]
     if ends.any():
@@ -286,7 +291,7 @@ def top_k_of_groups(
     """
     if settings.groups == 1:
         return top_k_extensions(log_probs, beam.live_log_probs, 2 * settings.beam_size)
-    group_size, found = settings.beam_size // settings.groups, []
+    group_size, candidates = settings.beam_size // settings.groups, []
     used = torch.zeros_like(log_probs[:, 0])  # [B, V]
     for first in range(0, settings.beam_size, group_size):
         group = slice(first, first + group_size)
@@ -295,12 +300,12 @@ def top_k_of_groups(
         _, origin, token = top_k_extensions(penalised, prefix_log_probs, 2 * group_size)
         flat_index = origin * log_probs.size(2) + token
         total = group_log_probs.flatten(1).gather(1, flat_index) + prefix_log_probs.gather(1, origin)
-        found.append((total, origin + first, token))
+        candidates.append((total, origin + first, token))
         survivors = likeliest_that_continue(token == END, groups=1)
         used = used.scatter_add(
             1, token.gather(1, survivors), torch.ones_like(prefix_log_probs, dtype=used.dtype)
         )
-    total, origin, token = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+    total, origin, token = (torch.cat(parts, 1) for parts in zip(*candidates, strict=True))
     return total, origin, token
 
 
@@ -361,8 +366,10 @@ def is_done(
     2. W hypotheses have finished, and at `length` tokens no live one scores higher than the best of them.
     """
     finished, best_live = beam.finished_scores, beam.live_log_probs.amax(1)
-    now, bound = (best_live / length_normalization(each, settings) for each in (length, max_lengths + 1))
-    enough = (finished[:, -1] > -torch.inf) & (now <= finished[:, 0])
+    current, bound = (
+        best_live / length_normalization(tokens, settings) for tokens in (length, max_lengths + 1)
+    )
+    enough = (finished[:, -1] > -torch.inf) & (current <= finished[:, 0])
     return enough | (bound <= finished[:, settings.n_best - 1])
 
 

@@ -29,8 +29,8 @@ def mask_forbidden(
         allowed &= torch.arange(log_probs.size(2), device=log_probs.device) == constraints.prefix[written]
     for sequence in constraints.banned:
         if written >= len(sequence) - 1:
-            begun = live[..., live.size(2) - len(sequence) + 1 :] == live.new_tensor(sequence[:-1])
-            allowed[..., sequence[-1]] &= ~begun.all(-1)
+            matches = live[..., live.size(2) - len(sequence) + 1 :] == live.new_tensor(sequence[:-1])
+            allowed[..., sequence[-1]] &= ~matches.all(-1)
     if 0 < constraints.no_repeat_ngram <= written:
         allowed &= ~repeated_ngram(live[..., 1:], constraints.no_repeat_ngram, log_probs.size(2))
     allowed[..., END] |= at_end[:, None] | ~allowed.any(-1)
@@ -40,7 +40,7 @@ def mask_forbidden(
 def repeated_ngram(written: Int[Tensor, "B W L"], size: int, vocabulary: int) -> Bool[Tensor, "B W V"]:
     """The tokens that would repeat an n-gram of `size` tokens."""
     windows = written.unfold(2, size, 1)
-    here = written[..., written.size(2) - size + 1 :]
-    again = (windows[..., :-1] == here[:, :, None]).all(-1)
+    suffix = written[..., written.size(2) - size + 1 :]
+    matches = (windows[..., :-1] == suffix[:, :, None]).all(-1)
     counts = written.new_zeros(*written.shape[:2], vocabulary)
-    return counts.scatter_add_(2, windows[..., -1], again.to(counts.dtype)) > 0
+    return counts.scatter_add_(2, windows[..., -1], matches.to(counts.dtype)) > 0

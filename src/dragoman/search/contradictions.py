@@ -18,21 +18,21 @@ WHOLE_SENTENCE_ONLY = (
 """Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
 
 
-def refuse_contradictions(settings: "SearchSettings", asked: Collection[str]) -> None:
-    """Raise `DragomanError` if the settings contradict each other; those of the names `asked` are given."""
-    for contradiction, sentence in contradictions(settings, asked):
+def refuse_contradictions(settings: "SearchSettings", names: Collection[str]) -> None:
+    """Raise `DragomanError` if the settings contradict each other; those of these `names` are given."""
+    for contradiction, sentence in contradictions(settings, names):
         if contradiction:
             raise DragomanError(sentence)
 
 
-def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
+def contradictions(settings: "SearchSettings", names: Collection[str]) -> Iterator[tuple[object, str]]:
     """Conditions that must not hold if the settings of these names are given, each with its message."""
-    yield from of_sampling(settings, asked)
-    yield from of_beam_search(settings, asked)
+    yield from of_sampling(settings, names)
+    yield from of_beam_search(settings, names)
     yield from of_long_sentences(settings)
 
 
-def of_sampling(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
+def of_sampling(settings: "SearchSettings", names: Collection[str]) -> Iterator[tuple[object, str]]:
     """Settings of sampling without a temperature, and settings of a beam with one."""
     sampling = settings.temperature > 0
     yield (
@@ -46,12 +46,12 @@ def of_sampling(settings: "SearchSettings", asked: Collection[str]) -> Iterator[
         "are ranked by log-probability.",
     )
     yield (
-        sampling and ("beam_size" in asked or "length_penalty" in asked),
+        sampling and ("beam_size" in names or "length_penalty" in names),
         "beam_size and length_penalty are for beam search; with a temperature, n_best translations are "
         "sampled.",
     )
     yield (
-        sampling and (settings.groups > 1 or "diversity" in asked),
+        sampling and (settings.groups > 1 or "diversity" in names),
         "groups and diversity are for the parts of a beam; samples, with a temperature, have none.",
     )
     yield (
@@ -59,7 +59,7 @@ def of_sampling(settings: "SearchSettings", asked: Collection[str]) -> Iterator[
         "top_k and top_p are for sampling; they need a temperature above 0.",
     )
     yield (
-        not sampling and "sampling_seed" in asked,
+        not sampling and "sampling_seed" in names,
         "sampling_seed is for sampling; it needs a temperature above 0.",
     )
     yield (
@@ -68,11 +68,11 @@ def of_sampling(settings: "SearchSettings", asked: Collection[str]) -> Iterator[
     )
 
 
-def of_beam_search(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
+def of_beam_search(settings: "SearchSettings", names: Collection[str]) -> Iterator[tuple[object, str]]:
     """Numbers of a beam that do not fit each other, and penalties and constraints that exclude others."""
     sampling = settings.temperature > 0
     yield (
-        settings.length_power is not None and "length_penalty" in asked,
+        settings.length_power is not None and "length_penalty" in names,
         "length_power takes the place of length_penalty; give one of them.",
     )
     yield (
@@ -91,7 +91,7 @@ def of_beam_search(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         "of groups.",
     )
     yield (
-        settings.groups == 1 and "diversity" in asked and not sampling,
+        settings.groups == 1 and "diversity" in names and not sampling,
         "diversity is for several groups of a beam; give groups above 1.",
     )
     yield (

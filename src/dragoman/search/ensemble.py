@@ -57,7 +57,10 @@ class Ensemble(Model):
     ) -> tuple[Float[Tensor, "R T D"], EnsembleState]:
         assert isinstance(state, EnsembleState)
         features, states = zip(
-            *(model.decode(target, each) for model, each in zip(self.members, state.states, strict=True)),
+            *(
+                model.decode(target, member_state)
+                for model, member_state in zip(self.members, state.states, strict=True)
+            ),
             strict=True,
         )
         return torch.cat(features, -1), EnsembleState(list(states))

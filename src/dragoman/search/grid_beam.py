@@ -54,12 +54,12 @@ def grid_beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
 ) -> NBest:
     """The `n_best` best translations of each sentence that contain every forced phrase."""
-    found = []
+    results = []
     for row in source:
         for step in grid_steps(model, row[row != PAD][None], settings, constraints):
             last = step
-        found.append(last.best)
-    return found
+        results.append(last.best)
+    return results
 
 
 @torch.no_grad()
@@ -125,7 +125,7 @@ def candidate_beams(
     forced_tokens = sum(map(len, constraints.forced))
     beams: dict[int, list[LiveHypothesis]] = defaultdict(list)
     for row, hypothesis in enumerate(live):
-        met, row_log_probs = tokens_met(hypothesis.ids[1:], constraints), log_probs[row]
+        met_tokens, row_log_probs = tokens_met(hypothesis.ids[1:], constraints), log_probs[row]
         before = torch.zeros(1, 1, device=row_log_probs.device)
         _, _, likeliest = top_k_extensions(
             row_log_probs[None, None], before, min(2 * width, len(row_log_probs))
@@ -133,7 +133,7 @@ def candidate_beams(
         forced = next_forced_tokens(hypothesis.ids[1:], constraints)
         for token in dict.fromkeys([*likeliest[0].tolist(), *forced]):
             total = hypothesis.log_prob + float(row_log_probs[token])
-            if total > -torch.inf and (token != END or met == forced_tokens):
+            if total > -torch.inf and (token != END or met_tokens == forced_tokens):
                 ids = [*hypothesis.ids, token]
                 place = forced_tokens if token == END else tokens_met(ids[1:], constraints)
                 beams[place].append(LiveHypothesis(ids, total, row))
@@ -156,13 +156,13 @@ def meeting_most(
 
 def tokens_met(ids: Sequence[int], constraints: Constraints) -> int:
     """The tokens of all phrases that occur, and of the longest phrase prefix at the end of the ids."""
-    text, unfinished, met = list(ids), 0, 0
+    text, unfinished, completed = list(ids), 0, 0
     for phrase in map(list, constraints.forced):
         if occurs(text, phrase, constraints.continuing):
-            met += len(phrase)
+            completed += len(phrase)
         else:
             unfinished = max(unfinished, matched_prefix(text, phrase, constraints.continuing))
-    return met + unfinished
+    return completed + unfinished
 
 
 def next_forced_tokens(ids: Sequence[int], constraints: Constraints) -> list[int]:

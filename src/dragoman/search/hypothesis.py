@@ -87,14 +87,14 @@ def max_target_length(
     `min_capacity`.
     """
     length = max(source_tokens - 1 + settings.extra_tokens, min_capacity)
-    for limit, why in (
+    for limit, reason in (
         (settings.max_length, "max_length allows"),
         (None if model_limit is None else model_limit - 1, "this model can write"),
     ):
         if limit is not None:
             if min_capacity > limit:
                 raise DragomanError(
-                    f"The prefix, force_words or min_length asks for {min_capacity} tokens, and {why} "
+                    f"The prefix, force_words or min_length asks for {min_capacity} tokens, and {reason} "
                     f"{limit}; ask for fewer."
                 )
             length = min(length, limit)

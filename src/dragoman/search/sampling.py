@@ -40,7 +40,7 @@ def sample(
     """
     for draw in sampling_steps(model, source, settings, constraints or Constraints()):
         last = draw
-    return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in samples_of(last)]
+    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in samples_of(last)]
 
 
 def samples_of(last: SamplingStep) -> NBest:
@@ -66,8 +66,8 @@ def sampling_steps(
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)
     steps = int(max_lengths.max()) + 1
     keys = random_keys(source, samples, settings.sampling_seed)
-    each = torch.arange(len(source), device=source.device).repeat_interleave(samples)
-    state = model.encode(source).select(each).allocate(1, steps)
+    rows = torch.arange(len(source), device=source.device).repeat_interleave(samples)
+    state = model.encode(source).select(rows).allocate(1, steps)
     written = torch.full((len(source), samples, 1), START, device=source.device)
     totals = torch.zeros(len(source), samples, device=source.device)
     ended = torch.zeros(len(source), samples, dtype=torch.bool, device=source.device)
@@ -97,13 +97,13 @@ def sampling_logits(log_probs: Float[Tensor, "B W V"], settings: SearchSettings)
     scaled = log_probs / settings.temperature
     if settings.top_k or settings.top_p < 1:
         p, tokens = scaled.double().softmax(-1).sort(dim=-1, descending=True, stable=True)
-        kept = p > 0
+        keep = p > 0
         if settings.top_k:
-            kept[..., settings.top_k :] = False
-            p = p.masked_fill(~kept, 0)
+            keep[..., settings.top_k :] = False
+            p = p.masked_fill(~keep, 0)
             p = p / p.sum(-1, keepdim=True)  # top_p is a share of what top_k keeps
-        kept &= p.cumsum(-1) - p < settings.top_p  # the fewest tokens that reach top_p together
-        scaled = scaled.masked_fill(~torch.zeros_like(kept).scatter(-1, tokens, kept), -torch.inf)
+        keep &= p.cumsum(-1) - p < settings.top_p  # the fewest tokens that reach top_p together
+        scaled = scaled.masked_fill(~torch.zeros_like(keep).scatter(-1, tokens, keep), -torch.inf)
     return scaled
 
 

@@ -87,8 +87,8 @@ def sample_tree(steps: Iterable[SamplingStep], token_text: TokenText) -> SearchT
                 end: EndReason | None = "finished" if token == END else None
                 tree.nodes.append(Node(parent, token_text(token), total, total, end))
         last = step
-    found = zip(samples_of(last)[0], newest, strict=True)
-    tree.found.extend(sorted(found, key=lambda each: -each[0].score))
+    hypotheses = zip(samples_of(last)[0], newest, strict=True)
+    tree.found.extend(sorted(hypotheses, key=lambda pair: -pair[0].score))
     return tree
 
 
@@ -97,7 +97,7 @@ def add_drawn(drawn: dict[int, float], logits: Float[Tensor, "V"], token: int) -
     log_probs = logits.log_softmax(-1)
     best = log_probs.topk(min(MAX_DRAWN, len(log_probs)))
     likeliest = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    drawn.update({each: log_prob for each, log_prob in likeliest if log_prob > -torch.inf})
+    drawn.update({candidate: log_prob for candidate, log_prob in likeliest if log_prob > -torch.inf})
     drawn[token] = float(log_probs[token])
 
 
@@ -115,16 +115,18 @@ def grid_tree(
         normalization = length_normalization(float(length), settings)
         numbers: dict[tuple[int, ...], int] = {}  # of candidates, by their ids
         for beam in step.beams.values():
-            for one, end, by in ends_of(beam, width):
-                token = one.ids[-1]
-                numbers[tuple(one.ids)] = len(ids)
-                cut_by = None if by is None else numbers[tuple(by.ids)]
-                score = one.log_prob / normalization
-                tree.nodes.append(Node(live[one.row], token_text(token), one.log_prob, score, end, cut_by))
-                ids.append(one.ids[1:])
+            for hypothesis, end, rival in ends_of(beam, width):
+                token = hypothesis.ids[-1]
+                numbers[tuple(hypothesis.ids)] = len(ids)
+                cut_by = None if rival is None else numbers[tuple(rival.ids)]
+                score = hypothesis.log_prob / normalization
+                tree.nodes.append(
+                    Node(live[hypothesis.row], token_text(token), hypothesis.log_prob, score, end, cut_by)
+                )
+                ids.append(hypothesis.ids[1:])
         for row, number in enumerate(live):
             end_without_extension(tree, number, row, step, numbers, width)
-        before, live = live, [numbers[tuple(one.ids)] for one in step.live]
+        before, live = live, [numbers[tuple(hypothesis.ids)] for hypothesis in step.live]
         for best in step.best:
             if not any(node.end == "finished" for node in tree.nodes):  # the words are not all met
                 parent = next(number for number in before if ids[number] == best.ids)
@@ -134,7 +136,7 @@ def grid_tree(
             tree.found.append((best, finished_number(tree.nodes, ids, best)))
     for number in live:
         tree.nodes[number] = replace(tree.nodes[number], end="the search was over")
-    tree.met.extend(met(each, constraints) for each in ids)
+    tree.met.extend(met(prefix, constraints) for prefix in ids)
     return tree
 
 
@@ -142,12 +144,20 @@ def ends_of(
     beam: Sequence[LiveHypothesis], width: int
 ) -> Iterator[tuple[LiveHypothesis, EndReason | None, LiveHypothesis | None]]:
     """The candidates that a beam compares, with their ends and with what cut them."""
-    kept = unfinished(beam, width)
-    for place, one in enumerate(beam[: 2 * width]):
-        if one.ids[-1] == END:
-            yield (one, "finished", None) if place < width else (one, "below the beam", beam[width - 1])
+    survivors = unfinished(beam, width)
+    for place, hypothesis in enumerate(beam[: 2 * width]):
+        if hypothesis.ids[-1] == END:
+            yield (
+                (hypothesis, "finished", None)
+                if place < width
+                else (hypothesis, "below the beam", beam[width - 1])
+            )
         else:
-            yield (one, None, None) if one in kept else (one, "below the beam", kept[-1])
+            yield (
+                (hypothesis, None, None)
+                if hypothesis in survivors
+                else (hypothesis, "below the beam", survivors[-1])
+            )
 
 
 def end_without_extension(
@@ -158,18 +168,21 @@ def end_without_extension(
     `cut_by` is the last hypothesis of the beam in which its likeliest extension competed.
     """
     if any(
-        tree.nodes[each].parent == number and tree.nodes[each].end in (None, "finished")
-        for each in numbers.values()
+        tree.nodes[candidate].parent == number and tree.nodes[candidate].end in (None, "finished")
+        for candidate in numbers.values()
     ):
         return
-    kept = {count: unfinished(beam, width) for count, beam in step.beams.items()}
+    survivors = {count: unfinished(beam, width) for count, beam in step.beams.items()}
     extensions = [
-        (one.log_prob, count) for count, beam in step.beams.items() for one in beam if one.row == row
+        (hypothesis.log_prob, count)
+        for count, beam in step.beams.items()
+        for hypothesis in beam
+        if hypothesis.row == row
     ]
     count = max(extensions)[1] if extensions else 0
-    last = (kept.get(count) or step.beams.get(count, [])[:width])[-1:]
-    by = numbers[tuple(last[0].ids)] if last else None
-    tree.nodes[number] = replace(tree.nodes[number], end="no extension in the beam", cut_by=by)
+    last = (survivors.get(count) or step.beams.get(count, [])[:width])[-1:]
+    cut_by = numbers[tuple(last[0].ids)] if last else None
+    tree.nodes[number] = replace(tree.nodes[number], end="no extension in the beam", cut_by=cut_by)
 
 
 def met(ids: Sequence[int], constraints: Constraints) -> Met:

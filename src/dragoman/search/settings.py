@@ -108,9 +108,9 @@ class SearchSettings:
         check_bounds(self, at_least=at_least, at_most=at_most)
         self.refuse_contradictions()
 
-    def refuse_contradictions(self, given: Collection[str] = ()) -> None:
-        """Raise `DragomanError` for contradictions among settings that are `given` or not the defaults."""
+    def refuse_contradictions(self, explicit: Collection[str] = ()) -> None:
+        """Raise `DragomanError` for contradictions among settings that are `explicit` or not the defaults."""
         changed = {field.name for field in fields(self) if getattr(self, field.name) != field.default}
-        asked = changed.union(given)
-        if not asked <= COMPATIBLE:
-            refuse_contradictions(self, asked)
+        names = changed.union(explicit)
+        if not names <= COMPATIBLE:
+            refuse_contradictions(self, names)

@@ -40,9 +40,9 @@ class Shortlist:
         The shortlist has `most` translations of each token, and the `always` most frequent tokens. Of text
         with more than `MAX_LINKS` pairs of tokens, every k-th pair of sentences is used.
         """
-        every = -(-sum(len(source) * len(target) for source, target in pairs) // MAX_LINKS)
+        stride = -(-sum(len(source) * len(target) for source, target in pairs) // MAX_LINKS)
         table = np.full((sizes[0], most), -1, np.int32)
-        for (source, target), rank in best_translations(pairs[:: max(every, 1)], sizes[1], most):
+        for (source, target), rank in best_translations(pairs[:: max(stride, 1)], sizes[1], most):
             table[source, rank] = target
         counts = np.bincount(
             np.concatenate([[END], *(target for _, target in pairs)]).astype(np.int64), minlength=sizes[1]
@@ -94,9 +94,9 @@ class Shortlist:
 
     def allowed(self, source: Sequence[int]) -> Ids:
         """The target ids for a sentence, ascending; END and UNKNOWN are among them."""
-        marked = np.zeros(self.highest + 2, bool)  # the last is for -1
-        marked[self.always] = marked[self.translations[source]] = True
-        return np.flatnonzero(marked[:-1]).astype(np.int32)
+        mask = np.zeros(self.highest + 2, bool)  # the last is for -1
+        mask[self.always] = mask[self.translations[source]] = True
+        return np.flatnonzero(mask[:-1]).astype(np.int32)
 
 
 def best_translations(

@@ -86,14 +86,14 @@ def beam_tree(steps: Iterable[Step], settings: SearchSettings, token_text: Token
                 ids.append([*ids[parent], token])
                 group = origin // group_size
                 ended: EndReason = "finished" if ends[candidate] else "below the beam"
-                by = None if ends[candidate] else last[group]
+                cut_by = None if ends[candidate] else last[group]
                 if duplicates[candidate]:
-                    ended, by = "found by another group", finished[tuple(ids[-1])]
+                    ended, cut_by = "found by another group", finished[tuple(ids[-1])]
                 elif token == END and ended == "below the beam":
-                    by = numbers[2 * group_size * group + group_size - 1]
+                    cut_by = numbers[2 * group_size * group + group_size - 1]
                 end = None if candidate in survivors else ended
                 score = log_prob / length_normalization(float(length), settings)
-                nodes.append(Node(parent, token_text(token), log_prob, score, end, by if end else None))
+                nodes.append(Node(parent, token_text(token), log_prob, score, end, cut_by if end else None))
                 if end == "finished":
                     finished[tuple(ids[-1])] = numbers[candidate]
         parents = {
@@ -101,8 +101,8 @@ def beam_tree(steps: Iterable[Step], settings: SearchSettings, token_text: Token
         }
         for slot, number in enumerate(live):
             if number is not None and number not in parents:
-                by = last[slot // group_size]
-                nodes[number] = replace(nodes[number], end="no extension in the beam", cut_by=by)
+                cut_by = last[slot // group_size]
+                nodes[number] = replace(nodes[number], end="no extension in the beam", cut_by=cut_by)
         live = [numbers.get(candidate) for candidate in extensions.survivors[0].tolist()]
         for best in step.done.get(0, []):
             tree.found.append((best, finished_number(nodes, ids, best)))
@@ -132,8 +132,8 @@ def finished_number(nodes: list[Node], ids: list[list[int]], best: Hypothesis) -
 def candidate_numbers(step: Step, first: int) -> dict[int, int]:
     """The node number of each candidate of a step that is a hypothesis; the first of them is `first`."""
     log_probs = step.extensions.log_probs[0].tolist()
-    found = [candidate for candidate, log_prob in enumerate(log_probs) if log_prob > -torch.inf]
-    return {candidate: first + place for place, candidate in enumerate(found)}
+    candidates = [candidate for candidate, log_prob in enumerate(log_probs) if log_prob > -torch.inf]
+    return {candidate: first + place for place, candidate in enumerate(candidates)}
 
 
 def stable_prefixes(steps: Iterable[Step]) -> Iterator[list[int]]:
