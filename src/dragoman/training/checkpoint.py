@@ -93,21 +93,21 @@ def save_checkpoint(
     folder = context.folder / "checkpoints"
     write_folder(folder / f"step-{state.step:08}", write)
     needed = max(2, context.settings.average)
-    kept = regular_checkpoints(context.folder, needed, context.schedule.checkpoint_every, state.step)
-    kept += [path for path in checkpoints(context.folder) if step_of(path) <= state.step][-2:]
+    keep = regular_checkpoints(context.folder, needed, context.schedule.checkpoint_every, state.step)
+    keep += [path for path in checkpoints(context.folder) if step_of(path) <= state.step][-2:]
     for path in folder.iterdir():
-        if path not in kept and OWN_NAME.fullmatch(path.name):
+        if path not in keep and OWN_NAME.fullmatch(path.name):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def regular_checkpoints(folder: Path, count: int, every: int, step: int) -> list[Path]:
+def regular_checkpoints(folder: Path, count: int, interval: int, step: int) -> list[Path]:
     """The checkpoint of a step, and regular ones before it, `count` in all.
 
     Regular ones are those that the schedule asks for, not a signal. Later ones exist only if they were
     damaged and the run resumed from an earlier one: they are ignored.
     """
     *older, newest = [path for path in checkpoints(folder) if step_of(path) <= step]
-    older = [path for path in older if step_of(path) % every == 0]
+    older = [path for path in older if step_of(path) % interval == 0]
     return [*older[max(0, len(older) - count + 1) :], newest]
 
 
@@ -172,9 +172,9 @@ def check_moments(model: nn.Module, tensors: Mapping[str, Tensor], file: Path) -
     for full_name, tensor in tensors.items():
         name, _, key = full_name.rpartition("|")
         keys.setdefault(name, set()).add(key)
-        wanted = () if key == "step" else shapes.get(name)
+        shape = () if key == "step" else shapes.get(name)
         has_any_shape = key in LOW_RANK - {"initial", "step"}  # that of the rank
-        if name not in shapes or not (has_any_shape or tensor.shape == wanted):
+        if name not in shapes or not (has_any_shape or tensor.shape == shape):
             raise DragomanError(f"{file} has {shown(full_name)}, which does not belong to this model.")
     for name, present in keys.items():
         if present not in (ADAM, LOW_RANK):
@@ -249,12 +249,12 @@ def read_state(path: Path) -> TrainingState:
 
 
 def average_checkpoints(
-    folder: Path, count: int, every: int, step: int, say: Say
+    folder: Path, count: int, interval: int, step: int, say: Say
 ) -> tuple[dict[str, Tensor], list[int]]:
     """The mean of the last regular checkpoints up to a step (section 6.1), and their steps.
 
     Damaged ones are named and left out.
     """
-    regular = regular_checkpoints(folder, count, every, step)
+    regular = regular_checkpoints(folder, count, interval, step)
     paths = list(intact(regular, say, "It is left out of the average."))
     return weights.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]

@@ -74,19 +74,19 @@ def training_of(run: Path) -> Training | None:
     table, events = read_toml(path), read_events(run / "log.jsonl")
     model = overlay(ModelSettings(), section(table, "model", path), str(path))
     settings = overlay(TrainingSettings(), section(table, "training", path), str(path))
-    found = [
+    logged = [
         Curve(
             chart,
             event,
-            thinned([(each["step"], each[key]) for each in events if has_number(each, event, key)]),
+            thinned([(entry["step"], entry[key]) for entry in events if has_number(entry, event, key)]),
         )
         for chart, curves in CURVES.items()
         for event, key in curves
     ]
     samples = [
-        Sample(each["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation")))
-        for each in events
-        for sample in listed(each.get("samples"))
+        Sample(event["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation")))
+        for event in events
+        for sample in listed(event.get("samples"))
         if isinstance(sample, dict)
     ]
     if settings.warmup_steps is None:
@@ -97,14 +97,14 @@ def training_of(run: Path) -> Training | None:
     learning_rate = make_learning_rate(settings, model.d_model, peak)
     rates = [
         (step, float(f"{learning_rate(step):.7g}"))
-        for curve in found
+        for curve in logged
         if curve.chart == "learning rate"
         for step, _ in curve.points
         if step > 0
     ]
     formula = describe_learning_rate(settings, model.d_model, peak)
-    curves = [*found, Curve("learning rate", "schedule", tuple(rates))]
-    return Training(tuple(each for each in curves if each.points), thinned(samples, MAX_SAMPLES), formula)
+    curves = [*logged, Curve("learning rate", "schedule", tuple(rates))]
+    return Training(tuple(curve for curve in curves if curve.points), thinned(samples, MAX_SAMPLES), formula)
 
 
 def required_training(run: Path) -> Training:

@@ -160,8 +160,8 @@ class SharedStopRequest(StopRequest):
             return None
         now = time.monotonic()
         seconds_per_step = (now - self._last_time) / (step - self._last_query)
-        numbers, here = (*STOP_SIGNALS, OUT_OF_TIME), self.number
-        received = [float(number == here) for number in numbers]
+        numbers, signal_number = (*STOP_SIGNALS, OUT_OF_TIME), self.number
+        received = [float(number == signal_number) for number in numbers]
         *counts, seconds = self.world.all_reduce(
             torch.tensor([*received, seconds_per_step], device=self.world.device)
         ).tolist()

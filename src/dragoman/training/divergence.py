@@ -100,5 +100,7 @@ def first_non_finite_layer(objective: nn.Module, batch: Batch) -> str | None:
     # `backward` would synchronise processes.
     gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
     named = zip(trained, gradients, strict=True)
-    bad = [name for name, gradient in named if gradient is not None and not gradient.isfinite().all()]
-    return f"the gradient of {bad[-1]}" if bad else None
+    non_finite_gradients = [
+        name for name, gradient in named if gradient is not None and not gradient.isfinite().all()
+    ]
+    return f"the gradient of {non_finite_gradients[-1]}" if non_finite_gradients else None

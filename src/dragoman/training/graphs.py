@@ -147,8 +147,10 @@ class GraphedObjective(nn.Module):
         if not self._may_capture:
             return
         try:
-            whole = with_all_positions(batch, self._device)
-            self._graphs[shape] = BatchGraph(self._gradients, self.objective, whole, self._pool, self._stream)
+            padded_batch = with_all_positions(batch, self._device)
+            self._graphs[shape] = BatchGraph(
+                self._gradients, self.objective, padded_batch, self._pool, self._stream
+            )
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise DragomanError(memory_message([batch])) from error

@@ -37,8 +37,8 @@ class Log:
     def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
         """Drop lines after `step`. Raises `DragomanError` if TensorBoard is asked for and not installed."""
         self.path = folder / "log.jsonl"
-        kept = [json.dumps(event) for event in read_events(self.path) if event["step"] <= step]
-        write_lines(self.path, kept)
+        lines = [json.dumps(event) for event in read_events(self.path) if event["step"] <= step]
+        write_lines(self.path, lines)
         self.board = None
         if tensorboard:
             from dragoman.training.tensorboard import Board
@@ -217,13 +217,13 @@ def progress_bar(
             nonlocal total
             total += tokens
             points.append((step, seconds))
-            left = planned_seconds - seconds
-            of_all = ""
-            if math.isinf(left):
-                left, of_all = seconds_left(points, updates), f" of {updates:,}"
+            remaining = planned_seconds - seconds
+            suffix = ""
+            if math.isinf(remaining):
+                remaining, suffix = seconds_left(points, updates), f" of {updates:,}"
             speed = f"{total / (time.monotonic() - started):,.0f} target tokens/s"
-            text = f"{timedelta(seconds=max(0, round(left)))} left, update {step:,}{of_all}, {speed}"
-            progress.update(task, completed=seconds, total=seconds + left, description=text)
+            text = f"{timedelta(seconds=max(0, round(remaining)))} left, update {step:,}{suffix}, {speed}"
+            progress.update(task, completed=seconds, total=seconds + remaining, description=text)
 
         yield advance
 

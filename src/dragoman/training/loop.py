@@ -156,12 +156,12 @@ def stopped_early(state: TrainingState, settings: TrainingSettings, schedule: Sc
     return 0 < settings.patience <= validations and state.step > schedule.warmup_steps
 
 
-def is_better(scores: Scores, best: Scores, by: str) -> bool:
+def is_better(scores: Scores, best: Scores, best_by: str) -> bool:
     """Whether validation has improved: higher BLEU or lower loss, as `best_by` says.
 
     The loss decides if BLEU is equal.
     """
-    if by == "bleu" and scores["bleu"] != best["bleu"]:
+    if best_by == "bleu" and scores["bleu"] != best["bleu"]:
         return scores["bleu"] > best["bleu"]
     return scores["loss"] < best["loss"]
 

@@ -56,10 +56,10 @@ class LowRankAdam(torch.optim.Adam):
         state["step"] += 1
         count = state["step"].item()
         gradients = self.scale * state["b"].T @ gradient, self.scale * gradient @ state["a"].T
-        for name, each in zip(FACTORS, gradients, strict=True):
+        for name, factor_gradient in zip(FACTORS, gradients, strict=True):
             mean, square = state[f"{name}_mean"], state[f"{name}_square"]
-            mean.lerp_(each, 1 - beta1)
-            square.mul_(beta2).addcmul_(each, each, value=1 - beta2)
+            mean.lerp_(factor_gradient, 1 - beta1)
+            square.mul_(beta2).addcmul_(factor_gradient, factor_gradient, value=1 - beta2)
             deviation = (square / (1 - beta2**count)).sqrt_().add_(group["eps"])
             state[name].addcdiv_(mean, deviation, value=-group["lr"] / (1 - beta1**count))
         torch.addmm(state["initial"], state["b"], state["a"], alpha=self.scale, out=weight)

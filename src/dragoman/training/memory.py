@@ -34,8 +34,8 @@ def fitting_tokens(
     fragmentation.
     """
     pairs = max(1, most // 16 // longest)
-    kept = [kept_for_backward(forward, number) for number in (pairs, 2 * pairs)]
-    per_token = max(1.0, (kept[1] - kept[0]) / (pairs * longest))
+    sizes = [kept_for_backward(forward, number) for number in (pairs, 2 * pairs)]
+    per_token = max(1.0, (sizes[1] - sizes[0]) / (pairs * longest))
     return int(max(1, min(most, (free_memory(device) - reserved) / 2 / per_token)))
 
 

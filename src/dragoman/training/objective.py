@@ -50,8 +50,8 @@ def with_graphs(objective: nn.Module) -> nn.Module:
     """The objective with CUDA graphs, if it is one of a single process with the kernels for a GPU."""
     from dragoman.native.fused import has_gpu_kernels
 
-    plain = type(objective) is Objective and has_gpu_kernels(objective.model)
-    return GraphedObjective(objective) if plain else objective
+    is_capturable = type(objective) is Objective and has_gpu_kernels(objective.model)
+    return GraphedObjective(objective) if is_capturable else objective
 
 
 def seed_update(seed: int, step: int, rank: int) -> None:

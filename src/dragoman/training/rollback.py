@@ -32,18 +32,18 @@ class Rollback:
         backoff = state.rate_backoff / 2
         if backoff < MIN_RATE_BACKOFF:
             raise error
-        found = checkpoints(context.folder)
+        paths = checkpoints(context.folder)
         world.barrier()  # until all processes have listed them: the main one may rename one
         # Diverged twice from it: go back further.
-        if len(found) > 1 and step_of(found[-1]) == state.rolled_back_to:
-            invalidate(found[-1], world)
+        if len(paths) > 1 and step_of(paths[-1]) == state.rolled_back_to:
+            invalidate(paths[-1], world)
         for weight, value in zip(model.parameters(), self.initial, strict=True):
             weight.data.copy_(value)
         model.zero_grad()
         optimizer = context.make_optimizer(model)
-        kept = state.best, state.best_step  # the kept model may be later than the checkpoint
+        previous_best = state.best, state.best_step  # the kept model may be later than the checkpoint
         state = resume(model, optimizer, context.folder, context.say, world)
-        best, best_step = max((state.best, state.best_step), kept, key=lambda each: each[1])
+        best, best_step = max((state.best, state.best_step), previous_best, key=lambda pair: pair[1])
         state = replace(
             state, rate_backoff=backoff, best=best, best_step=best_step, rolled_back_to=state.step
         )

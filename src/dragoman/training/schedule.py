@@ -68,8 +68,8 @@ def describe_learning_rate(settings: TrainingSettings, d_model: int, peak_rate: 
     if settings.schedule == "trapezoid":
         updates, cooldown = settings.updates, settings.cooldown_steps
         is_open = updates is None or cooldown is None
-        fall = "" if is_open else f", ({updates} + 1 − step) / ({cooldown} + 1)"
-        return f"{scale * (peak_rate or trapezoid_peak(d_model)):g} · min(1, step / {warmup}{fall})"
+        decay = "" if is_open else f", ({updates} + 1 − step) / ({cooldown} + 1)"
+        return f"{scale * (peak_rate or trapezoid_peak(d_model)):g} · min(1, step / {warmup}{decay})"
     if peak_rate is not None:
         scale *= peak_rate / learning_rate(warmup or 1, d_model, warmup or 1)
     return f"{scale:g} · {d_model}^−0.5 · min(step^−0.5, step · {warmup}^−1.5)"
