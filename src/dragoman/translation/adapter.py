@@ -44,7 +44,7 @@ class Adapter:
         Raises `DragomanError` if they are not of one shape and vocabulary, or if a change is not of low rank.
         """
         before, after = StoredModel.load(base), StoredModel.load(adapted)
-        shapes = [{name: weight.shape for name, weight in each.weights.items()} for each in (before, after)]
+        shapes = [{name: weight.shape for name, weight in model.weights.items()} for model in (before, after)]
         if shapes[0] != shapes[1] or before.tokenizers != after.tokenizers:
             raise DragomanError(f"{adapted} was not adapted from {base}: sizes or vocabularies differ.")
         changed = [
@@ -91,12 +91,12 @@ class Adapter:
                 for factor, array in zip("ab", pair, strict=True)
             }
             save_file(arrays, new / FACTORS)
-            about = {
+            metadata = {
                 "base": self.base,
                 "longest_source": self.longest_trained,
                 "alignment_head": self.alignment_head,
             }
-            (new / ADAPTER).write_text(json.dumps(about) + "\n")
+            (new / ADAPTER).write_text(json.dumps(metadata) + "\n")
 
         write_folder(folder, write)
 
@@ -106,24 +106,24 @@ class Adapter:
         if not is_adapter(folder):
             raise DragomanError(f"{folder} is not an adapter: it has no {ADAPTER}.")
         check_folder(folder)
-        about, arrays = read_json(folder / ADAPTER), read_arrays(folder / FACTORS)
+        metadata, arrays = read_json(folder / ADAPTER), read_arrays(folder / FACTORS)
         names = {name.rpartition("|")[0] for name in arrays}
         try:
             factors = {name: (arrays[f"{name}|a"], arrays[f"{name}|b"]) for name in names}
             for name, array in arrays.items():
                 if array.dtype != np.float32 or not np.isfinite(array).all():
                     raise TypeError(f"{name} has to hold finite numbers in float32")
-            if not isinstance(about, dict):
-                raise TypeError(f"{ADAPTER} holds {shown(about)}, and has to hold an object")
-            if unknown := about.keys() - {"base", "longest_source", "alignment_head"}:
+            if not isinstance(metadata, dict):
+                raise TypeError(f"{ADAPTER} holds {shown(metadata)}, and has to hold an object")
+            if unknown := metadata.keys() - {"base", "longest_source", "alignment_head"}:
                 raise TypeError(f"{ADAPTER} has {shown(min(unknown))}, which this version does not know")
-            if not isinstance(about["base"], str):
-                raise TypeError(f"base is {shown(about['base'])}, and must be a hash")
-            longest, head = about["longest_source"], about.get("alignment_head")
+            if not isinstance(metadata["base"], str):
+                raise TypeError(f"base is {shown(metadata['base'])}, and must be a hash")
+            longest, head = metadata["longest_source"], metadata.get("alignment_head")
             for name, value in (("longest_source", longest), ("alignment_head", head)):
                 if value is not None and (type(value) is not int or value < 1):
                     raise TypeError(f"{name} is {shown(value)}, and must be a number of at least 1")
-            return cls(about["base"], factors, longest, head)
+            return cls(metadata["base"], factors, longest, head)
         except (KeyError, TypeError) as error:
             raise DragomanError(
                 f"{folder} is not an adapter as dragoman export writes it: {error}."
@@ -152,6 +152,6 @@ def low_rank_factors(
     )
 
 
-def largest_difference(one: Arrays, other: Arrays) -> float:
+def largest_difference(first: Arrays, second: Arrays) -> float:
     """The largest difference between the weights of two models."""
-    return max(float(np.abs(one[name] - other[name]).max()) for name in one)
+    return max(float(np.abs(first[name] - second[name]).max()) for name in first)

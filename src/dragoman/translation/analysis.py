@@ -239,17 +239,22 @@ def forced_batches(
     """
     refuse_non_pairs(pairs)
     tokenizers, model = translator.tokenizers, translator.torch_backend.model
-    texts, given = [source for source, _ in pairs], [target for _, target in pairs]
+    texts, translations = [source for source, _ in pairs], [target for _, target in pairs]
     sources = encode_sentences(tokenizers.source, texts)
     targets = encode_sentences(
-        tokenizers.target, [target if isinstance(target, str) else "" for target in given]
+        tokenizers.target, [target if isinstance(target, str) else "" for target in translations]
     )
-    for number, pieces in enumerate(given):
+    for number, pieces in enumerate(translations):
         if not isinstance(pieces, str):
             targets[number] = with_end(translator, tokenizers.target.ids(pieces))
     refuse_too_long(texts, sources, translator.longest_source)
     refuse_too_long(
-        [one if isinstance(one, str) else " ".join(one) for one in given], targets, model.longest_target
+        [
+            translation if isinstance(translation, str) else " ".join(translation)
+            for translation in translations
+        ],
+        targets,
+        model.longest_target,
     )
     lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
     for batch in batch_by_length(lengths, max_tokens):
@@ -265,8 +270,8 @@ def forced_batches(
 def with_end(translator: "Translator", ids: list[int]) -> list[int]:
     """The ids, ended by END. Raises `DragomanError` if PAD, START or END stands before their end."""
     ids = ids if ids[-1:] == [END] else [*ids, END]
-    if wrong := {PAD, START, END}.intersection(ids[:-1]):
-        names = ", ".join(translator.tokenizers.target.pieces(sorted(wrong)))
+    if invalid := {PAD, START, END}.intersection(ids[:-1]):
+        names = ", ".join(translator.tokenizers.target.pieces(sorted(invalid)))
         raise DragomanError(
             f"The tokens of a translation contain {names}, which no translation has before its end; "
             "leave them out."

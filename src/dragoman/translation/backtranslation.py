@@ -41,10 +41,10 @@ def check_text(text: Path, languages: Languages) -> None:
     The text's language is what the ending of its name says. A language that is not known may be any.
     """
     refuse_both_sides(text)
-    language, wanted = language_of_name(text.name), languages.source
-    if UNKNOWN_LANGUAGE not in (language, wanted) and language != primary(wanted):
+    language, expected = language_of_name(text.name), languages.source
+    if UNKNOWN_LANGUAGE not in (language, expected) and language != primary(expected):
         raise DragomanError(
-            f"{text} is in {language}, and the run translates from {wanted} to {languages.target}. "
+            f"{text} is in {language}, and the run translates from {expected} to {languages.target}. "
             f"Back-translation needs a run that translates from {language}."
         )
     if not sum(bool(line.strip()) for line in read_lines(text)):  # reads all, before hours of translation

@@ -32,13 +32,13 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
             "force_words and ban_words."
         )
     prefix, banned, forced = encode_texts(settings, tokenizer)
-    given, phrases = as_characters(prefix), list(map(as_characters, forced))
-    for text, ids in ((text, as_characters(each)) for text, each in banned):
+    prefix_text, phrases = as_characters(prefix), list(map(as_characters, forced))
+    for text, ids in ((text, as_characters(tokens)) for text, tokens in banned):
         if any(ids in phrase for phrase in phrases):
             raise DragomanError(
                 f"ban_words has {text!r}, which is part of a text of force_words; leave one out."
             )
-        if ids in given:
+        if ids in prefix_text:
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
     if size := settings.no_repeat_ngram:
         refuse_repetition(
@@ -101,9 +101,9 @@ def encode_texts(
 
 def after_word(text: str, tokenizer: Tokenizer) -> list[int]:
     """The ids of a text that stands directly after a word; those of the text alone if it cannot."""
-    alone, joined, own = tokenizer.encode([WORD, WORD + text, text])
-    rest = joined[len(alone) :]
-    return rest if rest and joined[: len(alone)] == alone and UNKNOWN not in rest else own
+    word_ids, joined, text_ids = tokenizer.encode([WORD, WORD + text, text])
+    suffix = joined[len(word_ids) :]
+    return suffix if suffix and joined[: len(word_ids)] == word_ids and UNKNOWN not in suffix else text_ids
 
 
 def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
@@ -114,11 +114,11 @@ def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
                 f"{text!r}, of prefix or force_words, repeats what no_repeat_ngram {size} forbids."
             )
     _, prefix = required[0]
-    for (one, first), (other, second) in combinations(required, 2):
+    for (first_text, first), (second_text, second) in combinations(required, 2):
         if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
             raise DragomanError(
-                f"{one!r} and {other!r} have {counted(size, 'token')} in common, which no_repeat_ngram "
-                "forbids to repeat."
+                f"{first_text!r} and {second_text!r} have {counted(size, 'token')} in common, which "
+                "no_repeat_ngram forbids to repeat."
             )
 
 
@@ -139,13 +139,15 @@ def repeats(ids: list[int], size: int) -> bool:
 
 def follows(first: list[int], second: list[int], size: int) -> bool:
     """Whether a text can contain both, the second after or overlapping the first, and repeat no n-gram."""
-    one, other = as_characters(first), as_characters(second)
-    if other in one:
+    first_text, second_text = as_characters(first), as_characters(second)
+    if second_text in first_text:
         return True
-    known = [other[start : start + size] in one for start in range(len(other) - size + 1)]
+    is_shared = [
+        second_text[start : start + size] in first_text for start in range(len(second_text) - size + 1)
+    ]
     return any(
-        one.endswith(other[:length]) and not any(known[max(0, length - size + 1) :])
-        for length in range(min(len(one), len(other) - 1) + 1)
+        first_text.endswith(second_text[:length]) and not any(is_shared[max(0, length - size + 1) :])
+        for length in range(min(len(first_text), len(second_text) - 1) + 1)
     )
 
 

@@ -111,20 +111,20 @@ class Segment:
         """The text as the document writes it. XML has no control characters: they become spaces."""
         return html.escape(FORBIDDEN.sub(" ", text), quote=False) if self.is_markup else text
 
-    def nest(self, found: Sequence[str]) -> list[list[str]] | None:
+    def nest(self, translated_names: Sequence[str]) -> list[list[str]] | None:
         """The marks to write in the place of each one that a translation has; None if they do not fit.
 
         Tags whose partners are in other sentences keep their order and stand outside of all pairs.
         """
         names = [name for name, _ in self.marks]
-        if Counter(found) != Counter(names):
+        if Counter(translated_names) != Counter(names):
             return None
         known = set(names)
         unpaired = iter([name for name in names if is_unpaired(name, known)])
         places: list[list[str]] = []
         opened: list[str] = []
         waiting = 0
-        for name in found:
+        for name in translated_names:
             has_partner = not is_unpaired(name, known)
             places.append([name] if has_partner else [])
             if not has_partner:
@@ -259,20 +259,20 @@ def plain_segments(piece: Piece, language: str, split: bool, is_markup: bool) ->
 def cut_block(block: Block, language: str, split: bool, is_markup: bool) -> list[Block]:
     """The pieces of each sentence, addresses and placeholders as pieces that stand alone."""
     text = "".join(piece.text for piece in block if piece.length)
-    kept = kept_spans(text, is_markup)
+    spans = kept_spans(text, is_markup)
     words = list(text)  # to the search for ends, an address is a word
-    for start, end in kept:
+    for start, end in spans:
         words[start:end] = "w" * (end - start)
     ends = sentence_ends("".join(words), language) if split else []
     sentences: list[Block] = [[]]
     number = 0
-    for piece, offset in cut_pieces(block, sorted({*ends, *(edge for span in kept for edge in span)})):
+    for piece, offset in cut_pieces(block, sorted({*ends, *(edge for span in spans for edge in span)})):
         side = bisect_left if piece.kind == "close" else bisect_right
         number = max(number, side(ends, offset))
         while len(sentences) <= number:
             sentences.append([])
-        span = bisect_right(kept, (offset, len(text))) - 1
-        is_kept = piece.kind == "text" and span >= 0 and offset < kept[span][1]
+        span = bisect_right(spans, (offset, len(text))) - 1
+        is_kept = piece.kind == "text" and span >= 0 and offset < spans[span][1]
         append_piece(sentences[number], piece._replace(kind="alone") if is_kept else piece)
     return sentences
 
@@ -311,9 +311,9 @@ def cut_pieces(block: Block, edges: Sequence[int]) -> Iterator[tuple[Piece, int]
 
 def partners(pieces: Block) -> list[int]:
     """The place of each tag's partner; -1 for what has none. Pairs are nested."""
-    found = [-1] * len(pieces)
+    result = [-1] * len(pieces)
     if all(piece.kind == "text" for piece in pieces):
-        return found
+        return result
     opened: list[int] = []
     names: Counter[str] = Counter()
     for place, (kind, name, _, _) in enumerate(pieces):
@@ -324,9 +324,9 @@ def partners(pieces: Block) -> list[int]:
             while pieces[opened[-1]].text != name:
                 names[pieces[opened.pop()].text] -= 1
             names[name] -= 1
-            found[place] = opened.pop()
-            found[found[place]] = place
-    return found
+            result[place] = opened.pop()
+            result[result[place]] = place
+    return result
 
 
 def has_words(pieces: Block) -> bool:

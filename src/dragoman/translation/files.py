@@ -252,12 +252,12 @@ def different_names(recorded: About, about: About) -> list[str]:
     return names
 
 
-def blocks(source: Path, wanted: set[int]) -> Iterator[tuple[int, Block]]:
+def blocks(source: Path, numbers: set[int]) -> Iterator[tuple[int, Block]]:
     """The wanted blocks of the file, with their numbers."""
     lines = enumerate(raw_lines(source), 1)
     number = 0
     while block := list(islice(lines, BLOCK)):
-        if number in wanted:
+        if number in numbers:
             yield number, block
         number += 1
 
@@ -274,7 +274,9 @@ def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
             yield from bar.track(items, total=count)
     else:
         words = f"blocks of {BLOCK:,} lines are translated"
-        yield from with_progress(items, count, words, lambda said: bar.console.print(said, soft_wrap=True))
+        yield from with_progress(
+            items, count, words, lambda message: bar.console.print(message, soft_wrap=True)
+        )
 
 
 def write(path: Path, content: bytes) -> None:

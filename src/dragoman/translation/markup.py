@@ -92,11 +92,11 @@ def html(
     stand in sentences as marks. `KEPT_ELEMENTS`, `ignore_tags` and elements with translate="no" or
     class="notranslate" are not translated. Names of tags may have capitals.
     """
-    kept, splitting, whole = (
+    ignored, splitting, non_splitting = (
         {name.lower() for name in names} for names in (ignore_tags, splitting_tags, non_splitting_tags)
     )
-    tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | kept)
-    ending = (BLOCK_ELEMENTS | splitting) - whole
+    tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | ignored)
+    ending = (BLOCK_ELEMENTS | splitting) - non_splitting
     splits = [token.name in ending for token in tokens]
     return compose(text, to_blocks(text, tokens, splits, None), language, split, is_markup=True)
 
@@ -117,7 +117,7 @@ def xml(
     `splitting_tags`, end a sentence.
     """
     tokens = keep_elements(read_markup(text, is_html=False), ignore_tags)
-    own = {
+    entities = {
         name
         for token in tokens
         if token.kind == "other"
@@ -126,10 +126,10 @@ def xml(
     splits = [
         token.kind in {"start", "end", "empty"}
         and token.name not in non_splitting_tags
-        and (alone or token.name in splitting_tags)
-        for token, alone in zip(tokens, without_text_beside(text, tokens), strict=True)
+        and (is_alone or token.name in splitting_tags)
+        for token, is_alone in zip(tokens, without_text_beside(text, tokens), strict=True)
     ]
-    return compose(text, to_blocks(text, tokens, splits, own), language, split, is_markup=True)
+    return compose(text, to_blocks(text, tokens, splits, entities), language, split, is_markup=True)
 
 
 def language_of_root(text: str, is_html: bool) -> str:
@@ -206,8 +206,8 @@ def declaration_end(text: str, start: int, is_html: bool) -> int:
     """The position after a comment, CDATA section or processing instruction, or a document type of HTML."""
     if text.startswith("<!--", start):
         is_abrupt = text.startswith(("<!-->", "<!--->"), start)
-        found = COMMENT_END.search(text, start + 4) if is_html and not is_abrupt else None
-        return found.end() if found else after(text, "-->", start + 2)
+        match = COMMENT_END.search(text, start + 4) if is_html and not is_abrupt else None
+        return match.end() if match else after(text, "-->", start + 2)
     if text.startswith("<![CDATA[", start):
         return after(text, "]]>", start)
     if text.startswith("<?", start):
@@ -227,8 +227,8 @@ def document_type(text: str, name: re.Match[str]) -> Token | None:
 
 def after(text: str, closing: str, start: int) -> int:
     """The position after the next `closing`, or the end of the text."""
-    found = text.find(closing, start)
-    return len(text) if found < 0 else found + len(closing)
+    index = text.find(closing, start)
+    return len(text) if index < 0 else index + len(closing)
 
 
 def tag_end(text: str, position: int, failed: set[int]) -> int:
@@ -279,7 +279,7 @@ def keep_elements(tokens: Sequence[Token], names: Collection[str]) -> list[Token
     It ends with its end tag, or without one before the end tag of an element that contains it, else with the
     text.
     """
-    kept: list[Token] = []
+    result: list[Token] = []
     opened: Counter[str] = Counter()
     inside: Counter[str] = Counter()
     first: Token | None = None
@@ -291,23 +291,23 @@ def keep_elements(tokens: Sequence[Token], names: Collection[str]) -> list[Token
                 first, inside = token, Counter({name: 1})
                 opened[name] -= 1
             elif token.kind == "empty" and (name in names or token.is_kept):
-                kept.append(token._replace(is_kept=True))
+                result.append(token._replace(is_kept=True))
             else:
-                kept.append(token)
+                result.append(token)
         elif token.kind == "start":
             inside[name] += 1
         elif token.kind == "end" and inside[name]:
             inside[name] -= 1
             if name == first.name and not inside[name]:
-                kept.append(first._replace(kind="empty", end=token.end, is_kept=True))
+                result.append(first._replace(kind="empty", end=token.end, is_kept=True))
                 first = None
         elif token.kind == "end" and opened[name]:
             opened[name] -= 1
-            kept += (first._replace(kind="empty", end=token.start, is_kept=True), token)
+            result += (first._replace(kind="empty", end=token.start, is_kept=True), token)
             first = None
     if first is not None:
-        kept.append(first._replace(kind="empty", end=tokens[-1].end, is_kept=True))
-    return kept
+        result.append(first._replace(kind="empty", end=tokens[-1].end, is_kept=True))
+    return result
 
 
 def without_text_beside(text: str, tokens: Sequence[Token]) -> list[bool]:
@@ -317,13 +317,13 @@ def without_text_beside(text: str, tokens: Sequence[Token]) -> list[bool]:
     opened = [0]
     names: Counter[str] = Counter()
     open_names = [""]
-    own: dict[int, int] = {}
+    element_parents: dict[int, int] = {}
     for place, token in enumerate(tokens):
         parents[place] = opened[-1]
         if token.kind == "text" and not text[token.start : token.end].isspace():
             has_text[opened[-1]] = True
         elif token.kind == "start":
-            own[len(has_text)] = opened[-1]
+            element_parents[len(has_text)] = opened[-1]
             opened.append(len(has_text))
             open_names.append(token.name)
             names[token.name] += 1
@@ -342,11 +342,11 @@ def without_text_beside(text: str, tokens: Sequence[Token]) -> list[bool]:
 
 
 def to_blocks(
-    text: str, tokens: Sequence[Token], splits: Sequence[bool], own: Collection[str] | None
+    text: str, tokens: Sequence[Token], splits: Sequence[bool], entities: Collection[str] | None
 ) -> Iterator[Block]:
     """The blocks between the tags that end a sentence.
 
-    `own` are the names of the entities that an XML document defines; None stands for HTML.
+    `entities` are the names of the entities that an XML document defines; None stands for HTML.
     """
     block: Block = []
     for token, is_split in zip(tokens, splits, strict=True):
@@ -354,7 +354,7 @@ def to_blocks(
             yield block
             block = []
         elif token.kind == "text":
-            for piece in text_pieces(text, token.start, token.end, own):
+            for piece in text_pieces(text, token.start, token.end, entities):
                 if piece is None:
                     yield block
                     block = []
@@ -369,7 +369,7 @@ def to_blocks(
     yield block
 
 
-def text_pieces(text: str, start: int, end: int, own: Collection[str] | None) -> Iterator[Piece | None]:
+def text_pieces(text: str, start: int, end: int, entities: Collection[str] | None) -> Iterator[Piece | None]:
     """The pieces of a text: entities as the characters that they stand for, white space as one space.
 
     None stands for control characters, which end a block.
@@ -379,8 +379,8 @@ def text_pieces(text: str, start: int, end: int, own: Collection[str] | None) ->
         is_known = (
             match.lastgroup == "entity"
             and (
-                own is None  # HTML also reads &copyright; as &copy; and letters
-                or (source[1:].rstrip(";") not in own and (source[1] == "#" or source[1:] in html5))
+                entities is None  # HTML also reads &copyright; as &copy; and letters
+                or (source[1:].rstrip(";") not in entities and (source[1] == "#" or source[1:] in html5))
             )
         )
         decoded = unescape(source) if is_known else source

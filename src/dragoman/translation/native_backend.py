@@ -46,11 +46,11 @@ class NativeBackend:
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
         """As `TorchBackend.search`, for settings that are standard."""
-        found: list[list[Hypothesis]] = []
+        hypotheses: list[list[Hypothesis]] = []
         with explain_out_of_memory(len(sources)):
             for part in parts(sources, settings, constraints.min_capacity):
-                found += self._decoder.search(part, settings, constraints)
-        return found
+                hypotheses += self._decoder.search(part, settings, constraints)
+        return hypotheses
 
     def submit(
         self,

@@ -95,10 +95,10 @@ def join_translations(parts: "Sequence[Translation]") -> "Translation":
     """The translations of a sentence's parts as one, with summed log-probabilities and scores."""
     return replace(
         parts[0],
-        text=join_texts([one.text for one in parts if one.text]),
-        log_probability=sum((one.log_probability for one in parts), 0.0),
-        score=sum((one.score for one in parts), 0.0),
-        tokens=tuple(token for one in parts for token in one.tokens),
+        text=join_texts([part.text for part in parts if part.text]),
+        log_probability=sum((part.log_probability for part in parts), 0.0),
+        score=sum((part.score for part in parts), 0.0),
+        tokens=tuple(token for part in parts for token in part.tokens),
     )
 
 

@@ -28,13 +28,19 @@ def submit(
             ),
         )
 
-    def found(hypotheses: "Callable[[], list[list[Hypothesis]]]") -> "list[list[Hypothesis]]":
+    def compute(hypotheses: "Callable[[], list[list[Hypothesis]]]") -> "list[list[Hypothesis]]":
         with explain_out_of_memory(len(sources)):
             return hypotheses()
 
     if prepared.needs_alignment:  # PyTorch computes it, in a thread of its own
-        searched = backend.submit(sources, settings, constraints, found, progress)
-        return then(searched, lambda own: translator.assemble(prepared, own), translator.torch_executor)
+        searched = backend.submit(sources, settings, constraints, compute, progress)
+        return then(
+            searched, lambda hypotheses: translator.assemble(prepared, hypotheses), translator.torch_executor
+        )
     return backend.submit(
-        sources, settings, constraints, lambda own: translator.assemble(prepared, found(own)), progress
+        sources,
+        settings,
+        constraints,
+        lambda hypotheses: translator.assemble(prepared, compute(hypotheses)),
+        progress,
     )

@@ -209,8 +209,8 @@ def is_placeholder(text: str) -> bool:
 
 def leading_marks(word: str) -> int:
     """The number of punctuation marks at the start of a word."""
-    found = MARKS.match(word)
-    return found.end() if found else 0
+    match = MARKS.match(word)
+    return match.end() if match else 0
 
 
 def is_punctuation(word: str) -> bool:
@@ -403,27 +403,27 @@ def pair_spans(
     Raises `CancelledError` if it is cancelled.
     """
     spans: dict[int, PairSpan] = {}
-    around = [Enclosing(len(tags), set(range(len(words))), set())]
+    enclosing = [Enclosing(len(tags), set(range(len(words))), set())]
     links = sorted((source, target) for source, target in alignment if 0 <= target < len(words))
     for opening, closing in matching_tags(tags):
         if interruption.get().is_set():
             raise CancelledError
-        while around[-1].closing < opening:
-            around.pop()
-        _, free, parts = around[-1]
+        while enclosing[-1].closing < opening:
+            enclosing.pop()
+        _, free, parts = enclosing[-1]
         ends = tags[opening], tags[closing]
-        own = aligned_words(*ends, words, links) if free or parts else set()
-        part = {(ends[0].word, word) for word in own} if is_part_of_word(*ends, words, own) else set()
+        aligned = aligned_words(*ends, words, links) if free or parts else set()
+        part = {(ends[0].word, word) for word in aligned} if is_part_of_word(*ends, words, aligned) else set()
         if not part or not part <= parts:
-            own &= free
-            parts |= part if own else set()
-        first = last = min(own, default=-1)
+            aligned &= free
+            parts |= part if aligned else set()
+        first = last = min(aligned, default=-1)
         while last + 1 in free:
             last += 1
-        last = max((word for word in own if word <= last), default=-1)
-        inside = set(range(first, last + 1)) if own else set()
+        last = max((word for word in aligned if word <= last), default=-1)
+        inside = set(range(first, last + 1)) if aligned else set()
         free -= inside
-        around.append(Enclosing(closing, inside, set()))
+        enclosing.append(Enclosing(closing, inside, set()))
         spans[opening] = spans[closing] = PairSpan(closing, first, last)
     return spans
 
@@ -462,15 +462,15 @@ def aligned_words(
     )
 
 
-def is_part_of_word(opening: Tag, closing: Tag, words: Sequence[str], own: set[int]) -> bool:
+def is_part_of_word(opening: Tag, closing: Tag, words: Sequence[str], aligned: set[int]) -> bool:
     """Whether a pair encloses a part of a source word that the translation has as it is.
 
     Several pairs can enclose parts of the same word, as in H<sub>2</sub>SO<sub>4</sub>.
     """
     within = opening.within or closing.within
-    if within is None or opening.word != closing.word or len(own) != 1:
+    if within is None or opening.word != closing.word or len(aligned) != 1:
         return False
-    (word,) = own
+    (word,) = aligned
     return core(words[word]) == core(within[0])
 
 

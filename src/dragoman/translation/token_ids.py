@@ -36,7 +36,7 @@ def encode_parts(
     parts = [
         split(row, tokenizer.pieces(row), max_tokens) if 0 < max_tokens < len(row) else [row] for row in ids
     ]
-    refuse_too_long(sentences, [max(each, key=len) for each in parts], longest_source)
+    refuse_too_long(sentences, [max(sentence_parts, key=len) for sentence_parts in parts], longest_source)
     return parts
 
 

@@ -55,7 +55,7 @@ class TorchBackend:
                 "float32."
             )
         device = open_device(device_name)
-        models = [prepare(torch_model(each), device, engine) for each in stored]
+        models = [prepare(torch_model(model), device, engine) for model in stored]
         threads = torch.get_num_threads() if is_cpu(device) else 1
         model = models[0] if len(models) == 1 else Ensemble(models)
         return cls(model, engine.workers or threads, engine.cuda_graphs and is_cuda(device))

@@ -57,7 +57,7 @@ class PreparedSentences:
     @cached_property
     def sources(self) -> list[list[int]]:
         """The ids of all parts, in order."""
-        return [part for each in self.parts for part in each]
+        return [part for sentence_parts in self.parts for part in sentence_parts]
 
     def count_longer(self, longest: int | None) -> int:
         """How many sentences have more tokens, END included; 0 if the settings ask to truncate or split."""
@@ -132,7 +132,7 @@ class Translator:
         """
         shortlist = None if shortlist is None else Path(shortlist)
         engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs, device)
-        return cls.of([StoredModel.load(Path(each)) for each in (run, *others)], engine)
+        return cls.of([StoredModel.load(Path(path)) for path in (run, *others)], engine)
 
     @classmethod
     def of(cls, stored: Sequence[StoredModel], engine: EngineSettings) -> "Translator":
@@ -156,8 +156,8 @@ class Translator:
             open_torch,
             (lambda: NativeBackend.load(stored[0], engine)) if in_cpp else lambda: None,
             engine,
-            min(filter(None, (each.longest_trained for each in stored)), default=None),
-            min(filter(None, (each.settings.longest for each in stored)), default=None),
+            min(filter(None, (model.longest_trained for model in stored)), default=None),
+            min(filter(None, (model.settings.longest for model in stored)), default=None),
             stored[0].languages,
         )
         if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
@@ -225,11 +225,11 @@ class Translator:
 
     def search_settings(self, settings: SearchSettings | None, options: SearchOptions) -> SearchSettings:
         """The settings, or the defaults, with the options; `max_extra_tokens` fits a model of bytes."""
-        asked = replace(settings or SearchSettings(), **options) if options else settings or SearchSettings()
-        if asked.max_extra_tokens is not None or not self.tokenizers.target.is_bytes:
-            return asked
-        extra = extra_bytes(self.tokenizers.source.is_bytes, asked.extra_tokens, self.longest_trained)
-        return replace(asked, max_extra_tokens=extra)
+        merged = replace(settings or SearchSettings(), **options) if options else settings or SearchSettings()
+        if merged.max_extra_tokens is not None or not self.tokenizers.target.is_bytes:
+            return merged
+        extra = extra_bytes(self.tokenizers.source.is_bytes, merged.extra_tokens, self.longest_trained)
+        return replace(merged, max_extra_tokens=extra)
 
     def search(self, prepared: PreparedSentences) -> NBest:
         """The `n_best` best hypotheses of each source; none for END alone. Raises as `n_best`."""
@@ -302,9 +302,13 @@ class Translator:
         """The translations of prepared sentences, from the hypotheses of all their parts."""
         translations, rest = [], iter(hypotheses)
         for sentence, parts in zip(prepared.without_tags, prepared.parts, strict=True):
-            found = [self._to_translations(*sentence, part, next(rest), prepared.settings) for part in parts]
-            one = len(parts) == 1
-            translations.append(found[0] if one else [join_translations([best for best, *_ in found])])
+            candidates = [
+                self._to_translations(*sentence, part, next(rest), prepared.settings) for part in parts
+            ]
+            is_whole = len(parts) == 1
+            translations.append(
+                candidates[0] if is_whole else [join_translations([best for best, *_ in candidates])]
+            )
         return translations
 
     def _to_translations(
@@ -321,11 +325,11 @@ class Translator:
         if not hypotheses:  # comparisons with a NaN are false
             raise NonFiniteError
         translations = [
-            self.translation(one, self._to_text(sentence, tags, source, one.ids, settings))
-            for one in hypotheses
+            self.translation(hypothesis, self._to_text(sentence, tags, source, hypothesis.ids, settings))
+            for hypothesis in hypotheses
         ]
         if settings.mbr:
-            return [translations[minimum_bayes_risk([one.text for one in translations])]]
+            return [translations[minimum_bayes_risk([translation.text for translation in translations])]]
         return translations
 
     def _to_text(
@@ -364,17 +368,17 @@ class Translator:
         """
         return self.prepare(sentences, settings, **options).count_longer(self.longest_trained)
 
-    def _warn_of_long(self, prepared: PreparedSentences, whole: bool = False) -> None:
-        """Warn if sentences are longer than any of training. `whole`: they are not split."""
+    def _warn_of_long(self, prepared: PreparedSentences, is_unsplit: bool = False) -> None:
+        """Warn if sentences are longer than any of training. `is_unsplit`: they are not split."""
         if count := prepared.count_longer(self.longest_trained):
-            settings = replace(prepared.settings, split=0) if whole else prepared.settings
+            settings = replace(prepared.settings, split=0) if is_unsplit else prepared.settings
             warnings.warn(long_translation_message(count, self, settings), LongInput, stacklevel=3)
 
     # ---- texts of several sentences
 
     def count_several_sentences(self, sentences: Sequence[str]) -> int:
         """How many of these texts have several sentences, or a line break that is not at their edges."""
-        return sum(has_several_sentences(each, self.languages.source) for each in sentences)
+        return sum(has_several_sentences(sentence, self.languages.source) for sentence in sentences)
 
     def _warn_of_several(self, sentences: Sequence[str]) -> None:
         """Warn if texts have several sentences."""
@@ -392,7 +396,7 @@ class Translator:
         `DragomanError` for settings that ask for more than one beam search.
         """
         settings = self.search_settings(settings, options)
-        self._warn_of_long(self.prepare([sentence], settings), whole=True)
+        self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
         self._warn_of_several([sentence])
         return streaming.stream(self, sentence, settings)
 
@@ -403,7 +407,7 @@ class Translator:
         from dragoman.translation import analysis
 
         settings = self.search_settings(settings, options)
-        self._warn_of_long(self.prepare([sentence], settings), whole=True)
+        self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
         self._warn_of_several([sentence])
         return analysis.trace(self, sentence, settings)
 
@@ -421,7 +425,7 @@ class Translator:
         from dragoman.translation import analysis
 
         settings = self.search_settings(settings, options)
-        self._warn_of_long(self.prepare([sentence], settings), whole=True)
+        self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
         self._warn_of_several([sentence])
         return analysis.alternatives(self, sentence, count, settings)
 

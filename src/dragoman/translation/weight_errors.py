@@ -40,10 +40,10 @@ def refuse_weights(
     if unknown := sorted(types.keys() - shapes.keys()):
         raise DragomanError(f"{path} has {first_names(unknown)}, which a model of these settings does not.")
     for name, shape in shapes.items():
-        kind, found = types[name]
-        if found != shape:
+        kind, stored_shape = types[name]
+        if stored_shape != shape:
             raise DragomanError(
-                f"{path}: {name} has the shape {found}; the settings and vocabularies give {shape}."
+                f"{path}: {name} has the shape {stored_shape}; the settings and vocabularies give {shape}."
             )
         if kind != "F32":
             raise DragomanError(f"{path}: {name} is of the type {kind}; it has to be F32.")
@@ -59,4 +59,4 @@ def first_names(names: list[str]) -> str:
 def count_layers(names: Iterable[str]) -> dict[str, int]:
     """The numbers of encoder and decoder layers to which weights of these names belong."""
     layers = {match.groups() for name in names if (match := LAYER.match(name))}
-    return {side: sum(own == side for own, _ in layers) for side in ("encoder", "decoder")}
+    return {side: sum(layer_side == side for layer_side, _ in layers) for side in ("encoder", "decoder")}
