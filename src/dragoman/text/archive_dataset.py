@@ -89,10 +89,10 @@ class ArchiveDataset:
             }
             write_hashes(folder, new)
         for name, path in zip(names, paths, strict=True):
-            if name in hashes and (found := text_hash(path)) != hashes[name]:
+            if name in hashes and (actual_hash := text_hash(path)) != hashes[name]:
                 raise DragomanError(
-                    f"{path} has changed: the SHA-256 of its text was {hashes[name]} and is {found}. Delete "
-                    f"it to have it put together again; if the new text is meant, delete {HASHES}."
+                    f"{path} has changed: the SHA-256 of its text was {hashes[name]} and is {actual_hash}. "
+                    f"Delete it to have it put together again; if the new text is meant, delete {HASHES}."
                 )
         return paths
 
@@ -126,13 +126,14 @@ class ArchiveDataset:
         try:
             download(archive.url, folder / archive.name, say)
         except DOWNLOAD_ERRORS as error:
-            absent = [each for each in archives if not (folder / each.name).exists()]
-            wanted = "".join(f"\n  {each.name}   from {each.url}" for each in absent)
+            missing = [entry for entry in archives if not (folder / entry.name).exists()]
+            listing = "".join(f"\n  {entry.name}   from {entry.url}" for entry in missing)
             texts = ", ".join(name for text in self.texts for name in self.names(text))
             raise DragomanError(
                 f"{archive.name} is not in {folder}, and {archive.url} cannot be downloaded "
                 f"({reason(error)}). If this machine is offline, put these files into {folder} by hand:"
-                f"{wanted}\nOr put the texts themselves there, one sentence per line, plain or gzip: {texts}."
+                f"{listing}\nOr put the texts themselves there, one sentence per line, plain or gzip: "
+                f"{texts}."
             ) from error
 
 
@@ -148,25 +149,25 @@ def verify(archive: Archive, folder: Path) -> None:
     Raises `DragomanError` if it is another file.
     """
     path = folder / archive.name
-    expected, found = archive.sha256 or read_hashes(folder).get(archive.name), file_hash(path)
-    if expected is not None and found != expected:
+    expected, actual = archive.sha256 or read_hashes(folder).get(archive.name), file_hash(path)
+    if expected is not None and actual != expected:
         known = "is published" if archive.sha256 else f"was recorded in {folder / HASHES}"
         raise DragomanError(
-            f"{path} is not the file that was expected: its SHA-256 is {found}, and the one that {known} is "
+            f"{path} is not the file that was expected: its SHA-256 is {actual}, and the one that {known} is "
             f"{expected}. Delete it to download it again."
         )
-    write_hashes(folder, {archive.name: found})
+    write_hashes(folder, {archive.name: actual})
 
 
 def read_hashes(folder: Path) -> Hashes:
     """The hashes that were recorded. Raises `DragomanError` for a damaged file."""
     path = folder / HASHES
-    found = read_json(path) if path.exists() else {}
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+    hashes = read_json(path) if path.exists() else {}
+    if not isinstance(hashes, dict) or not all(isinstance(value, str) for value in hashes.values()):
         raise DragomanError(
             f"{path} is not a table of names with their SHA-256; delete it to record them again."
         )
-    return found
+    return hashes
 
 
 def write_hashes(folder: Path, new: Hashes) -> None:

@@ -165,8 +165,8 @@ class Batches:
         while first < len(pool):
             max_rows = min(self.caps[0] // source[first], self.caps[1] // target[first])
             rows = np.arange(1, min(max_rows, len(pool) - first) + 1)
-            here = slice(first, first + len(rows))
-            padded = rows * np.maximum.accumulate(source[here]), rows * target[here]
+            window = slice(first, first + len(rows))
+            padded = rows * np.maximum.accumulate(source[window]), rows * target[window]
             fits = (padded[0] <= self.caps[0]) & (padded[1] <= self.caps[1])
             count = len(rows) if fits.all() else int(fits.argmin())
             if PAIRS_MULTIPLE < count < len(pool) - first:

@@ -111,26 +111,26 @@ class PairChecks:
 
     def reasons(self, raw: tuple[bytes, bytes], pair: Pair) -> Iterator[str]:
         """The names of what is wrong with a pair, and wanted to be removed."""
-        wanted = self.settings
+        settings = self.settings
         if not all(is_text(side) and b"\r" not in side for side in raw):
-            if wanted.encoding:
+            if settings.encoding:
                 yield "encoding"
             return  # its characters are not known
-        if wanted.control and any(map(CONTROL.search, pair)):
+        if settings.control and any(map(CONTROL.search, pair)):
             yield "control"
-        if wanted.mojibake and any(map(has_mojibake, pair)):
+        if settings.mojibake and any(map(has_mojibake, pair)):
             yield "mojibake"
-        if wanted.max_words and max(map(count_words, pair)) > wanted.max_words:
+        if settings.max_words and max(map(count_words, pair)) > settings.max_words:
             yield "max_words"
         if is_empty(pair):
-            if wanted.empty:
+            if settings.empty:
                 yield "empty"
             return
-        if wanted.copies and is_copy(pair):
+        if settings.copies and is_copy(pair):
             yield "copies"
         if any(map(has_other_language, pair, self.codes)):
             yield "language"
-        if wanted.overlap and any(map(self.is_in_others, pair, self.others)):
+        if settings.overlap and any(map(self.is_in_others, pair, self.others)):
             yield "overlap"
 
     def is_in_others(self, line: str, hashes: set[int]) -> bool:
@@ -182,7 +182,7 @@ class Notes:
         bits = {name: 1 << place for place, name in enumerate(REASONS)}
         reasons, ratios, long = array("H"), array("f"), array("B")
         hashes, near_hashes = array("Q"), array("Q")
-        for raw in (changed_pair(each, checks.settings) for each in pairs):
+        for raw in (changed_pair(raw_pair, checks.settings) for raw_pair in pairs):
             source, target = map(decode_lossy, raw)
             pair = source, target
             reasons.append(sum(bits[name] for name in checks.reasons(raw, pair)))
@@ -203,21 +203,21 @@ class Notes:
         The median ratio is that of the pairs that are kept. It is found by repetition, in which outliers only
         increase. A corpus that has been cleaned therefore stays as it is.
         """
-        by_itself = self.reasons == 0
-        outliers = np.zeros(len(by_itself), bool)
+        is_valid = self.reasons == 0
+        outliers = np.zeros(len(is_valid), bool)
         while True:
-            candidates = by_itself & ~outliers
+            candidates = is_valid & ~outliers
             duplicates, near = self.repeated(candidates, settings)
-            kept = candidates & ~duplicates & ~near & ~np.isnan(self.ratios)
-            self.median = float(np.median(self.ratios[kept])) if kept.any() else 0.0
+            remaining = candidates & ~duplicates & ~near & ~np.isnan(self.ratios)
+            self.median = float(np.median(self.ratios[remaining])) if remaining.any() else 0.0
             if not settings.max_ratio:
                 break
             far = self.has_ratio & (np.abs(self.ratios - self.median) > math.log(settings.max_ratio))
             if not (far & ~outliers).any():
                 break
             outliers |= far
-        for name, found in (("max_ratio", outliers), ("duplicates", duplicates), ("near_duplicates", near)):
-            self.reasons[found] |= self.bits[name]
+        for name, mask in (("max_ratio", outliers), ("duplicates", duplicates), ("near_duplicates", near)):
+            self.reasons[mask] |= self.bits[name]
 
     def repeated(self, candidates: Mask, settings: CleanSettings) -> tuple[Mask, Mask]:
         """Which candidates are duplicates of earlier candidates, and which of the others are nearly so."""
@@ -231,8 +231,8 @@ class Notes:
 
     def names(self, number: int) -> list[str]:
         """Why pair `number`, counted from 0, is removed; empty if it is kept."""
-        found = int(self.reasons[number])
-        return [name for name, bit in self.bits.items() if found & bit]
+        flags = int(self.reasons[number])
+        return [name for name, bit in self.bits.items() if flags & bit]
 
 
 def clean_files(
@@ -248,19 +248,19 @@ def clean_files(
     notes = Notes(pairs, PairChecks(settings, languages, others))
     notes.compare(settings)
     names = file_names(files)
-    kept = int((notes.reasons == 0).sum())
+    pairs_left = int((notes.reasons == 0).sum())
     report = CleanReport(
-        *names, languages, settings, len(notes.reasons), kept, round(math.exp(notes.median), 4), {}, {}
+        *names, languages, settings, len(notes.reasons), pairs_left, round(math.exp(notes.median), 4), {}, {}
     )
     report.changes = {name: Group(CHANGES[name]) for name in CHANGES if getattr(settings, name)}
     report.reasons = {name: Group(REASONS[name]) for name in REASONS if getattr(settings, name)}
-    if not kept:
+    if not pairs_left:
         counts = [(int((notes.reasons & bit > 0).sum()), name) for name, bit in notes.bits.items()]
-        found = ", ".join(f"{name} {count:,}" for count, name in counts if count)
+        summary = ", ".join(f"{name} {count:,}" for count, name in counts if count)
         _, most = max(counts)
-        option = f"{'no-' * isinstance(getattr(settings, most), bool)}{most.replace('_', '-')}"
+        option = ("no-" if isinstance(getattr(settings, most), bool) else "") + most.replace("_", "-")
         raise DragomanError(
-            f"No pair of {files[0]} and {files[1]} would be left ({found}). Turn off or change the check "
+            f"No pair of {files[0]} and {files[1]} would be left ({summary}). Turn off or change the check "
             f"that is wrong for them: --{option}."
         )
     write_new_folder(out, lambda new: write_pairs(new, files, notes, report))

@@ -87,13 +87,13 @@ def check_files(data: DataSettings) -> None:
             )
     for kind in ("", "valid_", "test_"):
         source, target = (data.files.get(f"{kind}{side}") for side in ("source", "target"))
-        both = [path for path in (source, target) if path is not None and is_parallel(path)]
-        if both and (source is None or target is not None):
-            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as {kind}source.")
-        if not both and (source is None) != (target is None):
-            option, given = kind.replace("_", "-"), "target" if source is None else "source"
+        parallel = [path for path in (source, target) if path is not None and is_parallel(path)]
+        if parallel and (source is None or target is not None):
+            raise DragomanError(f"{parallel[0]} has both sides of a corpus; give it alone, as {kind}source.")
+        if not parallel and (source is None) != (target is None):
+            option, side = kind.replace("_", "-"), "target" if source is None else "source"
             raise DragomanError(
-                f"There is only --{option}{given}; give --{option}source and --{option}target."
+                f"There is only --{option}{side}; give --{option}source and --{option}target."
             )
     if not data.corpus and data.dataset is None and data.source is None:
         raise DragomanError("There is validation or test data, and nothing to train on: give --source FILE.")
@@ -105,9 +105,9 @@ def convert(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
     if data.corpus:
         data = joined(data, folder, say)
     for kind in ("", "valid_", "test_"):
-        given = [data.files.get(f"{kind}{side}") for side in ("source", "target")]
-        here = folder / (kind or "train")
-        source, target = line_files(given[0], given[1], data.languages, here, data.names)
+        files = [data.files.get(f"{kind}{side}") for side in ("source", "target")]
+        subfolder = folder / (kind or "train")
+        source, target = line_files(files[0], files[1], data.languages, subfolder, data.names)
         paths: dict[str, Any] = {f"{kind}source": source, f"{kind}target": target}
         data = replace(data, **paths)
     if data.guided_alignment is not None:
@@ -129,16 +129,16 @@ def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
     parts, count = [], 0
     with opened(copies) as files:
         for number, corpus in enumerate(data.corpus, 1):
-            here = folder / f"corpus-{number}"
-            source, target = line_files(corpus.source, corpus.target, data.languages, here, data.names)
+            subfolder = folder / f"corpus-{number}"
+            source, target = line_files(corpus.source, corpus.target, data.languages, subfolder, data.names)
             assert source is not None
             assert target is not None
             parts.append(Part(count + 1, corpus.weight, corpus.tag))
             pairs = write_pairs(without_tag(read_pairs(source, target), corpus), files)
             count += pairs
-            shutil.rmtree(here, ignore_errors=True)
+            shutil.rmtree(subfolder, ignore_errors=True)
             share = "" if corpus.weight is None else f", {corpus.weight / total:.1%} of the training pairs"
-            tag = f", after the tag {corpus.tag}" * bool(corpus.tag)
+            tag = f", after the tag {corpus.tag}" if corpus.tag else ""
             say(f"Corpus {number}: {counted(pairs, 'pair')} of {corpus.source}{share}{tag}.")
     return replace(data, source=copies[0], target=copies[1], parts=tuple(parts))
 

@@ -55,10 +55,16 @@ class CorpusStatistics:
             (self.copies, "with a source equal to its target"),
             *((n, f"with a source that is also in the {name} data") for name, n in self.overlap.items()),
             (self.held_out, "held out for validation"),
-            (self.crlf, f"line{'s' * (self.crlf > 1)} with CRLF at the end; the carriage return is removed"),
+            (
+                self.crlf,
+                f"line{'s' if self.crlf > 1 else ''} with CRLF at the end; the carriage return is removed",
+            ),
             (self.too_long, "longer than the recipe allows, or without a token on a side, left out"),
         ]
-        return [f"{self.pairs:,} pair{'s' * (self.pairs > 1)}", *(f"{n:,} {what}" for n, what in counts if n)]
+        return [
+            f"{self.pairs:,} pair{'s' if self.pairs > 1 else ''}",
+            *(f"{n:,} {description}" for n, description in counts if n),
+        ]
 
 
 @dataclass(frozen=True)
@@ -127,8 +133,8 @@ def sample_pairs(
     source: Path, target: Path, pair_filter: PairFilter, total: int, max_pairs: int
 ) -> Iterator[tuple[str, str]]:
     """Yield every k-th training pair, so that of `total` pairs at most `max_pairs` are sampled."""
-    kept = (pair for pair in read_pairs(source, target) if pair_filter.keeps(*pair))
-    return islice(kept, 0, None, max(1, -(-total // max_pairs)))
+    pairs = (pair for pair in read_pairs(source, target) if pair_filter.keeps(*pair))
+    return islice(pairs, 0, None, max(1, -(-total // max_pairs)))
 
 
 @dataclass(frozen=True)
@@ -161,8 +167,8 @@ def _write_shard(shard: Shard) -> tuple[int, int]:
     sides: tuple[list[Ids], list[Ids]] = ([], [])
     line_numbers = []
     too_long = 0
-    kept = shard.kept_pairs()
-    while block := list(islice(kept, BLOCK_LINES)):
+    pairs = shard.kept_pairs()
+    while block := list(islice(pairs, BLOCK_LINES)):
         numbers, *texts = zip(*block, strict=True)
         encoded = (tokenizer.encode(lines) for tokenizer, lines in zip(tokenizers, texts, strict=True))
         for number, *pair in zip(numbers, *encoded, strict=True):
@@ -204,7 +210,7 @@ def write_corpus(
         for n, pair in enumerate(offsets)
     ]
     counts = [_write_shard(shards[0])] if len(shards) == 1 else map_in_processes(_write_shard, shards)
-    statistics.kept = sum(kept for kept, _ in counts)
+    statistics.kept = sum(pairs for pairs, _ in counts)
     statistics.too_long += sum(too_long for _, too_long in counts)
     if not statistics.kept:
         shutil.rmtree(partial)
@@ -220,9 +226,9 @@ def raise_open_file_limit(count: int) -> None:
 
     A memory-mapped file counts as an open file.
     """
-    wanted, (soft, hard) = count + 500, resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    needed, (soft, hard) = count + 500, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        allowed = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 

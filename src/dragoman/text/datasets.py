@@ -152,10 +152,10 @@ def _find_or_download(file: DatasetFile, folder: Path, say: Say) -> Path:
 
 def _verify(file: DatasetFile, path: Path) -> None:
     """Raise `DragomanError` if the text at `path` is not the dataset's."""
-    if (found := text_hash(path)) not in file.hashes:
+    if (actual_hash := text_hash(path)) not in file.hashes:
         raise DragomanError(
-            f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to "
-            "download it again."
+            f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {actual_hash}. Delete "
+            "it to download it again."
         )
 
 

@@ -64,8 +64,10 @@ class Finding:
             self.lines.append(line)
 
     def __str__(self) -> str:
-        shown = ", ".join(map(str, self.lines)) + (" …" if self.count > len(self.lines) else "")
-        counted = f": {self.count:,} ({'line' if shown.isdigit() else 'lines'} {shown})" if self.lines else ""
+        numbers = ", ".join(map(str, self.lines)) + (" …" if self.count > len(self.lines) else "")
+        counted = (
+            f": {self.count:,} ({'line' if numbers.isdigit() else 'lines'} {numbers})" if self.lines else ""
+        )
         return f"{self.name}{counted}. {self.consequence}"
 
 
@@ -92,13 +94,13 @@ class NgramModel:
         return self.log_probs.get(ngram, self.unseen_log_prob)
 
 
-def log_likelihood_ratio(own: NgramModel, other: NgramModel) -> Callable[[str], float]:
-    """A function of a line: its log-likelihood under `other` minus that under `own`, in nats."""
+def log_likelihood_ratio(model: NgramModel, other: NgramModel) -> Callable[[str], float]:
+    """A function of a line: its log-likelihood under `other` minus that under `model`, in nats."""
     ratios = {
-        ngram: other.log_prob(ngram) - own.log_prob(ngram)
-        for ngram in own.log_probs.keys() | other.log_probs.keys()
+        ngram: other.log_prob(ngram) - model.log_prob(ngram)
+        for ngram in model.log_probs.keys() | other.log_probs.keys()
     }
-    unseen = other.unseen_log_prob - own.unseen_log_prob
+    unseen = other.unseen_log_prob - model.unseen_log_prob
     return lambda line: sum(map(ratios.get, ngrams(line), repeat(unseen)))
 
 
@@ -286,7 +288,7 @@ def find_duplicates(source: Path, target: Path) -> list[Finding]:
     Pairs with an empty side are left out. The hashes and their sorting take about 80 bytes of memory a pair.
     """
     duplicates = Finding("Duplicates of earlier pairs", "They count as often as they occur.")
-    near = Finding(
+    near_duplicates = Finding(
         "Near-duplicates of earlier pairs",
         "They differ in case, digits, punctuation, symbols or spaces alone.",
     )
@@ -299,10 +301,10 @@ def find_duplicates(source: Path, target: Path) -> list[Finding]:
     is_trained_on = np.frombuffer(with_text, np.bool_)  # others are a finding of their own
     is_duplicate = later_occurrences(hashes) & is_trained_on
     is_near = differ_from_first(hashes, near_hashes) & ~is_duplicate & is_trained_on
-    for found, wanted in ((duplicates, is_duplicate), (near, is_near)):
-        places = np.flatnonzero(wanted)
-        found.count, found.lines = len(places), [int(place) + 1 for place in places[:MAX_EXAMPLES]]
-    return [duplicates, near]
+    for finding, mask in ((duplicates, is_duplicate), (near_duplicates, is_near)):
+        places = np.flatnonzero(mask)
+        finding.count, finding.lines = len(places), [int(place) + 1 for place in places[:MAX_EXAMPLES]]
+    return [duplicates, near_duplicates]
 
 
 def check_overlap(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
@@ -311,14 +313,14 @@ def check_overlap(source: Path, target: Path, others: dict[str, tuple[Path, Path
     for name, files in others.items():
         for kind, path, other in zip(("source", "target"), (source, target), files, strict=True):
             hashes = set(map(line_hash, lossy_lines(other)))
-            found = Finding(
+            finding = Finding(
                 f"Pairs whose {kind} is in the {name} data too",
                 f"Scores of {name} would be too good; --drop-overlap leaves out sources.",
             )
             for number, text in enumerate(lossy_lines(path), 1):
                 if text.strip() and line_hash(text) in hashes:
-                    found.add(number)
-            findings.append(found)
+                    finding.add(number)
+            findings.append(finding)
     return findings
 
 

@@ -53,10 +53,10 @@ def no_complete_pair(path: Path, languages: Languages, codes: set[str]) -> Drago
     if not codes:
         return DragomanError(f"{path} has no texts.")
     known = UNKNOWN_LANGUAGE not in (languages.source, languages.target)
-    wanted = f"both {shown(languages.source)} and {shown(languages.target)}" if known else "two languages"
-    found = ", ".join(map(shown, sorted(codes)))
+    expected = f"both {shown(languages.source)} and {shown(languages.target)}" if known else "two languages"
+    present = ", ".join(map(shown, sorted(codes)))
     return DragomanError(
-        f"{path} has no pair with a text in {wanted}; its texts are in {found}. "
+        f"{path} has no pair with a text in {expected}; its texts are in {present}. "
         f"Give {'other' if known else 'the'} languages: --source-language CODE --target-language CODE."
     )
 
@@ -121,14 +121,14 @@ def one_line(text: str) -> str:
     return " ".join(filter(None, (part.strip(" \t") for part in re.split(r"[\r\n]+", text))))
 
 
-def languages_of_file(path: Path, asked: Languages) -> Languages:
+def languages_of_file(path: Path, languages: Languages) -> Languages:
     """The languages that are asked for; an unknown one is what the file says, or the name of a TSV file.
 
     Raises `DragomanError` where `choose_languages` does.
     """
     if format_of(path) != ".tsv":
-        return choose_languages(records(path), str(path), asked)
+        return choose_languages(records(path), str(path), languages)
     if not (named := NAMED.fullmatch(Path(plain_name(path.name)).stem)):
-        return asked
-    pairs = zip((asked.source, asked.target), named.groups()[1:], strict=True)
+        return languages
+    pairs = zip((languages.source, languages.target), named.groups()[1:], strict=True)
     return Languages(*(name if code == UNKNOWN_LANGUAGE else code for code, name in pairs))

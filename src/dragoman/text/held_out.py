@@ -49,18 +49,18 @@ class HeldOutSources:
         the name of the file if there are too few different sources.
         """
         if len(self.counts) < 2:
-            where = " in corpora without a tag" * bool(self.tagged)
+            where = " in corpora without a tag" if self.tagged else ""
             left_out = f", {', '.join(sorted(self.left_out))}," if self.left_out else ""
             raise DragomanError(
                 f"{source} has too few different sentences{where}{left_out} to hold some out; give "
                 f"{self.options}."
             )
-        left = min(MAX_HELD_OUT, max(1, pairs // 50))
+        remaining = min(MAX_HELD_OUT, max(1, pairs // 50))
         chosen: set[int] = set()
         for hashed in sorted(self.counts):
-            if self.counts[hashed] <= left:
+            if self.counts[hashed] <= remaining:
                 chosen.add(hashed)
-                left -= self.counts[hashed]
+                remaining -= self.counts[hashed]
         return frozenset(chosen or {min(self.counts, key=lambda hashed: (self.counts[hashed], hashed))})
 
 

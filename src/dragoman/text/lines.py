@@ -52,9 +52,9 @@ def decode_bytes(line: bytes, place: Path | str, number: int) -> str:
     """
     if number == 1 and (kind := next((BINARY[start] for start in BINARY if line.startswith(start)), None)):
         raise DragomanError(f"{place}, line 1, byte 1: this is {kind}.")
-    if (at := line.find(b"\0")) >= 0:
+    if (offset := line.find(b"\0")) >= 0:
         raise DragomanError(
-            f"{place}, line {number}, byte {at + 1}: a NUL byte. Is this a binary file, or UTF-16?"
+            f"{place}, line {number}, byte {offset + 1}: a NUL byte. Is this a binary file, or UTF-16?"
         )
     try:
         return line.decode()
@@ -72,10 +72,10 @@ def decode_line(raw: bytes, place: Path | str, number: int) -> str:
     """
     line = raw.removesuffix(b"\n").removesuffix(b"\r")
     text = decode_bytes(line, place, number)
-    if (at := line.find(b"\r")) >= 0:
+    if (offset := line.find(b"\r")) >= 0:
         raise DragomanError(
-            f"{place}, line {number}, byte {at + 1}: a carriage return inside the line; remove it from the "
-            "file."
+            f"{place}, line {number}, byte {offset + 1}: a carriage return inside the line; remove it "
+            "from the file."
         )
     return text.removeprefix("\ufeff") if number == 1 else text
 
@@ -131,21 +131,21 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     does.
     """
     pairs = zip_longest(read_lines(source), read_lines(target))
-    for read, (source_line, target_line) in enumerate(pairs):
+    for index, (source_line, target_line) in enumerate(pairs):
         if source_line is None or target_line is None:
-            longer = read + 1 + sum(1 for _ in pairs)
-            counts = (read, longer) if source_line is None else (longer, read)
+            total = index + 1 + sum(1 for _ in pairs)
+            counts = (index, total) if source_line is None else (total, index)
             raise DragomanError(
-                f"{source} has {counts[0]:,} line{'s' * (counts[0] != 1)} and {target} has {counts[1]:,}. "
-                "Line n of one has to belong to line n of the other."
+                f"{source} has {counts[0]:,} line{'s' if counts[0] != 1 else ''} and {target} has "
+                f"{counts[1]:,}. Line n of one has to belong to line n of the other."
             )
         yield source_line, target_line
 
 
-def line_offsets(path: Path, every: int) -> list[int]:
-    """The byte offsets of lines 0, `every`, 2 · `every`, … of a file that is not compressed."""
+def line_offsets(path: Path, step: int) -> list[int]:
+    """The byte offsets of lines 0, `step`, 2 · `step`, … of a file that is not compressed."""
     offsets = accumulate(map(len, raw_lines(path)), initial=0)
-    return [start for start, _ in islice(pairwise(offsets), 0, None, every)]
+    return [start for start, _ in islice(pairwise(offsets), 0, None, step)]
 
 
 def line_hash(line: str) -> int:

@@ -57,8 +57,8 @@ def check_tag(tag: str, name: str) -> None:
 def check_symbols(symbols: Sequence[str]) -> None:
     """Raise `DragomanError` for a symbol with spaces, of the tokenizer's own, or there twice."""
     for symbol in symbols:
-        is_own = symbol in {*SPECIAL, "</s>"} or BYTE.fullmatch(symbol)
-        if not symbol or SPACE.search(symbol) or is_own or symbols.count(symbol) > 1:
+        is_special = symbol in {*SPECIAL, "</s>"} or BYTE.fullmatch(symbol)
+        if not symbol or SPACE.search(symbol) or is_special or symbols.count(symbol) > 1:
             raise DragomanError(
                 f"symbols has {shown(symbol)}; each has to be a text without spaces, given once, and not one "
                 f"of </s>, {', '.join(sorted(SPECIAL))}, <0x00> to <0xFF>."
@@ -71,10 +71,10 @@ def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
         place = f"corpus {number} ({corpus.source})"
         if corpus.source is None:
             raise DragomanError(f"corpus {number} has no source; each [[data.corpus]] names its files.")
-        both = [path for path in (corpus.source, corpus.target) if path is not None and is_parallel(path)]
-        if both and corpus.target is not None:
-            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as the source.")
-        if not both and corpus.target is None:
+        parallel = [path for path in (corpus.source, corpus.target) if path is not None and is_parallel(path)]
+        if parallel and corpus.target is not None:
+            raise DragomanError(f"{parallel[0]} has both sides of a corpus; give it alone, as the source.")
+        if not parallel and corpus.target is None:
             raise DragomanError(f"{place} has no target.")
         weight = corpus.weight
         if weight is not None and not (math.isfinite(weight) and weight >= 0):

@@ -65,11 +65,11 @@ def piece_types(model: bytes) -> list[PieceType]:
 def model_kind(model: bytes) -> str:
     """The algorithm of a model, named as in `TokenKind`."""
     trainer_specs = [field.value for field in read_fields(model) if field.number == 2]
-    joined = b"".join(each for each in trainer_specs if isinstance(each, bytes))
+    joined = b"".join(value for value in trainer_specs if isinstance(value, bytes))
     return {1: "unigram", 2: "bpe", 3: "word", 4: "char"}[_last(joined, 3, 1)]
 
 
 def _last(message: bytes, number: int, default: int) -> int:
     """The value of an integer field, which is the last one where it is repeated."""
-    found = [field.value for field in read_fields(message) if field.number == number]
-    return found[-1] if found and isinstance(found[-1], int) else default
+    values = [field.value for field in read_fields(message) if field.number == number]
+    return values[-1] if values and isinstance(values[-1], int) else default

@@ -10,12 +10,12 @@ import re
 
 def characters(first: int, last: int) -> str:
     """What the bytes from `first` to `last` are in Windows-1252 and in Latin-1, for a set of characters."""
-    found = {
+    decoded = {
         bytes([byte]).decode(encoding, errors="ignore")
         for byte in range(first, last + 1)
         for encoding in ("cp1252", "latin-1")
     }
-    return re.escape("".join(sorted(found)))
+    return re.escape("".join(sorted(decoded)))
 
 
 NEXT = f"[{characters(0x80, 0xBF)}]"

@@ -39,9 +39,9 @@ class Record:
 
     def _text_in(self, language: str) -> str:
         """The text whose code equals the language, or else begins with it."""
-        found = [(code, text) for code, text in self.texts if matches(language, code)]
-        exact = [each for each in found if normal(each[0]) == normal(language)]
-        chosen = exact or found
+        candidates = [(code, text) for code, text in self.texts if matches(language, code)]
+        exact = [candidate for candidate in candidates if normal(candidate[0]) == normal(language)]
+        chosen = exact or candidates
         if len(chosen) > 1:
             codes = in_order(code for code, _ in chosen)
             advice = (
@@ -76,7 +76,7 @@ def in_order(codes: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(codes))
 
 
-def choose_languages(records: Iterable[Record], name: str, asked: Languages) -> Languages:
+def choose_languages(records: Iterable[Record], name: str, languages: Languages) -> Languages:
     """The languages of a file's pairs: those that are asked for, or else what its first records say.
 
     The source is the language that the file names as its source; the other side is in the only other
@@ -85,37 +85,37 @@ def choose_languages(records: Iterable[Record], name: str, asked: Languages) -> 
     """
     chosen: Languages | None = None
     for record in islice(records, SEARCHED):
-        if record.has_sides or UNKNOWN_LANGUAGE not in (asked.source, asked.target):
-            return chosen or asked
+        if record.has_sides or UNKNOWN_LANGUAGE not in (languages.source, languages.target):
+            return chosen or languages
         codes = in_order(normal(code) for code, _ in record.texts)
         if len(codes) < 2:
             continue
         if chosen is None:
-            chosen = languages_of_record(record, codes, name, asked)
+            chosen = languages_of_record(record, codes, name, languages)
         for side in (chosen.source, chosen.target):
             if not any(matches(side, code) or matches(code, side) for code in codes):
                 raise several_languages(name, in_order([chosen.source, chosen.target, *codes]))
-    return chosen or asked
+    return chosen or languages
 
 
-def languages_of_record(record: Record, codes: list[str], name: str, asked: Languages) -> Languages:
+def languages_of_record(record: Record, codes: list[str], name: str, languages: Languages) -> Languages:
     """The languages of the pair in a record with these codes.
 
     Raises `DragomanError` as `choose_languages`, and for a code that is none.
     """
-    asks_source, asks_target = asked.source != UNKNOWN_LANGUAGE, asked.target != UNKNOWN_LANGUAGE
-    known = asked.source if asks_source else asked.target if asks_target else record.source_language
-    own = [code for code in codes if matches(known, code) or matches(code, known)]
-    others = [code for code in codes if code not in own]
-    if len(own) != 1 or len(others) != 1:
+    asks_source, asks_target = languages.source != UNKNOWN_LANGUAGE, languages.target != UNKNOWN_LANGUAGE
+    known = languages.source if asks_source else languages.target if asks_target else record.source_language
+    matching = [code for code in codes if matches(known, code) or matches(code, known)]
+    others = [code for code in codes if code not in matching]
+    if len(matching) != 1 or len(others) != 1:
         raise several_languages(name, codes)
-    found = own + others
-    if primary(own[0]) != primary(others[0]):
-        found = [primary(code) for code in found]
+    pair = matching + others
+    if primary(matching[0]) != primary(others[0]):
+        pair = [primary(code) for code in pair]
     try:
         if asks_source or asks_target:
-            return replace(asked, **{"target" if asks_source else "source": found[1]})
-        return Languages(*found)
+            return replace(languages, **{"target" if asks_source else "source": pair[1]})
+        return Languages(*pair)
     except DragomanError as error:  # a code of the file is none
         raise DragomanError(f"{record.place}: {error}") from error
 

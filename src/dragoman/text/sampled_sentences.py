@@ -66,17 +66,17 @@ def sample_sentences(text: Path, count: int, seed: int = 1) -> list[str]:
     lines = (" ".join(words_of(line)) for line in islice(read_lines(text), MAX_LINES))
     known = dict.fromkeys(filter(None, lines))
     model, generator = WordModel(known), np.random.default_rng(seed)
-    found: dict[str, None] = {}
-    while len(found) < count:
-        before = len(found)
+    sentences: dict[str, None] = {}
+    while len(sentences) < count:
+        before = len(sentences)
         sampled = model.sample(CHUNK, generator) if known else iter(())
-        found |= dict.fromkeys(sentence for sentence in sampled if sentence not in known)
-        if len(found) < min(count, before + FEWEST_NEW):
+        sentences |= dict.fromkeys(sentence for sentence in sampled if sentence not in known)
+        if len(sentences) < min(count, before + FEWEST_NEW):
             raise DragomanError(
-                f"From the words of {text}, {len(found):,} new sentences could be made, and {count:,} were "
-                "asked for. Ask for fewer, or give a longer text. Spaces have to separate its words."
+                f"From the words of {text}, {len(sentences):,} new sentences could be made, and {count:,} "
+                "were asked for. Ask for fewer, or give a longer text. Spaces have to separate its words."
             )
-    return list(found)[:count]
+    return list(sentences)[:count]
 
 
 def words_of(line: str) -> list[str]:
@@ -101,10 +101,10 @@ class WordModel:
             self.longest = min(MAX_WORDS, max(self.longest, len(words)))
         self.words, self.row = list(numbers), np.array(row)
         long, short = (SamePlaces.of(self.row, length) for length in (CONTEXT, CONTEXT - 1))
-        few = long.continuations < FEWEST_CONTINUATIONS
+        is_rare = long.continuations < FEWEST_CONTINUATIONS
         self.places = np.concatenate([long.places, short.places])
-        self.first = np.where(few, short.first + len(long.places), long.first)
-        self.number = np.where(few, short.number, long.number)
+        self.first = np.where(is_rare, short.first + len(long.places), long.first)
+        self.number = np.where(is_rare, short.number, long.number)
 
     def sample(self, count: int, generator: np.random.Generator) -> Iterator[str]:
         """At most `count` sentences: those that are not too long."""
@@ -142,9 +142,9 @@ class SamePlaces:
         places, before = places[order], before[:, order]
         is_first = np.append(True, (before[:, 1:] != before[:, :-1]).any(0))
         is_new = is_first | np.append(True, row[places[1:]] != row[places[:-1]])
-        begins, group = np.flatnonzero(is_first), is_first.cumsum() - 1
-        found = np.zeros((3, len(row)), np.int32)
-        found[:, places] = np.stack(
-            [begins, np.diff(begins, append=len(places)), np.add.reduceat(is_new.astype(np.int64), begins)]
+        starts, group = np.flatnonzero(is_first), is_first.cumsum() - 1
+        columns = np.zeros((3, len(row)), np.int32)
+        columns[:, places] = np.stack(
+            [starts, np.diff(starts, append=len(places)), np.add.reduceat(is_new.astype(np.int64), starts)]
         )[:, group]
-        return cls(places, *found)
+        return cls(places, *columns)

@@ -41,9 +41,9 @@ class SubwordSampling:
                 "bpe_dropout is for BPE tokens and sampling_alpha for unigram tokens; give one of them."
             )
         name, kind = ("bpe_dropout", "bpe") if self.bpe_dropout else ("sampling_alpha", "unigram")
-        for side, found in (("source", source_tokens), ("target", target_tokens)):
-            if found not in (None, kind):
+        for side, tokens in (("source", source_tokens), ("target", target_tokens)):
+            if tokens not in (None, kind):
                 raise DragomanError(
-                    f"{name} is for {kind} tokens, and {side}_tokens is {found}; leave {name} out, or choose "
-                    f"{kind} tokens for both sides."
+                    f"{name} is for {kind} tokens, and {side}_tokens is {tokens}; leave {name} out, or "
+                    f"choose {kind} tokens for both sides."
                 )

@@ -37,14 +37,14 @@ class Languages:
 
 def language_of_name(name: str) -> str:
     """The language that the end of a file's name says: `en` for `train.en` and `train.en.gz`; else `und`."""
-    found = re.search(r"\.(?!gz$)([a-z]{2})(\.txt)?(\.gz|\.zst)?$", name)
-    return found[1] if found else UNKNOWN_LANGUAGE
+    match = re.search(r"\.(?!gz$)([a-z]{2})(\.txt)?(\.gz|\.zst)?$", name)
+    return match[1] if match else UNKNOWN_LANGUAGE
 
 
 def languages_of_name(name: str) -> Languages:
     """The languages that the end of a name says, as in `multi30k-en-de` or `opus-mt-en-de`; both or none."""
-    found = re.fullmatch(r"(?:.*-)?([a-z]{2})-([a-z]{2})", name)
-    return Languages(*found.groups()) if found else Languages()
+    match = re.fullmatch(r"(?:.*-)?([a-z]{2})-([a-z]{2})", name)
+    return Languages(*match.groups()) if match else Languages()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,6 @@ def share_batches(
             range(len(update)), key=lambda number: -int(target_lengths[update[number]].sum())
         )
         turns = [*range(ranks), *reversed(range(ranks))]
-        own = {number for turn, number in enumerate(fullest_first) if turns[turn % len(turns)] == rank}
-        return [pairs for number, pairs in enumerate(update) if number in own]
+        assigned = {number for turn, number in enumerate(fullest_first) if turns[turn % len(turns)] == rank}
+        return [pairs for number, pairs in enumerate(update) if number in assigned]
     return [part for pairs in update if len(part := pairs[(rank + int(pairs[0])) % ranks :: ranks])]

@@ -30,10 +30,10 @@ def make_sampler(tokenizer: Tokenizer, settings: TokenizerSettings) -> Segmentat
     Raises `DragomanError` for a tokenizer whose tokens are of another kind than the settings are for.
     """
     name, kind = ("bpe_dropout", "bpe") if settings.bpe_dropout else ("sampling_alpha", "unigram")
-    found = "word" if tokenizer.codes is not None else model_kind(tokenizer.model)
-    if found != kind:
+    actual_kind = "word" if tokenizer.codes is not None else model_kind(tokenizer.model)
+    if actual_kind != kind:
         raise DragomanError(
-            f"{name} is for {kind} tokens, and those of this tokenizer are {found}; leave {name} out."
+            f"{name} is for {kind} tokens, and those of this tokenizer are {actual_kind}; leave {name} out."
         )
     return SegmentationSampler(tokenizer.model, settings.bpe_dropout or settings.sampling_alpha)
 
@@ -57,13 +57,13 @@ def _write_copy(copy: _Copy) -> None:
     name = f"{shard.first_line - 1:09}"
     prefix = f"{shard.folder}/copy{copy.number:03}-{name}"
     numbers = np.load(shard.folder / f"{name}.lines.npy")
-    kept = set(numbers.tolist())
+    line_numbers = set(numbers.tolist())
     longest = shard.settings.longest or math.inf
     for side, (side_name, path) in enumerate(zip(SIDES, shard.tokenizers, strict=True)):
         sampler = make_sampler(Tokenizer.load(path), copy.settings)
         ordinary = np.load(shard.folder / f"{name}.{side_name}.npy")
         offsets = np.load(shard.folder / f"{name}.{side_name}-offsets.npy")
-        pairs = (pair for pair in shard.kept_pairs() if pair[0] in kept)
+        pairs = (pair for pair in shard.kept_pairs() if pair[0] in line_numbers)
         rows = []
         for (line, *texts), (first, last) in zip(pairs, pairwise(offsets), strict=True):
             # The 1 keeps the key apart from those of the order of the pairs, which are shorter.

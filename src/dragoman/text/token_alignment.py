@@ -58,15 +58,15 @@ def check_alignment(alignment: Path, files: Files) -> None:
     Raises `DragomanError` where `parse_links` does, and if the files have not as many lines.
     """
     lines = zip_longest(read_lines(alignment), read_pairs(*files))
-    for read, (line, pair) in enumerate(lines):
+    for index, (line, pair) in enumerate(lines):
         if line is None or pair is None:
-            longer = read + 1 + sum(1 for _ in lines)
-            counts = (read, longer) if line is None else (longer, read)
+            total = index + 1 + sum(1 for _ in lines)
+            counts = (index, total) if line is None else (total, index)
             raise DragomanError(
                 f"{alignment} has {counts[0]} lines, and {files[0]} and {files[1]} have {counts[1]}. Line n "
                 "has to hold the links of pair n, and to be empty if there are none."
             )
-        parse_links(line, pair, f"{alignment}, line {read + 1}")
+        parse_links(line, pair, f"{alignment}, line {index + 1}")
 
 
 def token_links(links: Links, source: Sequence[int], target: Sequence[int]) -> Ids:
@@ -100,13 +100,13 @@ class _Shard:
 def _write_shard(shard: _Shard) -> None:
     """Save the links of those pairs of a shard that the corpus has."""
     prefix = f"{shard.folder}/{shard.first_line - 1:09}"
-    kept = set(np.load(f"{prefix}.lines.npy").tolist())
+    line_numbers = set(np.load(f"{prefix}.lines.npy").tolist())
     tokenizers = [Tokenizer.load(path) for path in shard.tokenizers]
     places = zip(shard.files, shard.offsets, strict=True)
     lines = zip(*(read_lines(*place, shard.first_line) for place in places), strict=False)
     rows = []
     for number, (*pair, links) in enumerate(islice(lines, shard.lines), shard.first_line):
-        if number in kept:
+        if number in line_numbers:
             words = (tokenizer.word_ids(text) for tokenizer, text in zip(tokenizers, pair, strict=True))
             place = f"{shard.files[-1]}, line {number}"
             rows.append(token_links(parse_links(links, pair, place), *words))

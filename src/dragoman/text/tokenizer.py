@@ -44,11 +44,11 @@ class Tokenizer:
             processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
             raise DragomanError(f"This is not a SentencePiece model ({error}).") from error
-        found = [processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()]
-        if found != [PAD, UNKNOWN, START, END]:
+        special_ids = [processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()]
+        if special_ids != [PAD, UNKNOWN, START, END]:
             raise DragomanError(
-                f"This SentencePiece model has the ids {found} for padding, unknown, start and end; Dragoman "
-                f"needs {[PAD, UNKNOWN, START, END]}. Train it with `dragoman train`."
+                f"This SentencePiece model has the ids {special_ids} for padding, unknown, start and end; "
+                f"Dragoman needs {[PAD, UNKNOWN, START, END]}. Train it with `dragoman train`."
             )
         self._processor = processor
         self.model = model
@@ -162,11 +162,11 @@ class Tokenizer:
         """The text of ids up to the first END. Raises `IndexError` for ids outside the vocabulary."""
         ids = list(ids)
         ids = ids[: ids.index(END)] if END in ids else ids
-        kept = [token for token in ids if token not in (PAD, START)]
-        text: str = self._processor.decode(kept)
+        tokens = [token for token in ids if token not in (PAD, START)]
+        text: str = self._processor.decode(tokens)
         if self.codes is not None:
             text = SEPARATOR.sub("", text)
-        return text.removeprefix(" ") if kept[:1] == [UNKNOWN] else text
+        return text.removeprefix(" ") if tokens[:1] == [UNKNOWN] else text
 
     def word_ids(self, line: str) -> list[int]:
         """For each token of a line the number of the word in which it begins, counted from 0.

@@ -50,11 +50,11 @@ def character_words(line: str, is_segmented: bool) -> list[int]:
 
 def piece_ids(processor: SentencePieceProcessor, pieces: Sequence[str]) -> list[int]:
     """The ids of pieces. Raises `DragomanError` for one that is not in the vocabulary."""
-    found: list[int] = [processor.piece_to_id(piece) for piece in pieces]
-    for piece, known in zip(pieces, processor.id_to_piece(found), strict=True):
+    ids: list[int] = [processor.piece_to_id(piece) for piece in pieces]
+    for piece, known in zip(pieces, processor.id_to_piece(ids), strict=True):
         if piece != known:
             raise DragomanError(
                 f"{piece!r} is no token of this vocabulary; give tokens as a translation has them, or its "
                 "text."
             )
-    return found
+    return ids
