@@ -168,15 +168,15 @@ def refuse_shared_folders(folder: Path) -> None:
     own may write to those, or anyone to one where files cannot be renamed by others (such as /tmp).
     """
     for place in (folder, folder.parent, folder.parent.parent):
-        found = place.stat()
-        if found.st_uid != os.getuid() and (place == folder or found.st_uid != 0):
+        status = place.stat()
+        if status.st_uid != os.getuid() and (place == folder or status.st_uid != 0):
             raise PermissionError(
                 f"{place}, where libraries are kept, belongs to another user; set XDG_CACHE_HOME to a folder "
                 "of your own."
             )
-        is_own_group = place != folder and found.st_gid == os.getgid()
-        shared = found.st_mode & (stat.S_IWOTH if is_own_group else stat.S_IWOTH | stat.S_IWGRP)
-        if shared and not (place != folder and found.st_mode & stat.S_ISVTX):
+        is_user_group = place != folder and status.st_gid == os.getgid()
+        shared = status.st_mode & (stat.S_IWOTH if is_user_group else stat.S_IWOTH | stat.S_IWGRP)
+        if shared and not (place != folder and status.st_mode & stat.S_ISVTX):
             raise PermissionError(
                 f"Others may write to {place}, where libraries are kept; make it writable for you alone "
                 "(chmod go-w), or set XDG_CACHE_HOME to a folder of your own."
@@ -244,13 +244,13 @@ def run_compiler(command: list[str], compiler: list[str]) -> bytes:
         )
     except OSError as error:
         raise RuntimeError(f"The compiler {compiler[0]!r} cannot be run: {reason(error)}.") from error
-    said = process.stderr.decode(errors="replace").strip()
-    if process.returncode < 0 or (process.returncode > KILLED and not said):
+    message = process.stderr.decode(errors="replace").strip()
+    if process.returncode < 0 or (process.returncode > KILLED and not message):
         status = process.returncode  # that of a shell, or of make.py, which passes a negative one on
         number = -status if status < 0 else status - KILLED if status < KILLED + 64 else 256 - status
         raise RuntimeError(
             f"The compiler {compiler[0]!r} was killed by signal {number}, perhaps for a lack of memory."
         )
     if process.returncode:
-        raise RuntimeError(f"{compiler[0]} says: {said or f'exit status {process.returncode}'}")
+        raise RuntimeError(f"{compiler[0]} says: {message or f'exit status {process.returncode}'}")
     return process.stdout

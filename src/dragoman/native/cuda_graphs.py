@@ -127,35 +127,39 @@ class FixedShapeSearch:
         self.unfinished.fill_(True)
 
     def _store(self, beam: Beam) -> None:
-        for each in fields(Beam):
-            getattr(self.beam, each.name).copy_(getattr(beam, each.name))
+        for field in fields(Beam):
+            getattr(self.beam, field.name).copy_(getattr(beam, field.name))
 
     def step(self) -> None:
         """One step of `beam_steps` for all sentences; finished ones do not change."""
-        settings, now, beam = self.settings, self.state.position, replace(self.beam)
+        settings, position, beam = self.settings, self.state.position, replace(self.beam)
         width = settings.beam_size
-        tokens = beam.live.index_select(2, now[None]).view(-1, 1)
+        tokens = beam.live.index_select(2, position[None]).view(-1, 1)
         features, _ = self.model.decode(tokens, self.state)
         log_probs = next_log_probs(self.model, features[:, -1]).unflatten(0, (-1, width))
-        at_end = (now >= self.max_lengths)[:, None, None]
+        at_end = (position >= self.max_lengths)[:, None, None]
         log_probs = log_probs.masked_fill(at_end & self.not_end, -torch.inf)
-        log_probs = log_probs.masked_fill(~at_end & ~self.not_end & (now < self.min_length), -torch.inf)
+        log_probs = log_probs.masked_fill(~at_end & ~self.not_end & (position < self.min_length), -torch.inf)
 
         total, origin, token = top_k_extensions(log_probs, beam.live_log_probs, 2 * width)
         is_end = token == END
         prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, beam.live.size(2)))
         ending = total.masked_fill(~(is_end & self.unfinished[:, None]), -torch.inf)[:, :width]
-        ids = prefixes[:, :width, 1:].masked_fill(self.places > now, PAD).masked_fill(self.places == now, END)
-        add_finished(beam, ids, ending, ending / length_normalization(now + 1, settings))
+        ids = (
+            prefixes[:, :width, 1:]
+            .masked_fill(self.places > position, PAD)
+            .masked_fill(self.places == position, END)
+        )
+        add_finished(beam, ids, ending, ending / length_normalization(position + 1, settings))
 
         survivors = likeliest_that_continue(is_end, groups=1)
         beam.live_log_probs = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
         beam.live = prefixes.gather(1, survivors[:, :, None].expand_as(beam.live))
-        beam.live.index_copy_(2, now[None] + 1, token.gather(1, survivors)[:, :, None])
+        beam.live.index_copy_(2, position[None] + 1, token.gather(1, survivors)[:, :, None])
         self._store(beam)
-        self.unfinished &= ~is_done(beam, now + 1, self.max_lengths, settings)
+        self.unfinished &= ~is_done(beam, position + 1, self.max_lengths, settings)
         self.state.reorder((self.first_rows + origin.gather(1, survivors)).flatten())
-        now += 1
+        position += 1
 
 
 def has_fixed_shapes(model: Model) -> TypeGuard[Transformer]:
@@ -201,34 +205,34 @@ class GraphSearch:
     ) -> tuple[FixedShapeSearch, Callable[[], None]]:
         """A search of these shapes, and the function that makes its step."""
         keys = state.memory[0].keys
-        asked = keys.shape, settings, min_length, max_length
-        if asked in self._made:
-            return self._made[asked]
+        cache_key = keys.shape, settings, min_length, max_length
+        if cache_key in self._made:
+            return self._made[cache_key]
         fixed = FixedShapeSearch(self.model, state, settings, min_length, max_length)
-        made = fixed, captured(fixed.step, keys.device) if is_cuda(keys.device) else fixed.step
+        entry = fixed, captured(fixed.step, keys.device) if is_cuda(keys.device) else fixed.step
         if len(keys) * settings.beam_size <= CACHED_HYPOTHESES:
             if len(self._made) == CACHED_GRAPHS:
                 self._made.clear()
-            self._made[asked] = made
-        return made
+            self._made[cache_key] = entry
+        return entry
 
 
 def rounded(length: int, limit: int | None) -> int:
     """The next multiple of `LENGTH_MULTIPLE`, within the limit of learned positions."""
-    up = length + -length % LENGTH_MULTIPLE
-    return up if limit is None else min(up, limit)
+    padded = length + -length % LENGTH_MULTIPLE
+    return padded if limit is None else min(padded, limit)
 
 
 def captured(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
     """Capture the step as a CUDA graph of a device. The step runs once here, before the capture."""
     with torch.cuda.device(device):
-        beside = torch.cuda.Stream()
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             step()  # libraries allocate their workspaces, which they must not do during a capture
-        torch.cuda.current_stream().wait_stream(beside)
+        torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the GPU.
-        with torch.cuda.graph(graph, stream=beside, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             step()
     return graph.replay

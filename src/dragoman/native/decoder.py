@@ -340,8 +340,8 @@ class Positions:
             if self._learned:
                 raise longer_than_table(length, len(table) // width)
             start = self._settings.first_position
-            more = length + min(length, MAX_SPARE_ROWS)
-            rows = sinusoid_table(start + max(256, more), width, self._settings.positions)[start:]
+            capacity = length + min(length, MAX_SPARE_ROWS)
+            rows = sinusoid_table(start + max(256, capacity), width, self._settings.positions)[start:]
             self._table = table = numbers_of(rows)
         return table
 
@@ -400,6 +400,6 @@ def padded_parameters(settings: ModelSettings, weights: Mapping[str, Array]) -> 
 
 def pad_heads(rows: Array, heads: int) -> Array:
     """Rows of all heads, with zeros after those of each head up to a multiple of LANES."""
-    each = rows.reshape(heads, -1, *rows.shape[1:])
-    zeros = np.zeros((heads, -each.shape[1] % LANES, *rows.shape[1:]), np.float32)
-    return np.concatenate([each, zeros], 1).reshape(-1, *rows.shape[1:])
+    head_rows = rows.reshape(heads, -1, *rows.shape[1:])
+    zeros = np.zeros((heads, -head_rows.shape[1] % LANES, *rows.shape[1:]), np.float32)
+    return np.concatenate([head_rows, zeros], 1).reshape(-1, *rows.shape[1:])

@@ -50,9 +50,9 @@ class CounterDropout(nn.Dropout):
         mask = self.draw()
         if mask is None:
             return input
-        kept = torch.empty_like(input, memory_format=torch.contiguous_format)
-        torch.ge(random_bits(mask.key, input.shape), mask.threshold, out=kept)
-        return (input * kept).mul_(mask.scale)
+        keep = torch.empty_like(input, memory_format=torch.contiguous_format)
+        torch.ge(random_bits(mask.key, input.shape), mask.threshold, out=keep)
+        return (input * keep).mul_(mask.scale)
 
 
 def random_bits(key: int, shape: torch.Size) -> Int16[Tensor, "*N"]:

@@ -31,13 +31,13 @@ def compiles(device: torch.device) -> bool:
     numbers = torch.linspace(-1, 1, 3 * 16 * 16, device=device, dtype=torch.bfloat16)
     query, key, value = numbers.view(3, 1, 1, 16, 16)
     try:
-        found = kernels.attention(query, key, value, None, causal=True)
+        actual = kernels.attention(query, key, value, None, causal=True)
     except Exception as error:  # of Triton, of the C compiler or of the system
         if is_out_of_memory(error):
             raise
         return False
     expected, _ = attention(query.double(), key.double(), value.double(), causal_mask(16, 16, device))
-    return bool((found.double().flatten() - expected.flatten()).abs().max() < TOLERANCE)
+    return bool((actual.double().flatten() - expected.flatten()).abs().max() < TOLERANCE)
 
 
 class GPUDropout(nn.Dropout):

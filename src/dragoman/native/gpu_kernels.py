@@ -235,12 +235,14 @@ class _Attention(torch.autograd.Function):
 
 def _gradients_like(*parts: Tensor) -> list[Tensor]:
     """Empty gradients with the strides of the parts. Those of parts that share a storage share one too."""
-    wholes = {
+    buffers = {
         part.untyped_storage().data_ptr(): part.new_empty(part.untyped_storage().nbytes() // part.itemsize)
         for part in parts
     }
     return [
-        wholes[part.untyped_storage().data_ptr()].as_strided(part.shape, part.stride(), part.storage_offset())
+        buffers[part.untyped_storage().data_ptr()].as_strided(
+            part.shape, part.stride(), part.storage_offset()
+        )
         for part in parts
     ]
 
@@ -258,13 +260,13 @@ class _Split(torch.autograd.Function):
         shape = (*first.shape[:-1], total)
         strides = (first.size(1) * total, total, 1)
         offsets = [0, *accumulate(ctx.widths)]
-        side_by_side = all(
+        is_adjacent = all(
             gradient.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
             and gradient.storage_offset() == offset
             and gradient.stride() == strides
             for gradient, offset in zip(gradients, offsets, strict=False)
         )
-        return first.as_strided(shape, strides, 0) if side_by_side else torch.cat(gradients, -1), None
+        return first.as_strided(shape, strides, 0) if is_adjacent else torch.cat(gradients, -1), None
 
 
 def split(x: Float[Tensor, "B T E"], widths: list[int]) -> tuple[Float[Tensor, "B T F"], ...]:

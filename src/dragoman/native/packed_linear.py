@@ -95,8 +95,8 @@ class PackedInt8(PackedLinear):
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
         """The product x Wᵀ + b of factors of 8 bits, in float32; each row of x has a scale of its own."""
         weight, scale = self.packed
-        quantised, own = quantise_rows(x.flatten(0, -2))
-        y = torch._int_mm(quantised, weight).float().mul_(own)
+        quantised, row_scale = quantise_rows(x.flatten(0, -2))
+        y = torch._int_mm(quantised, weight).float().mul_(row_scale)
         y = y.mul_(scale) if self.bias is None else torch.addcmul(self.bias, y, scale)
         return y.view(*x.shape[:-1], -1)
 

@@ -91,20 +91,20 @@ def residual_backward(
     for row in range(program, rows, programs):
         first = tl.full((), row, tl.int64) * width
         offset = first + column
-        given = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
+        d_output = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
         normalised = tl.load(normalised_rows + offset, in_bounds, 0.0).to(tl.float32)
-        gain_sum += given * normalised
-        bias_sum += given
-        weighted = given * weight
-        along = tl.sum(weighted * normalised) / width
-        total = (weighted - tl.sum(weighted) / width - normalised * along) * tl.load(inverse_std + row)
+        gain_sum += d_output * normalised
+        bias_sum += d_output
+        weighted = d_output * weight
+        projection = tl.sum(weighted * normalised) / width
+        total = (weighted - tl.sum(weighted) / width - normalised * projection) * tl.load(inverse_std + row)
         tl.store(x_gradient + offset, total, in_bounds)
         if MASKED:
             total *= dropout_factors(key, first, threshold, scale, WIDTH, GROUPED)
             tl.store(y_gradient + offset, total, in_bounds)
-    own = sums + program * 2 * width + column
-    tl.store(own, gain_sum, in_bounds)
-    tl.store(own + width, bias_sum, in_bounds)
+    partial_sums = sums + program * 2 * width + column
+    tl.store(partial_sums, gain_sum, in_bounds)
+    tl.store(partial_sums + width, bias_sum, in_bounds)
 
 
 # ---- max(0, x W_1 + b_1) W_2 + b_2
@@ -122,11 +122,11 @@ def column_sums(
         row = start + tl.arange(0, ROWS)
         offset = row[:, None].to(tl.int64) * width + column
         in_bounds = (row < last)[:, None] & (column < width)
-        kept = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
+        block = tl.load(gradient + offset, in_bounds, 0.0).to(tl.float32)
         if RELU:
-            kept = tl.where(tl.load(hidden + offset, in_bounds, 0.0) > 0, kept, 0.0)
-            tl.store(gradient + offset, kept, in_bounds)
-        total += tl.sum(kept, 0)
+            block = tl.where(tl.load(hidden + offset, in_bounds, 0.0) > 0, block, 0.0)
+            tl.store(gradient + offset, block, in_bounds)
+        total += tl.sum(block, 0)
     tl.store(sums + tl.program_id(1) * width + column, total, column < width)
 
 
@@ -178,9 +178,9 @@ def attention_forward(
     weights = attention_weights(
         q, k, scale, mask, sentence, mask_b, mask_t, queries, keys, CAUSAL, MASKED, T, N
     )
-    found = tl.dot(weights.to(v.dtype), v)
+    context = tl.dot(weights.to(v.dtype), v)
     width = heads * KV
-    tl.store(rows_of_head(out, head, sentence, t, queries * width, KV, width, KV), found, is_query)
+    tl.store(rows_of_head(out, head, sentence, t, queries * width, KV, width, KV), context, is_query)
 
 
 @triton.jit(do_not_specialize=["mask_b", "mask_t", "queries", "keys"])
@@ -198,22 +198,22 @@ def attention_backward(
     q = tl.load(rows_of_head(query, head, sentence, t, query_b, query_h, query_t, K), is_query, 0.0)
     k = tl.load(rows_of_head(key, head, sentence, n, key_b, key_h, key_t, K), is_key, 0.0)
     v = tl.load(rows_of_head(value, head, sentence, n, value_b, value_h, value_t, KV), is_key, 0.0)
-    given = tl.load(rows_of_head(gradient, head, sentence, t, queries * width, KV, width, KV), is_query, 0.0)
+    d_output = tl.load(
+        rows_of_head(gradient, head, sentence, t, queries * width, KV, width, KV), is_query, 0.0
+    )
     weights = attention_weights(
         q, k, scale, mask, sentence, mask_b, mask_t, queries, keys, CAUSAL, MASKED, T, N
     )
     # Each gradient is stored before the next is computed: there are not enough registers for all.
-    of_value = tl.dot(tl.trans(weights.to(v.dtype)), given)
-    tl.store(rows_of_head(value_gradient, head, sentence, n, value_b, value_h, value_t, KV), of_value, is_key)
-    of_weights = tl.dot(given, tl.trans(v))
-    of_scores = weights * (of_weights - tl.sum(weights * of_weights, 1)[:, None]) * scale
-    of_scores = of_scores.to(q.dtype)
-    of_query = tl.dot(of_scores, k)
-    tl.store(
-        rows_of_head(query_gradient, head, sentence, t, query_b, query_h, query_t, K), of_query, is_query
-    )
-    of_key = tl.dot(tl.trans(of_scores), q)
-    tl.store(rows_of_head(key_gradient, head, sentence, n, key_b, key_h, key_t, K), of_key, is_key)
+    d_value = tl.dot(tl.trans(weights.to(v.dtype)), d_output)
+    tl.store(rows_of_head(value_gradient, head, sentence, n, value_b, value_h, value_t, KV), d_value, is_key)
+    d_weights = tl.dot(d_output, tl.trans(v))
+    d_scores = weights * (d_weights - tl.sum(weights * d_weights, 1)[:, None]) * scale
+    d_scores = d_scores.to(q.dtype)
+    d_query = tl.dot(d_scores, k)
+    tl.store(rows_of_head(query_gradient, head, sentence, t, query_b, query_h, query_t, K), d_query, is_query)
+    d_key = tl.dot(tl.trans(d_scores), q)
+    tl.store(rows_of_head(key_gradient, head, sentence, n, key_b, key_h, key_t, K), d_key, is_key)
 
 
 # ---- label-smoothed cross-entropy
@@ -237,10 +237,10 @@ def cross_entropy_forward(
     for first in range(0, vocabulary, BLOCK):
         in_bounds = first + column < vocabulary
         block = tl.load(start + first + column, in_bounds, float("-inf")).to(tl.float32)
-        higher = tl.maximum(row_max, tl.max(block))
-        exponentials = exponentials * tl.exp(row_max - higher) + tl.exp(block - higher)
+        new_max = tl.maximum(row_max, tl.max(block))
+        exponentials = exponentials * tl.exp(row_max - new_max) + tl.exp(block - new_max)
         total += tl.where(in_bounds, block - first_logit, 0.0)
-        row_max = higher
+        row_max = new_max
     log_sum = tl.log(tl.sum(exponentials))
     token = tl.load(gold + row)
     gold_nll = log_sum + (row_max - tl.load(start + token).to(tl.float32))
