@@ -97,7 +97,7 @@ def argos_code(side: str, code: str) -> str:
         raise DragomanError(f"--{side}-language is {code!r}; it has to be a code such as en, de or pt-BR.")
     parts = code.lower().split("-")
     prefixes = ("-".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((VARIANTS[each] for each in prefixes if each in VARIANTS), parts[0])
+    return next((VARIANTS[prefix] for prefix in prefixes if prefix in VARIANTS), parts[0])
 
 
 def write(
@@ -155,12 +155,12 @@ def refuse_other_spelling(tokenizers: Tokenizers) -> None:
     target = tokenizers.target
     speller = sentencepiece.SentencePieceProcessor(model_proto=tokenizers.source.model)
     for token, piece in enumerate(target.pieces(range(END + 1, len(target))), END + 1):
-        theirs, ours = spell(speller, [piece]), target.decode([token])
-        if theirs.strip() != ours.strip():
+        spelling, expected = spell(speller, [piece]), target.decode([token])
+        if spelling.strip() != expected.strip():
             raise DragomanError(
                 "Argos Translate spells translations with the SentencePiece model of the source, where the "
-                f"target's token {piece!r} is {theirs!r} and not {ours!r}; train a model whose sides share a "
-                "vocabulary."
+                f"target's token {piece!r} is {spelling!r} and not {expected!r}; train a model whose sides "
+                "share a vocabulary."
             )
 
 
@@ -176,17 +176,17 @@ def engine(
     """What the program does with the package in a folder."""
     package = folder / languages.package
     file = f"../{TOKENIZER}"
-    theirs = ctranslate2.engine(package / "model", model, tokenizers, precision, (file, file))
+    base_engine = ctranslate2.engine(package / "model", model, tokenizers, precision, (file, file))
     speller = sentencepiece.SentencePieceProcessor(model_file=str(package / TOKENIZER))
     return replace(
-        theirs, name="Argos Translate", decode=lambda ids: spell(speller, tokenizers.target.pieces(ids))
+        base_engine, name="Argos Translate", decode=lambda ids: spell(speller, tokenizers.target.pieces(ids))
     )
 
 
 def pack(folder: Path, path: Path) -> None:
     """Write the zip archive of a folder with a package; the same bytes for the same files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo(file.relative_to(folder).as_posix())
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             with file.open("rb") as content, archive.open(entry, "w", force_zip64=True) as packed:

@@ -73,13 +73,13 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
     spec.decoder.projection.bias = _array(
         torch.zeros(len(target_tokens)) if model.output_bias is None else model.output_bias
     )
-    for theirs, layer in zip(spec.encoder.layer, model.encoder, strict=True):
-        _self_attention(theirs.self_attention, layer.self_attention, layer.self_attention_residual)
-        _feed_forward(theirs.ffn, layer.feed_forward, layer.feed_forward_residual)
-    for theirs, layer in zip(spec.decoder.layer, model.decoder, strict=True):
-        _self_attention(theirs.self_attention, layer.self_attention, layer.self_attention_residual)
-        _cross_attention(theirs.attention, layer.cross_attention, layer.cross_attention_residual)
-        _feed_forward(theirs.ffn, layer.feed_forward, layer.feed_forward_residual)
+    for layer_spec, layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        _self_attention(layer_spec.self_attention, layer.self_attention, layer.self_attention_residual)
+        _feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual)
+    for layer_spec, layer in zip(spec.decoder.layer, model.decoder, strict=True):
+        _self_attention(layer_spec.self_attention, layer.self_attention, layer.self_attention_residual)
+        _cross_attention(layer_spec.attention, layer.cross_attention, layer.cross_attention_residual)
+        _feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual)
     if settings.norm == "pre":
         _norm(spec.encoder.layer_norm, model.encoder_norm)
         _norm(spec.decoder.layer_norm, model.decoder_norm)
@@ -150,40 +150,44 @@ def _array(tensor: Tensor) -> Any:
     return tensor.detach().float().cpu().clone().numpy()  # spec.optimize writes into its arrays
 
 
-def _linear(theirs: common_spec.LinearSpec, weight: Tensor, bias: Tensor | None) -> None:
-    theirs.weight = _array(weight)
-    theirs.bias = _array(torch.zeros(len(weight)) if bias is None else bias)
+def _linear(spec: common_spec.LinearSpec, weight: Tensor, bias: Tensor | None) -> None:
+    spec.weight = _array(weight)
+    spec.bias = _array(torch.zeros(len(weight)) if bias is None else bias)
 
 
-def _norm(theirs: common_spec.LayerNormSpec, norm: Any) -> None:
-    theirs.gamma, theirs.beta = _array(norm.weight), _array(norm.bias)
+def _norm(spec: common_spec.LayerNormSpec, norm: Any) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
 def _embedding(
-    spec: Any, theirs: common_spec.EmbeddingsSpec, embedding: nn.Embedding, positions: Positions, scaled: bool
+    spec: Any,
+    embedding_spec: common_spec.EmbeddingsSpec,
+    embedding: nn.Embedding,
+    positions: Positions,
+    scaled: bool,
 ) -> None:
-    theirs.weight = _array(embedding.weight)
+    embedding_spec.weight = _array(embedding.weight)
     spec.scale_embeddings = scaled
     spec.position_encodings.encodings = _array(positions(0, table_rows(positions)))
 
 
-def _self_attention(theirs: Any, ours: Any, residual: Any) -> None:
-    _linear(theirs.linear[0], ours.query_key_value.weight, ours.query_key_value.bias)
-    _linear(theirs.linear[1], ours.output.weight, ours.output.bias)
-    _norm(theirs.layer_norm, residual.norm)
+def _self_attention(spec: Any, attention: Any, residual: Any) -> None:
+    _linear(spec.linear[0], attention.query_key_value.weight, attention.query_key_value.bias)
+    _linear(spec.linear[1], attention.output.weight, attention.output.bias)
+    _norm(spec.layer_norm, residual.norm)
 
 
-def _cross_attention(theirs: Any, ours: Any, residual: Any) -> None:
+def _cross_attention(spec: Any, attention: Any, residual: Any) -> None:
     """CTranslate2 keeps W^Q in one matrix, and W^K and W^V in another."""
-    width = ours.widths[0]
-    weight, bias = ours.query_key_value.weight, ours.query_key_value.bias
-    _linear(theirs.linear[0], weight[:width], None if bias is None else bias[:width])
-    _linear(theirs.linear[1], weight[width:], None if bias is None else bias[width:])
-    _linear(theirs.linear[2], ours.output.weight, ours.output.bias)
-    _norm(theirs.layer_norm, residual.norm)
+    width = attention.widths[0]
+    weight, bias = attention.query_key_value.weight, attention.query_key_value.bias
+    _linear(spec.linear[0], weight[:width], None if bias is None else bias[:width])
+    _linear(spec.linear[1], weight[width:], None if bias is None else bias[width:])
+    _linear(spec.linear[2], attention.output.weight, attention.output.bias)
+    _norm(spec.layer_norm, residual.norm)
 
 
-def _feed_forward(theirs: Any, ours: Any, residual: Any) -> None:
-    _linear(theirs.linear_0, ours.inner.weight, ours.inner.bias)
-    _linear(theirs.linear_1, ours.outer.weight, ours.outer.bias)
-    _norm(theirs.layer_norm, residual.norm)
+def _feed_forward(spec: Any, feed_forward: Any, residual: Any) -> None:
+    _linear(spec.linear_0, feed_forward.inner.weight, feed_forward.inner.bias)
+    _linear(spec.linear_1, feed_forward.outer.weight, feed_forward.outer.bias)
+    _norm(spec.layer_norm, residual.norm)

@@ -159,7 +159,7 @@ def read(path: Path) -> Imported:
     )
     imported = import_layers(settings, name_map(settings), tensors)
     tensors.discard(
-        [f"{side}.{useless}" for side in SIDES for useless in ("version", "embed_positions._float_tensor")]
+        [f"{side}.{buffer}" for side in SIDES for buffer in ("version", "embed_positions._float_tensor")]
     )
     tensors.refuse_unused()
     vocabularies, tokenizers = read_tokenizers(path.parent, files, pieces_of_sides)
@@ -254,8 +254,10 @@ def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:
     check_options(origin, {name: value for name, value in model.items() if value}, REQUIRED)
     sizes = {name: model.get(name, default) for name, default in SIZES.items()}
     sizes["decoder_ffn_embed_dim"] = model.get("decoder_ffn_embed_dim", sizes["encoder_ffn_embed_dim"])
-    if wrong := [name for name, size in sizes.items() if not isinstance(size, int)]:
-        raise DragomanError(f"{origin}: {wrong[0]} is {shown(sizes[wrong[0]])}, and a number was expected.")
+    if invalid := [name for name, size in sizes.items() if not isinstance(size, int)]:
+        raise DragomanError(
+            f"{origin}: {invalid[0]} is {shown(sizes[invalid[0]])}, and a number was expected."
+        )
     options = {"activation_fn": "relu", **model, **sizes}
     for name in SHARED_OPTIONS:
         encoder, decoder = f"encoder_{name}", f"decoder_{name}"

@@ -144,8 +144,8 @@ def refuse_other_generation(folder: Path, config: Mapping[str, Any]) -> None:
     """
     path = folder / "generation_config.json"
     generation = read_object(path) if path.exists() else {}
-    for file, found in (("config.json", config), (path.name, generation)):
-        if (token := found.get("forced_bos_token_id")) is not None:
+    for file, values in (("config.json", config), (path.name, generation)):
+        if (token := values.get("forced_bos_token_id")) is not None:
             raise DragomanError(
                 f"{folder / file}: forced_bos_token_id is {shown(token)}, and Dragoman forces no first token."
             )
@@ -351,8 +351,8 @@ def write(
             )
     special = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": START}
     codes = (languages.source, languages.target) if languages else (None, None)
-    own = {LONGEST: longest_trained, **dict(zip(LANGUAGES, codes, strict=True))}
-    write_json(folder / "config.json", config_of(settings, tokenizers) | special | own)
+    extra = {LONGEST: longest_trained, **dict(zip(LANGUAGES, codes, strict=True))}
+    write_json(folder / "config.json", config_of(settings, tokenizers) | special | extra)
     write_json(folder / "generation_config.json", special | GENERATION)
     pieces = dict(
         zip(

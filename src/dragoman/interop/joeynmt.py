@@ -309,13 +309,13 @@ def side_of(name: str, config: Mapping[str, Any], special: Sequence[str], origin
 def refuse_preprocessing(name: str, side: Mapping[str, Any], origin: Path) -> None:
     """Raise `DragomanError`, with advice, if JoeyNMT changes text before the tokenizer."""
     options = {**side, **(side.get("tokenizer_cfg") or {})}
-    for key, none in {"lowercase": "false", "normalize": "false", "pretokenizer": "none"}.items():
-        value = options.get(key, none)
-        if not isinstance(value, str | bool | None) or str(value).lower() != none:
+    for key, default in {"lowercase": "false", "normalize": "false", "pretokenizer": "none"}.items():
+        value = options.get(key, default)
+        if not isinstance(value, str | bool | None) or str(value).lower() != default:
             raise DragomanError(
                 f"{origin}: {key} is {shown(value)} in data.{name}, and Dragoman does not change text "
                 "before it tokenizes it. To read the model "
-                f"all the same write {none} there, and prepare what you translate as JoeyNMT does."
+                f"all the same write {default} there, and prepare what you translate as JoeyNMT does."
             )
 
 

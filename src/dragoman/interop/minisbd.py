@@ -49,7 +49,7 @@ def write(path: Path) -> None:
     fits = np.zeros((len(rules), len(CLASSES), BEFORE + 1 + AFTER), np.float32)
     for number, rule in enumerate(rules):
         for place, classes in rule.items():
-            fits[number, [CLASSES.index(each) for each in classes], BEFORE + place] = 1
+            fits[number, [CLASSES.index(class_name) for class_name in classes], BEFORE + place] = 1
     scores = np.zeros((TAGS, len(rules), 1), np.float32)
     scores[SENTENCE_END, : len(ENDS)], scores[SENTENCE_END, len(ENDS) :] = 2, -2 * len(ENDS)
     constants = {
@@ -102,5 +102,9 @@ def vocabulary() -> dict[str, object]:
             ids[character] = CLASSES.index("u")
         elif character.isdecimal():
             ids[character] = CLASSES.index("0")
-    ids |= {character: CLASSES.index(each) for each, members in MEMBERS.items() for character in members}
+    ids |= {
+        character: CLASSES.index(class_name)
+        for class_name, members in MEMBERS.items()
+        for character in members
+    }
     return {"lang": "", "lower": False, "_unit2id": ids, "_id2unit": ["<PAD>", "<UNK>"]}

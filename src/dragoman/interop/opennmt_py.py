@@ -328,7 +328,7 @@ def transforms_of(options: Mapping[str, Any], path: Path) -> set[str]:
 def refuse_same_name(name: str, options: Mapping[str, Any], path: Path) -> None:
     """Raise `DragomanError` if the models of both sides are different files of this name."""
     named = {str(options.get(f"{side}_subword_model") or "") for side in SIDES}
-    if not options.get("share_vocab") and len(named) > 1 and {Path(each).name for each in named} == {name}:
+    if not options.get("share_vocab") and len(named) > 1 and {Path(model).name for model in named} == {name}:
         raise DragomanError(
             f"{path}: the subword models of source and target, {' and '.join(sorted(named))}, have the same "
             f"name, and {name} beside the checkpoint can be only one of them; Dragoman cannot read this "
@@ -352,17 +352,17 @@ def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], p
     if named and (file := path.parent / Path(named).name).is_file():
         refuse_same_name(file.name, options, path)
         return file
-    beside = {*path.parent.glob("*.model"), *path.parent.glob("*code*")}
-    files = sorted(file for file in beside if file.is_file() and file.suffix != ".pt" and file != path)
-    own = [file for file in files if file.name.startswith(SIDES[name])] if len(files) > 1 else files
-    if len(own) == 1:
-        return own[0]
+    neighbours = {*path.parent.glob("*.model"), *path.parent.glob("*code*")}
+    files = sorted(file for file in neighbours if file.is_file() and file.suffix != ".pt" and file != path)
+    candidates = [file for file in files if file.name.startswith(SIDES[name])] if len(files) > 1 else files
+    if len(candidates) == 1:
+        return candidates[0]
     if files or transforms:
-        wanted = (
+        expected = (
             Path(named).name if named else "a SentencePiece model (*.model) or subword-nmt's codes (*code*)"
         )
         raise DragomanError(
             f"{path}: of {len(files)} files beside it, none is known to segment the words of {name!r}; "
-            f"put {wanted} there."
+            f"put {expected} there."
         )
     return None

@@ -102,9 +102,9 @@ def verify(engine: ReferenceEngine, model: Model, tokenizers: Tokenizers, senten
                 "with this model reads and "
                 f"writes {engine.longest}; give shorter ones."
             )
-        if (theirs := engine.encode(sentence)) != [engine.first_ids[token] for token in source]:
+        if (engine_ids := engine.encode(sentence)) != [engine.first_ids[token] for token in source]:
             raise DragomanError(
-                f"{engine.name} tokenizes {sentence!r} as {pieces_text(tokenizers.source, theirs)}, and "
+                f"{engine.name} tokenizes {sentence!r} as {pieces_text(tokenizers.source, engine_ids)}, and "
                 f"Dragoman as {pieces_text(tokenizers.source, source)}."
             )
         [[best]] = greedy_search(model, torch.tensor([source]), SEARCH)
@@ -122,12 +122,14 @@ def compare(
 
     Raises `DragomanError` if it is larger than the tolerance.
     """
-    ours = log_probabilities(model, source, target)
-    theirs = engine.log_probs(source, target)
-    if theirs.dim() == 1:
-        differences = (theirs - ours.gather(1, torch.tensor(target)[:, None])[:, 0]).abs()
+    log_probs = log_probabilities(model, source, target)
+    engine_log_probs = engine.log_probs(source, target)
+    if engine_log_probs.dim() == 1:
+        differences = (engine_log_probs - log_probs.gather(1, torch.tensor(target)[:, None])[:, 0]).abs()
     else:
-        differences = torch.where(ours < FORBIDDEN_BIAS / 2, 0.0, theirs - ours).abs().amax(1)
+        differences = (
+            torch.where(log_probs < FORBIDDEN_BIAS / 2, 0.0, engine_log_probs - log_probs).abs().amax(1)
+        )
     difference = differences.mean() if engine.quantized else differences.max()
     tolerance = QUANTIZED_TOLERANCE if engine.quantized else TOLERANCE
     if not difference <= tolerance:  # true for NaN too
@@ -151,33 +153,34 @@ def refuse_other_translation(
     tokenizers: Tokenizers,
     sentence: str,
     source: list[int],
-    ours: list[int],
+    translation: list[int],
 ) -> None:
-    """Raise `DragomanError` if the engine's greedy translation differs from `ours`, in ids or in text.
+    """Raise `DragomanError` if the engine's greedy translation is not `translation`, in ids or in text.
 
     Where two tokens are equally likely within the tolerance, either may be chosen.
     """
-    theirs = engine.greedy(source, int(max_target_lengths(model, torch.tensor([source]), SEARCH)))
-    if theirs != ours:
-        position, our_token, their_token = next(
-            (position, our_token, their_token)
-            for position, (our_token, their_token) in enumerate(
-                zip([*ours, END], [*theirs, END], strict=False)
+    engine_translation = engine.greedy(source, int(max_target_lengths(model, torch.tensor([source]), SEARCH)))
+    if engine_translation != translation:
+        position, token, engine_token = next(
+            (position, token, engine_token)
+            for position, (token, engine_token) in enumerate(
+                zip([*translation, END], [*engine_translation, END], strict=False)
             )
-            if our_token != their_token
+            if token != engine_token
         )
-        log_probs = log_probabilities(model, source, [*ours, END])[position]
-        if log_probs[our_token] - log_probs[their_token] > TOLERANCE:
+        log_probs = log_probabilities(model, source, [*translation, END])[position]
+        if log_probs[token] - log_probs[engine_token] > TOLERANCE:
             raise DragomanError(
-                f"{engine.name} translates {sentence!r} by {pieces_text(tokenizers.target, theirs)}, and "
-                f"Dragoman by {pieces_text(tokenizers.target, ours)}."
+                f"{engine.name} translates {sentence!r} by "
+                f"{pieces_text(tokenizers.target, engine_translation)}, and Dragoman by "
+                f"{pieces_text(tokenizers.target, translation)}."
             )
-    their_text, our_text = (
-        " ".join(text.split()) for text in (engine.decode(ours), tokenizers.target.decode(ours))
+    engine_text, text = (
+        " ".join(text.split()) for text in (engine.decode(translation), tokenizers.target.decode(translation))
     )
-    if their_text != our_text and UNKNOWN not in ours:
+    if engine_text != text and UNKNOWN not in translation:
         raise DragomanError(
-            f"{engine.name} spells the translation of {sentence!r} {their_text!r}, and Dragoman {our_text!r}."
+            f"{engine.name} spells the translation of {sentence!r} {engine_text!r}, and Dragoman {text!r}."
         )
 
 

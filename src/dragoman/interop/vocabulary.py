@@ -59,8 +59,8 @@ class Vocabulary:
     def with_unknown(self, pieces: Iterable[str]) -> "Vocabulary":
         """Add those of the pieces that are missing, each with the unknown token's row."""
         known = set(self.pieces)
-        lacking = [piece for piece in dict.fromkeys(pieces) if piece not in known]
-        return Vocabulary([*self.pieces, *lacking], [*self.rows, *[self.rows[UNKNOWN]] * len(lacking)])
+        missing = [piece for piece in dict.fromkeys(pieces) if piece not in known]
+        return Vocabulary([*self.pieces, *missing], [*self.rows, *[self.rows[UNKNOWN]] * len(missing)])
 
     @property
     def never_written(self) -> list[int]:
@@ -98,9 +98,9 @@ def pieces_by_id(path: Path, ids: Mapping[str, int]) -> list[str]:
 
     Raises `DragomanError` if the ids are not the numbers from 0, each once.
     """
-    if wrong := [piece for piece, number in ids.items() if type(number) is not int]:
+    if invalid := [piece for piece, number in ids.items() if type(number) is not int]:
         raise DragomanError(
-            f"{path} has {shown(ids[wrong[0]])} as the number of the token {shown(wrong[0])}."
+            f"{path} has {shown(ids[invalid[0]])} as the number of the token {shown(invalid[0])}."
         )
     pieces = sorted(ids, key=lambda piece: ids[piece])
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
@@ -132,9 +132,9 @@ def refuse_subword_pieces(place: str, pieces: Sequence[str]) -> None:
             piece.endswith("@@") for piece in pieces
         ],
     }
-    for what, marked in shares.items():
+    for description, marked in shares.items():
         if sum(marked) * 10 > len(pieces):
-            raise DragomanError(f"{place} is of {what} beside it.")
+            raise DragomanError(f"{place} is of {description} beside it.")
 
 
 def split_lines(path: Path) -> list[str]:
@@ -155,14 +155,14 @@ def read_codes(path: Path) -> str:
     if head and head[0].split()[-1] not in ("0.1", "0.2"):
         raise DragomanError(f"{path} begins with {head[0]!r}; subword-nmt has the versions 0.1 and 0.2.")
     merges = [line.split(" ") for line in lines[len(head) :]]
-    counted = not head and len(merges[0]) == 3 and merges[0][2].isdecimal()
+    has_counts = not head and len(merges[0]) == 3 and merges[0][2].isdecimal()
     for number, merge in enumerate(merges, len(head) + 1):
-        if len(merge) != (3 if counted else 2) or (counted and not merge[2].isdecimal()):
+        if len(merge) != (3 if has_counts else 2) or (has_counts and not merge[2].isdecimal()):
             raise DragomanError(
                 f"{path}, line {number}: {' '.join(merge)!r} is not a pair of pieces to merge"
-                f"{', with their count' * counted}."
+                f"{', with their count' if has_counts else ''}."
             )
-    head = ["#version: 0.2"] if counted else head
+    head = ["#version: 0.2"] if has_counts else head
     return "\n".join([*head, *(" ".join(merge[:2]) for merge in merges)]) + "\n"
 
 

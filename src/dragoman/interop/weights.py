@@ -82,12 +82,12 @@ class Tensors:
                 f"{self.origin}: {name} says that it is larger than its data, as if it was expanded. If "
                 "you trust the file, call contiguous() on this tensor, and save it again."
             )
-        found = tensor.float() if lowest is None else tensor.float().clamp(min=lowest)
-        if not found.isfinite().all():
+        values = tensor.float() if lowest is None else tensor.float().clamp(min=lowest)
+        if not values.isfinite().all():
             raise DragomanError(
                 f"{self.origin}: {name} has NaN or infinite numbers; the model's training may have diverged."
             )
-        return found
+        return values
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove tensors that the model does not need, if they are there."""
@@ -118,15 +118,17 @@ def settings_in(origin: Path) -> Iterator[None]:
         raise DragomanError(f"{origin}: {error}") from error
 
 
-def layer_names(ours: str, theirs: str, depth: int, names: NameMap) -> dict[str, list[str]]:
+def layer_names(prefix: str, foreign_prefix: str, depth: int, names: NameMap) -> dict[str, list[str]]:
     """The names of one layer, for all layers of an encoder or decoder.
 
-    `ours` and `theirs` are the prefixes before a layer's number.
+    `prefix` and `foreign_prefix` are the prefixes before a layer's number.
     """
     return {
-        f"{ours}.{number}.{our_name}": [f"{theirs}.{number}.{their_name}" for their_name in their_names]
+        f"{prefix}.{number}.{name}": [
+            f"{foreign_prefix}.{number}.{foreign_name}" for foreign_name in foreign_names
+        ]
         for number in range(depth)
-        for our_name, their_names in names.items()
+        for name, foreign_names in names.items()
     }
 
 
@@ -137,33 +139,36 @@ def import_layers(settings: ModelSettings, names: NameMap, tensors: Tensors) -> 
     """
     try:
         with torch.device("meta"):  # only the shapes are needed
-            own = weights(Transformer(replace(settings, tied="all"), START, START))
+            parameters = weights(Transformer(replace(settings, tied="all"), START, START))
     except DragomanError as error:
         raise DragomanError(f"{tensors.origin}: {error}") from error
     imported = {}
-    for our, theirs in names.items():
+    for module, foreign_modules in names.items():
         for kind in ("weight", "bias"):
-            if (name := f"{our}.{kind}") in own:
-                rows, *columns = own[name].shape
+            if (name := f"{module}.{kind}") in parameters:
+                rows, *columns = parameters[name].shape
                 imported[name] = torch.cat(
-                    [tensors.take(f"{their}.{kind}", (rows // len(theirs), *columns)) for their in theirs]
+                    [
+                        tensors.take(f"{foreign}.{kind}", (rows // len(foreign_modules), *columns))
+                        for foreign in foreign_modules
+                    ]
                 )
     return imported
 
 
 def export_layers(model: Transformer, names: NameMap) -> dict[str, Tensor]:
     """The layers in `names` as foreign tensors, with zeros for biases that the model does not have."""
-    own = weights(model)
+    parameters = weights(model)
     exported: dict[str, Tensor] = {}
-    for our, theirs in names.items():
-        weight = own[f"{our}.weight"]
-        for kind, whole in {
+    for module, foreign_modules in names.items():
+        weight = parameters[f"{module}.weight"]
+        for kind, tensor in {
             "weight": weight,
-            "bias": own.get(f"{our}.bias", torch.zeros(len(weight))),
+            "bias": parameters.get(f"{module}.bias", torch.zeros(len(weight))),
         }.items():
             exported |= {
-                f"{their}.{kind}": part.clone()
-                for their, part in zip(theirs, whole.chunk(len(theirs)), strict=True)
+                f"{foreign}.{kind}": part.clone()
+                for foreign, part in zip(foreign_modules, tensor.chunk(len(foreign_modules)), strict=True)
             }
     return exported
 
