@@ -57,15 +57,18 @@ def alignment_error_rate(alignments: Sequence[Alignment], gold: Sequence[Alignme
             f"Alignments: {len(alignments)}, gold alignments: {len(gold)}; line n has to belong to line n."
         )
     pairs = list(zip(alignments, gold, strict=True))
-    found = sum(len(one.sure) for one in alignments)
-    sure, possible = sum(len(one.sure) for one in gold), sum(len(one.possible) for one in gold)
-    if not found or not sure:
+    links = sum(len(alignment.sure) for alignment in alignments)
+    sure, possible = (
+        sum(len(alignment.sure) for alignment in gold),
+        sum(len(alignment.possible) for alignment in gold),
+    )
+    if not links or not sure:
         raise DragomanError(
-            f"There are {found:,} links and {sure:,} sure gold links; an alignment error rate needs both."
+            f"There are {links:,} links and {sure:,} sure gold links; an alignment error rate needs both."
         )
-    in_sure = sum(len(one.sure & other.sure) for one, other in pairs)
-    in_possible = sum(len(one.sure & other.possible) for one, other in pairs)
-    rate = 100 - 100 * (in_sure + in_possible) / (found + sure)
-    signature = f"lines:{len(gold)}|links:{found}|sure:{sure}|possible:{possible}"
-    detail = f"(precision = {100 * in_possible / found:.2f}, recall = {100 * in_sure / sure:.2f})"
+    in_sure = sum(len(alignment.sure & reference.sure) for alignment, reference in pairs)
+    in_possible = sum(len(alignment.sure & reference.possible) for alignment, reference in pairs)
+    rate = 100 - 100 * (in_sure + in_possible) / (links + sure)
+    signature = f"lines:{len(gold)}|links:{links}|sure:{sure}|possible:{possible}"
+    detail = f"(precision = {100 * in_possible / links:.2f}, recall = {100 * in_sure / sure:.2f})"
     return Score("AER", rate, signature, detail)

@@ -46,8 +46,8 @@ class Comet:
             for source, hypothesis, reference in zip(sources, hypotheses, references, strict=True)
         ]
         with warnings.catch_warnings(action="ignore"):
-            found = self._model.predict(samples, gpus=int(has_gpu()), num_workers=0, progress_bar=False)
-        return [100 * float(score) for score in found.scores]
+            prediction = self._model.predict(samples, gpus=int(has_gpu()), num_workers=0, progress_bar=False)
+        return [100 * float(score) for score in prediction.scores]
 
     def score(self, lines: Sequence[float]) -> Score:
         """The score of a test set: the mean of its lines'."""

@@ -66,14 +66,20 @@ def paired_bootstrap(
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(hypotheses))]
     named = {str(number): metric for number, metric in enumerate(metrics)}  # PairedTest names them itself
     signatures, table = PairedTest(systems, named, [list(references)], test_type="bs", n_samples=samples)()
-    found = []
+    comparisons = []
     for name, signature in signatures.items():
-        theirs, ours = cast("Sequence[Result]", table[name])
-        score, other = (Score(name, result.score, str(signature)) for result in (ours, theirs))
-        assert ours.p_value is not None
+        baseline_result, system_result = cast("Sequence[Result]", table[name])
+        score, other = (
+            Score(name, result.score, str(signature)) for result in (system_result, baseline_result)
+        )
+        assert system_result.p_value is not None
         # For equal scores sacreBLEU gives its least p-value, such as 0.001.
-        found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))
-    return found
+        comparisons.append(
+            Comparison(
+                score, other, system_result.p_value if system_result.score != baseline_result.score else 1.0
+            )
+        )
+    return comparisons
 
 
 def paired_bootstrap_of_means(
@@ -88,11 +94,13 @@ def paired_bootstrap_of_means(
 
     check_lines(lines, baseline)
     drawn = drawn_lines(len(lines), samples)
-    ours, theirs = np.array(lines), np.array(baseline)
-    observed = abs(ours.mean() - theirs.mean())
-    p_value = p_value_of(np.abs(ours[drawn].mean(1) - theirs[drawn].mean(1)), observed)
+    system_scores, baseline_scores = np.array(lines), np.array(baseline)
+    observed = abs(system_scores.mean() - baseline_scores.mean())
+    p_value = p_value_of(np.abs(system_scores[drawn].mean(1) - baseline_scores[drawn].mean(1)), observed)
     signature += f"|bs:{samples}|seed:{seed_of_environment()}"
-    score, other = (Score(name, float(each.mean()), signature) for each in (ours, theirs))
+    score, other = (
+        Score(name, float(scores.mean()), signature) for scores in (system_scores, baseline_scores)
+    )
     return Comparison(score, other, p_value)
 
 
@@ -153,7 +161,12 @@ def bleu_p_value(
             others[:order], others[order:], sys_len, ref_len, metric.smooth_method
         ).score
 
-    ours, theirs = statistics(systems), statistics(baselines)
+    system_statistics, baseline_statistics = statistics(systems), statistics(baselines)
     drawn = drawn_lines(len(references), 1000)
-    differences = [abs(value(ours[each].sum(0)) - value(theirs[each].sum(0))) for each in drawn]
-    return p_value_of(np.array(differences), abs(value(ours.sum(0)) - value(theirs.sum(0))))
+    differences = [
+        abs(value(system_statistics[sample].sum(0)) - value(baseline_statistics[sample].sum(0)))
+        for sample in drawn
+    ]
+    return p_value_of(
+        np.array(differences), abs(value(system_statistics.sum(0)) - value(baseline_statistics.sum(0)))
+    )

@@ -24,9 +24,11 @@ def pronunciation_errors(
         min(allowed, key=lambda reference: jiwer.wer(reference, hypothesis))
         for hypothesis, allowed in zip(hypotheses, references, strict=True)
     ]
-    wrong = sum(hypothesis not in allowed for hypothesis, allowed in zip(hypotheses, references, strict=True))
+    errors = sum(
+        hypothesis not in allowed for hypothesis, allowed in zip(hypotheses, references, strict=True)
+    )
     signature = f"words:{len(hypotheses)}|pronunciations:{sum(map(len, references))}|any-of|jiwer"
     return (
-        Score("WER", 100 * wrong / len(hypotheses), signature),
+        Score("WER", 100 * errors / len(hypotheses), signature),
         Score("PER", 100 * jiwer.wer(nearest, list(hypotheses)), signature),
     )

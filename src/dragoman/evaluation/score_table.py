@@ -25,18 +25,18 @@ class SetScores:
     @property
     def compared(self) -> dict[str, Comparison]:
         """The comparisons by the names of their measures."""
-        return {each.score.name: each for each in self.scores if isinstance(each, Comparison)}
+        return {score.score.name: score for score in self.scores if isinstance(score, Comparison)}
 
     @property
     def values(self) -> dict[str, Any]:
         """What JSON has of it; the comparisons are left out where there is no baseline."""
-        found = {
+        table = {
             "name": self.name,
             "lines": self.lines,
-            "scores": [asdict(each) for each in self.alone.values()],
-            "comparisons": [asdict(each) for each in self.compared.values()],
+            "scores": [asdict(score) for score in self.alone.values()],
+            "comparisons": [asdict(comparison) for comparison in self.compared.values()],
         }
-        return found if self.compared else {name: found[name] for name in ("name", "lines", "scores")}
+        return table if self.compared else {name: table[name] for name in ("name", "lines", "scores")}
 
 
 def score_table(results: Sequence[SetScores]) -> str:
@@ -50,8 +50,8 @@ def score_table(results: Sequence[SetScores]) -> str:
         values = {name: f"{score.value:.2f}" for name, score in result.alone.items()}
         rows.append([result.name, f"{result.lines:,}", *(values.get(name, "") for name in names)])
         if compared := result.compared:
-            others = {name: f"{each.baseline.value:.2f}" for name, each in compared.items()}
-            p_values = {name: f"{each.p_value:.4f}" for name, each in compared.items()}
+            others = {name: f"{comparison.baseline.value:.2f}" for name, comparison in compared.items()}
+            p_values = {name: f"{comparison.p_value:.4f}" for name, comparison in compared.items()}
             rows.append(["  baseline", "", *(others.get(name, "") for name in names)])
             rows.append(["  p", "", *(p_values.get(name, "") for name in names)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -70,4 +70,7 @@ def signatures(results: Sequence[SetScores], name: str) -> list[str]:
             sets.setdefault(comparison.score.signature, []).append(result.name)
         elif score := result.alone.get(name):
             sets.setdefault(score.signature, []).append(result.name)
-    return [f"{name} [{one}]" + f" of {', '.join(of)}" * (len(sets) > 1) for one, of in sets.items()]
+    return [
+        f"{name} [{signature}]" + (f" of {', '.join(names)}" if len(sets) > 1 else "")
+        for signature, names in sets.items()
+    ]
