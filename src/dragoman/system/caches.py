@@ -12,7 +12,7 @@ def cache_folder() -> Path:
     Raises `DragomanError` if the user has no home folder.
     """
     try:
-        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        return (given if given.is_absolute() else Path.home() / ".cache") / "dragoman"
+        folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        return (folder if folder.is_absolute() else Path.home() / ".cache") / "dragoman"
     except RuntimeError as error:
         raise DragomanError("This user has no home folder; set XDG_CACHE_HOME to a folder.") from error

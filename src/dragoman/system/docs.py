@@ -14,16 +14,16 @@ def field_docs(settings: type) -> dict[str, str]:
     for kind in filter(is_dataclass, reversed(settings.__mro__)):
         (definition,) = ast.parse(inspect.getsource(kind)).body
         body = typing.cast(ast.ClassDef, definition).body
-        for one, other in pairwise(body):
+        for node, next_node in pairwise(body):
             if (
-                isinstance(one, ast.AnnAssign)
-                and isinstance(one.target, ast.Name)
-                and isinstance(other, ast.Expr)
+                isinstance(node, ast.AnnAssign)
+                and isinstance(node.target, ast.Name)
+                and isinstance(next_node, ast.Expr)
             ):
-                text = " ".join(ast.literal_eval(other.value).replace("`", "").split())
-                docs[one.target.id] = re.sub(
+                text = " ".join(ast.literal_eval(next_node.value).replace("`", "").split())
+                docs[node.target.id] = re.sub(
                     r"(; )?\bNone (?=is|cuts|chooses|leaves)",
-                    lambda found: "; the default " if found[1] else "The default ",
+                    lambda match: "; the default " if match[1] else "The default ",
                     text,
                 )
     return docs

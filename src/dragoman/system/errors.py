@@ -56,6 +56,6 @@ def is_out_of_memory(error: Exception) -> bool:
 
 def reason(error: Exception) -> str:
     """Why something failed, in the words of an error without its numbers and the file's name."""
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    said = re.sub(r"\[Errno -?\d+\] | \(os error \d+\)", "", said)
-    return re.sub(r"^<urlopen error (.*)>$", r"\1", said)
+    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    message = re.sub(r"\[Errno -?\d+\] | \(os error \d+\)", "", message)
+    return re.sub(r"^<urlopen error (.*)>$", r"\1", message)

@@ -122,8 +122,8 @@ def complete_folder(folder: Path) -> None:
     sync(folder)
 
 
-def copy_folder(folder: Path, to: Path) -> None:
-    """Replace `to` by a copy of a folder with a manifest.
+def copy_folder(folder: Path, destination: Path) -> None:
+    """Replace `destination` by a copy of a folder with a manifest.
 
     Raises `DragomanError` if it is damaged, or as `write_folder`.
     """
@@ -133,7 +133,7 @@ def copy_folder(folder: Path, to: Path) -> None:
         for path in {*folder.iterdir()} - {folder / MANIFEST}:
             shutil.copyfile(path, new / path.name)
 
-    write_folder(to, write)
+    write_folder(destination, write)
 
 
 def delete(folder: Path) -> None:
@@ -182,8 +182,8 @@ def read_manifest(folder: Path) -> dict[str, str]:
         raise DragomanError(f"{path} has to be a table of file names with their SHA-256.")
     for name, value in manifest.items():
         parts = PurePosixPath(name).parts
-        plain = parts and ".." not in parts and "/".join(parts) == name and not name.startswith("/")
-        if not plain or not name.isprintable() or "\\" in name or name == MANIFEST:
+        is_plain = parts and ".." not in parts and "/".join(parts) == name and not name.startswith("/")
+        if not is_plain or not name.isprintable() or "\\" in name or name == MANIFEST:
             raise DragomanError(
                 f"{path} lists {name!r}, which is not the relative name of a file in this folder."
             )
@@ -239,6 +239,6 @@ def array_types(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     try:
         with safe_open(path, "np") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  no mapping
-            return {name: (each.get_dtype(), tuple(each.get_shape())) for name, each in slices.items()}
+            return {name: (array.get_dtype(), tuple(array.get_shape())) for name, array in slices.items()}
     except (OSError, SafetensorError) as error:
         raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error

@@ -34,22 +34,22 @@ def former_names(settings: type) -> dict[str, str]:
     return names
 
 
-def known_key(given: str, settings: Any, table: dict[str, Any], origin: str) -> str:
+def known_key(raw_key: str, settings: Any, table: dict[str, Any], origin: str) -> str:
     """The name of today of a table's key that the settings do not have; warns with `RenamedSetting`.
 
     Raises `DragomanError` with `origin` and the key if it is no former name, or if the table has both names.
     """
-    here = [field.name for field in dataclasses.fields(settings)]
-    key = former_names(type(settings)).get(given, given)
-    if key not in here:
+    field_names = [field.name for field in dataclasses.fields(settings)]
+    key = former_names(type(settings)).get(raw_key, raw_key)
+    if key not in field_names:
         names = all_keys(settings)
-        near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-        hint = f"Did you mean {names[near[0]]}?" if near else f"There are: {', '.join(here)}."
+        matches = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+        hint = f"Did you mean {names[matches[0]]}?" if matches else f"There are: {', '.join(field_names)}."
         raise DragomanError(f"{origin}: there is no key {shown(key)}. {hint}")
     if key in table:
-        raise DragomanError(f"{origin}: {given} and {key} are the same setting; give one of them.")
+        raise DragomanError(f"{origin}: {raw_key} and {key} are the same setting; give one of them.")
     warnings.warn(
-        f"{origin}: {given} is now called {key}; the former name works until the next release.",
+        f"{origin}: {raw_key} is now called {key}; the former name works until the next release.",
         RenamedSetting,
         stacklevel=3,
     )
@@ -61,6 +61,6 @@ def all_keys(settings: Any, table: str = "") -> dict[str, str]:
     names: dict[str, str] = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        here = {field.name: f"{field.name!r} in the table [{table}]" if table else repr(field.name)}
-        names |= all_keys(value, field.name) if dataclasses.is_dataclass(value) else here
+        entry = {field.name: f"{field.name!r} in the table [{table}]" if table else repr(field.name)}
+        names |= all_keys(value, field.name) if dataclasses.is_dataclass(value) else entry
     return names

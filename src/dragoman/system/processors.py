@@ -27,9 +27,9 @@ def read_system_file(path: Path) -> str:
 
 def control_groups(root: Path) -> Iterator[Path]:
     """The folders of this process's control group and its parents, by which Slurm and Docker limit jobs."""
-    own = re.search(r"^0::/(.*)$", read_system_file(root / "proc/self/cgroup"), re.MULTILINE)
-    group = Path(own[1] if own else "")
-    yield from (root / "sys/fs/cgroup" / each for each in (group, *group.parents))
+    match = re.search(r"^0::/(.*)$", read_system_file(root / "proc/self/cgroup"), re.MULTILINE)
+    group = Path(match[1] if match else "")
+    yield from (root / "sys/fs/cgroup" / folder for folder in (group, *group.parents))
 
 
 def allowed_processors() -> Collection[int]:
@@ -50,9 +50,9 @@ def granted_processors(root: Path = Path("/")) -> int:
 
 def usable_cores(root: Path = Path("/")) -> int:
     """The number of threads to use: OMP_NUM_THREADS (the first of a list), or else one per granted core."""
-    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    if asked.isdigit() and int(asked):
-        return min(int(asked), MAX_THREADS)
+    value = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if value.isdigit() and int(value):
+        return min(int(value), MAX_THREADS)
     siblings = (
         root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
         for number in allowed_processors()

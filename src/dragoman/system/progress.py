@@ -11,15 +11,15 @@ REPORT_EVERY = 60.0  # seconds
 T = TypeVar("T")
 
 
-def with_progress(items: Iterable[T], count: int, what: str, say: Say) -> Iterator[T]:
+def with_progress(items: Iterable[T], count: int, description: str, say: Say) -> Iterator[T]:
     """The items. Says every `REPORT_EVERY` seconds how many of `count` are done.
 
-    `what` ends the sentence, as "pairs are checked".
+    `description` ends the sentence, as "pairs are checked".
     """
     start = last = time.monotonic()
     for done, item in enumerate(items):
         if done and (now := time.monotonic()) - last >= REPORT_EVERY:
             minutes = (now - start) / done * (count - done) / 60
-            say(f"{done:,} of {count:,} {what}; {counted(round(minutes), 'more minute')}.")
+            say(f"{done:,} of {count:,} {description}; {counted(round(minutes), 'more minute')}.")
             last = now
         yield item

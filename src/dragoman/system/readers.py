@@ -118,13 +118,13 @@ def check_values(values: Iterable[Any], place: str, is_finite: bool = True) -> N
     """
     level = list(values)
     for _ in range(MAX_DEPTH + 1):
-        within: list[Any] = []
+        nested: list[Any] = []
         for value in level:
             if isinstance(value, dict):
-                within += value.keys()
-                within += value.values()
+                nested += value.keys()
+                nested += value.values()
             elif isinstance(value, list | tuple | set):
-                within += value
+                nested += value
             elif isinstance(value, str):
                 if not value.isascii() and SURROGATE.search(value):
                     raise DragomanError(f"{place} has a text with a lone surrogate: {shown(value)}.")
@@ -132,9 +132,9 @@ def check_values(values: Iterable[Any], place: str, is_finite: bool = True) -> N
                 raise DragomanError(f"{place} has the number {shown(value)}; it may have at most 64 bits.")
             elif is_finite and isinstance(value, float) and not math.isfinite(value):
                 raise DragomanError(f"{place} has the number {value}; it must be a finite number.")
-        if not within:
+        if not nested:
             return
-        level = within
+        level = nested
     raise too_deep(place)
 
 
@@ -165,11 +165,11 @@ def check_toml(text: str, place: str) -> None:
 
     The text need not be TOML.
     """
-    plain = TOML_TEXTS.sub(lambda found: "" if found[0].startswith("#") else "s", text)
-    for key in TOML_KEYS.finditer(plain):
+    stripped = TOML_TEXTS.sub(lambda match: "" if match[0].startswith("#") else "s", text)
+    for key in TOML_KEYS.finditer(stripped):
         if key[0].count(".") >= MAX_PARTS:
             raise DragomanError(f"{place} has a key with more than {MAX_PARTS} parts: {shown(key[0][:40])}.")
-    check_brackets(plain, place)
+    check_brackets(stripped, place)
 
 
 def check_brackets(text: str, place: str) -> None:

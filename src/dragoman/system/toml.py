@@ -65,16 +65,16 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     assert not isinstance(settings, type)
     hints = type_hints(settings.__class__)
     values: dict[str, Any] = {}
-    for given, value in table.items():
-        if given in REMOVED and value == REMOVED[given]:
+    for raw_key, value in table.items():
+        if raw_key in REMOVED and value == REMOVED[raw_key]:
             continue
-        key = given if given in hints else known_key(given, settings, table, origin)
+        key = raw_key if raw_key in hints else known_key(raw_key, settings, table, origin)
         place = f"{origin}: {key}"
-        now = getattr(settings, key)
-        if dataclasses.is_dataclass(now):
+        current = getattr(settings, key)
+        if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
                 raise DragomanError(f"{place} is a table, and {shown(value)} is not.")
-            values[key] = overlay(now, value, f"{origin} [{key}]")
+            values[key] = overlay(current, value, f"{origin} [{key}]")
         else:
             values[key] = _checked(value, hints[key], place)
     try:
@@ -99,7 +99,7 @@ def from_table(kind: type[T], table: object, origin: str, is_complete: bool = Fa
             f"{origin} has {shown(unknown[0])}, which this version of Dragoman does not know; it knows "
             f"{', '.join(hints)}."
         )
-    required = [each.name for each in fields if is_complete or is_required(each)]
+    required = [field.name for field in fields if is_complete or is_required(field)]
     if missing := [name for name in required if name not in table]:
         raise DragomanError(f"{origin} lacks {', '.join(missing)}; it is not as it was written.")
     values = {name: _checked(value, hints[name], f"{origin}: {name}") for name, value in table.items()}
@@ -181,15 +181,15 @@ def _checked_parts(value: Any, hint: Any, place: str) -> Any:
     if kind is typing.Literal:
         return value if value in parts else None
     if kind is dict and isinstance(value, dict):
-        return {key: _checked(each, parts[1], f"{place}.{key}") for key, each in value.items()}
+        return {key: _checked(item, parts[1], f"{place}.{key}") for key, item in value.items()}
     if kind is not tuple or not isinstance(value, list | tuple):
         return None
     part: Any = parts[0]
-    if dataclasses.is_dataclass(part) and all(isinstance(each, dict) for each in value):
+    if dataclasses.is_dataclass(part) and all(isinstance(item, dict) for item in value):
         if any(map(is_required, dataclasses.fields(part))):
-            return tuple(from_table(typing.cast(Any, part), each, place) for each in value)
-        return tuple(overlay(typing.cast(Any, part)(), each, place) for each in value)
-    return tuple(value) if all(isinstance(each, part) for each in value) else None
+            return tuple(from_table(typing.cast(Any, part), item, place) for item in value)
+        return tuple(overlay(typing.cast(Any, part)(), item, place) for item in value)
+    return tuple(value) if all(isinstance(item, part) for item in value) else None
 
 
 def to_table(settings: Any) -> dict[str, Any]:

@@ -31,10 +31,10 @@ def process_rank() -> int:
 
 def environment_number(variable: str, default: int, at_least: int) -> int:
     """The number in an environment variable. Raises `DragomanError` for anything else."""
-    given = os.environ.get(variable, str(default))
-    if not (given.isascii() and given.isdigit()) or int(given) < at_least:
+    value = os.environ.get(variable, str(default))
+    if not (value.isascii() and value.isdigit()) or int(value) < at_least:
         raise DragomanError(
-            f"The environment variable {variable} is {given!r}; torchrun sets it to a whole number from "
+            f"The environment variable {variable} is {value!r}; torchrun sets it to a whole number from "
             f"{at_least}. Start the program by torchrun, or unset {variable}."
         )
-    return int(given)
+    return int(value)

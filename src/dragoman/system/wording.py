@@ -10,7 +10,7 @@ from typing import Any
 
 def counted(count: int, noun: str) -> str:
     """`1 pair` or `2,000 pairs`."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
 
 
 BRIEF = reprlib.Repr()  # aliases of YAML make huge lists within lists from a few bytes
