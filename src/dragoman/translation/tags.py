@@ -322,9 +322,9 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
         is_at_end = pair is not None and (next_word > pair.last or tag.word > tags[pair.closing].word)
         if span and span.first < 0:
             written = span.closing + 1
-            row = "".join(inner.text + " " * inner.before_space for inner in tags[number:written])
+            row = "".join(inner.text + (" " if inner.before_space else "") for inner in tags[number:written])
             if pair and is_at_end:
-                tagged.after[pair.last].append(" " * tag.after_space + row.rstrip())
+                tagged.after[pair.last].append((" " if tag.after_space else "") + row.rstrip())
             else:
                 tagged.before[next_word].append(row if is_beside else row.rstrip() + " ")
         elif span and number < span.closing:

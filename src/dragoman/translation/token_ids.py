@@ -80,5 +80,5 @@ def explain_out_of_memory(sentences: int) -> Iterator[None]:
             raise
         raise NotEnoughMemoryError(
             f"There is not enough memory for {counted(sentences, 'sentence')} at once; give "
-            f"{'fewer (--batch-tokens of dragoman translate) or ' * (sentences > 1)}shorter sentences."
+            f"{'fewer (--batch-tokens of dragoman translate) or ' if sentences > 1 else ''}shorter sentences."
         ) from error
