@@ -68,8 +68,8 @@ class GatedConvolution(nn.Module):
         after it. Positions beyond a text's ends are 0, including the batch's padding.
         """
         before = self.reach // 2
-        inside = x * mask
-        return self(F.pad(inside, (0, 0, before, self.reach - before)))
+        masked = x * mask
+        return self(F.pad(masked, (0, 0, before, self.reach - before)))
 
 
 class EncoderBlock(nn.Module):
