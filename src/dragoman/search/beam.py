@@ -292,18 +292,18 @@ def top_k_of_groups(
     if settings.groups == 1:
         return top_k_extensions(log_probs, beam.live_log_probs, 2 * settings.beam_size)
     group_size, candidates = settings.beam_size // settings.groups, []
-    used = torch.zeros_like(log_probs[:, 0])  # [B, V]
+    token_counts = torch.zeros_like(log_probs[:, 0])  # [B, V]
     for first in range(0, settings.beam_size, group_size):
         group = slice(first, first + group_size)
         group_log_probs, prefix_log_probs = log_probs[:, group], beam.live_log_probs[:, group]
-        penalised = group_log_probs - settings.diversity * used[:, None]
+        penalised = group_log_probs - settings.diversity * token_counts[:, None]
         _, origin, token = top_k_extensions(penalised, prefix_log_probs, 2 * group_size)
         flat_index = origin * log_probs.size(2) + token
         total = group_log_probs.flatten(1).gather(1, flat_index) + prefix_log_probs.gather(1, origin)
         candidates.append((total, origin + first, token))
         survivors = likeliest_that_continue(token == END, groups=1)
-        used = used.scatter_add(
-            1, token.gather(1, survivors), torch.ones_like(prefix_log_probs, dtype=used.dtype)
+        token_counts = token_counts.scatter_add(
+            1, token.gather(1, survivors), torch.ones_like(prefix_log_probs, dtype=token_counts.dtype)
         )
     total, origin, token = (torch.cat(parts, 1) for parts in zip(*candidates, strict=True))
     return total, origin, token
@@ -369,8 +369,8 @@ def is_done(
     current, bound = (
         best_live / length_normalization(tokens, settings) for tokens in (length, max_lengths + 1)
     )
-    enough = (finished[:, -1] > -torch.inf) & (current <= finished[:, 0])
-    return enough | (bound <= finished[:, settings.n_best - 1])
+    is_complete = (finished[:, -1] > -torch.inf) & (current <= finished[:, 0])
+    return is_complete | (bound <= finished[:, settings.n_best - 1])
 
 
 def hypotheses(beam: Beam, n_best: int) -> NBest:

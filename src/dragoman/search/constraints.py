@@ -22,25 +22,25 @@ def mask_forbidden(
     END is allowed in sentences at their maximum length, and in hypotheses with no other allowed token.
     """
     allowed = log_probs != -torch.inf
-    written = live.size(2) - 1
-    if written < constraints.min_length:
+    length = live.size(2) - 1
+    if length < constraints.min_length:
         allowed[..., END] = False
-    if written < len(constraints.prefix):
-        allowed &= torch.arange(log_probs.size(2), device=log_probs.device) == constraints.prefix[written]
+    if length < len(constraints.prefix):
+        allowed &= torch.arange(log_probs.size(2), device=log_probs.device) == constraints.prefix[length]
     for sequence in constraints.banned:
-        if written >= len(sequence) - 1:
+        if length >= len(sequence) - 1:
             matches = live[..., live.size(2) - len(sequence) + 1 :] == live.new_tensor(sequence[:-1])
             allowed[..., sequence[-1]] &= ~matches.all(-1)
-    if 0 < constraints.no_repeat_ngram <= written:
+    if 0 < constraints.no_repeat_ngram <= length:
         allowed &= ~repeated_ngram(live[..., 1:], constraints.no_repeat_ngram, log_probs.size(2))
     allowed[..., END] |= at_end[:, None] | ~allowed.any(-1)
     return log_probs.masked_fill(~allowed, -torch.inf)
 
 
-def repeated_ngram(written: Int[Tensor, "B W L"], size: int, vocabulary: int) -> Bool[Tensor, "B W V"]:
+def repeated_ngram(tokens: Int[Tensor, "B W L"], size: int, vocabulary: int) -> Bool[Tensor, "B W V"]:
     """The tokens that would repeat an n-gram of `size` tokens."""
-    windows = written.unfold(2, size, 1)
-    suffix = written[..., written.size(2) - size + 1 :]
+    windows = tokens.unfold(2, size, 1)
+    suffix = tokens[..., tokens.size(2) - size + 1 :]
     matches = (windows[..., :-1] == suffix[:, :, None]).all(-1)
-    counts = written.new_zeros(*written.shape[:2], vocabulary)
+    counts = tokens.new_zeros(*tokens.shape[:2], vocabulary)
     return counts.scatter_add_(2, windows[..., -1], matches.to(counts.dtype)) > 0

@@ -122,28 +122,28 @@ def of_long_sentences(settings: "SearchSettings") -> Iterator[tuple[object, str]
         )
 
 
-def refuse_more_than_a_beam(settings: "SearchSettings", what: str) -> None:
-    """Raise `DragomanError` for settings that ask for more than one beam search: `what` needs that."""
-    refuse_settings(settings, f"A {what} needs a single beam search", ("temperature", "force_words"))
-    refuse_more_than_a_search(settings, f"A {what} needs a single beam search")
+def refuse_more_than_a_beam(settings: "SearchSettings", feature: str) -> None:
+    """Raise `DragomanError` for settings that ask for more than one beam search: `feature` needs that."""
+    refuse_settings(settings, f"A {feature} needs a single beam search", ("temperature", "force_words"))
+    refuse_more_than_a_search(settings, f"A {feature} needs a single beam search")
 
 
-def refuse_more_than_a_search(settings: "SearchSettings", need: str) -> None:
+def refuse_more_than_a_search(settings: "SearchSettings", requirement: str) -> None:
     """Raise `DragomanError` for settings that ask for more than one search, by any method."""
-    refuse_settings(settings, need, ("split", "keep_tags", "replace_unknown", "coverage_penalty"))
+    refuse_settings(settings, requirement, ("split", "keep_tags", "replace_unknown", "coverage_penalty"))
 
 
-def refuse_settings(settings: "SearchSettings", need: str, names: Collection[str]) -> None:
-    """Raise `DragomanError` for one of these settings, which contradicts a need."""
+def refuse_settings(settings: "SearchSettings", requirement: str, names: Collection[str]) -> None:
+    """Raise `DragomanError` for one of these settings, which contradicts a requirement."""
     for name in names:
         if getattr(settings, name):
-            raise DragomanError(f"{need}, which {name} excludes; leave it out.")
+            raise DragomanError(f"{requirement}, which {name} excludes; leave it out.")
 
 
-def refuse_n_best(settings: "SearchSettings", what: str) -> None:
-    """Raise `DragomanError` for settings that ask for several translations, if there is only one `what`."""
+def refuse_n_best(settings: "SearchSettings", feature: str) -> None:
+    """Raise `DragomanError` for settings that ask for several translations, if there is one `feature`."""
     if settings.n_best > 1:
-        raise DragomanError(f"n_best is {settings.n_best}, and there is one {what}; leave n_best out.")
+        raise DragomanError(f"n_best is {settings.n_best}, and there is one {feature}; leave n_best out.")
 
 
 def refuse_truncation(tokens: int, view: str) -> None:

@@ -38,8 +38,8 @@ def sample(
     The samples of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own;
     best first.
     """
-    for draw in sampling_steps(model, source, settings, constraints or Constraints()):
-        last = draw
+    for step in sampling_steps(model, source, settings, constraints or Constraints()):
+        last = step
     return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in samples_of(last)]
 
 
