@@ -197,8 +197,8 @@ def torchrun_group() -> Iterator[World]:
     try:
         yield ProcessGroup(rank, size, device, store) if size > 1 else World(device=device)
     except RuntimeError as error:
-        is_of_group = isinstance(error, distributed.DistError) or re.search("gloo|nccl", str(error), re.I)
-        if not is_of_group:
+        is_group_error = isinstance(error, distributed.DistError) or re.search("gloo|nccl", str(error), re.I)
+        if not is_group_error:
             raise
         raise DragomanError(
             f"Another process of this training has ended ({str(error).splitlines()[0]}). Its own message "

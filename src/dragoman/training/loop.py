@@ -135,8 +135,8 @@ def with_extremes(state: TrainingState, scores: Scores) -> TrainingState:
     """The state after a validation: with the lowest loss and the highest BLEU so far, and their last step."""
     lowest = scores["loss"] if state.lowest_loss is None else min(scores["loss"], state.lowest_loss)
     highest = scores["bleu"] if state.highest_bleu is None else max(scores["bleu"], state.highest_bleu)
-    improved = (lowest, highest) != (state.lowest_loss, state.highest_bleu)
-    step = state.step if improved else state.improved_step
+    has_improved = (lowest, highest) != (state.lowest_loss, state.highest_bleu)
+    step = state.step if has_improved else state.improved_step
     return replace(state, lowest_loss=lowest, highest_bleu=highest, improved_step=step)
 
 

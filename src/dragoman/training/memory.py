@@ -66,12 +66,12 @@ def available_memory(root: Path) -> Iterator[int]:
     pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"  # macOS
     yield int(available[1]) * 1024 if available else os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
     for group in control_groups(root):
-        most, used, cached = (
+        limit, used, cached = (
             re.search(pattern, read_system_file(group / f"memory.{name}"), re.MULTILINE)
             for name, pattern in CONTROL_GROUP.items()
         )
-        if most and used and cached:
-            yield max(0, int(most[1]) - int(used[1]) + int(cached[1]))
+        if limit and used and cached:
+            yield max(0, int(limit[1]) - int(used[1]) + int(cached[1]))
 
 
 def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> list[Batch]:
@@ -91,7 +91,7 @@ def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> 
 
 def memory_message(batches: list[Batch]) -> str:
     """What to do if these batches do not fit into memory."""
-    most = max(len(batch.pairs) for batch in batches)
-    if most == 1:
+    pairs = max(len(batch.pairs) for batch in batches)
+    if pairs == 1:
         return "There is not enough memory for one pair; train with another --out and a lower --longest."
-    return f"There is not enough memory for {most:,} pairs at once; train with a lower --micro-batch-tokens."
+    return f"There is not enough memory for {pairs:,} pairs at once; train with a lower --micro-batch-tokens."

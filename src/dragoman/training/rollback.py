@@ -62,8 +62,8 @@ def invalidate(path: Path, world: World) -> None:
 
 def report_rollback(state: TrainingState, context: TrainingContext, divergence: str) -> None:
     """Say where a run continues after a divergence, and log it."""
-    where = f"Rolled back to update {state.step:,}" if state.step else "Restarted"
-    message = f"{divergence} {where}, with {state.rate_backoff:g} times the learning rate."
+    action = f"Rolled back to update {state.step:,}" if state.step else "Restarted"
+    message = f"{divergence} {action}, with {state.rate_backoff:g} times the learning rate."
     context.say(message)
     if context.world.is_main:
         log = Log(context.folder, state.step, context.settings.tensorboard)

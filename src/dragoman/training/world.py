@@ -109,9 +109,9 @@ def unsharded_on_cpu(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Ten
 
     All processes call this.
     """
-    full: dict[str, Tensor] = {}
+    full_tensors: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         gathered = unsharded(tensor)
         if keep:
-            full[name] = gathered.cpu()
-    return full
+            full_tensors[name] = gathered.cpu()
+    return full_tensors
