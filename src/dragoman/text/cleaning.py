@@ -207,27 +207,31 @@ class Notes:
         outliers = np.zeros(len(is_valid), bool)
         while True:
             candidates = is_valid & ~outliers
-            duplicates, near = self.repeated(candidates, settings)
-            remaining = candidates & ~duplicates & ~near & ~np.isnan(self.ratios)
+            duplicates, near_duplicates = self.repeated(candidates, settings)
+            remaining = candidates & ~duplicates & ~near_duplicates & ~np.isnan(self.ratios)
             self.median = float(np.median(self.ratios[remaining])) if remaining.any() else 0.0
             if not settings.max_ratio:
                 break
-            far = self.has_ratio & (np.abs(self.ratios - self.median) > math.log(settings.max_ratio))
-            if not (far & ~outliers).any():
+            is_far = self.has_ratio & (np.abs(self.ratios - self.median) > math.log(settings.max_ratio))
+            if not (is_far & ~outliers).any():
                 break
-            outliers |= far
-        for name, mask in (("max_ratio", outliers), ("duplicates", duplicates), ("near_duplicates", near)):
+            outliers |= is_far
+        for name, mask in (
+            ("max_ratio", outliers),
+            ("duplicates", duplicates),
+            ("near_duplicates", near_duplicates),
+        ):
             self.reasons[mask] |= self.bits[name]
 
     def repeated(self, candidates: Mask, settings: CleanSettings) -> tuple[Mask, Mask]:
         """Which candidates are duplicates of earlier candidates, and which of the others are nearly so."""
-        duplicates, near = np.zeros_like(candidates), np.zeros_like(candidates)
+        duplicates, near_duplicates = np.zeros_like(candidates), np.zeros_like(candidates)
         places = np.flatnonzero(candidates)
         if settings.duplicates:
             duplicates[places] = later_occurrences(self.hashes[places])
         if settings.near_duplicates:
-            near[places] = differ_from_first(self.hashes[places], self.near_hashes[places])
-        return duplicates, near & ~duplicates
+            near_duplicates[places] = differ_from_first(self.hashes[places], self.near_hashes[places])
+        return duplicates, near_duplicates & ~duplicates
 
     def names(self, number: int) -> list[str]:
         """Why pair `number`, counted from 0, is removed; empty if it is kept."""
@@ -283,11 +287,11 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
                 for name in names:
                     report.reasons[name].add(record)
                 continue
-            written = changed_pair(raw, report.settings)
-            source.write(written[0] + b"\n")
-            target.write(written[1] + b"\n")
-            if written != raw:
-                before, after = ([side.decode() for side in pair] for pair in (raw, written))
+            changed = changed_pair(raw, report.settings)
+            source.write(changed[0] + b"\n")
+            target.write(changed[1] + b"\n")
+            if changed != raw:
+                before, after = ([side.decode() for side in pair] for pair in (raw, changed))
                 record = {"line": number + 1, "before": before, "after": after}
                 for name in names_of_changes((before[0], before[1]), report.settings):
                     report.changes[name].add(record)

@@ -49,10 +49,10 @@ class HeldOutSources:
         the name of the file if there are too few different sources.
         """
         if len(self.counts) < 2:
-            where = " in corpora without a tag" if self.tagged else ""
+            scope = " in corpora without a tag" if self.tagged else ""
             left_out = f", {', '.join(sorted(self.left_out))}," if self.left_out else ""
             raise DragomanError(
-                f"{source} has too few different sentences{where}{left_out} to hold some out; give "
+                f"{source} has too few different sentences{scope}{left_out} to hold some out; give "
                 f"{self.options}."
             )
         remaining = min(MAX_HELD_OUT, max(1, pairs // 50))

@@ -81,5 +81,5 @@ def draw_by_weight(
                 f"No pair of corpus {number} is left for training, and its weight is {weight:g}; leave the "
                 "corpus out."
             )
-    used = sum(size for size, weight in zip(sizes, weights.values(), strict=True) if weight)
-    return mix(sizes, list(weights.values()), used, seed, epoch)
+    pairs = sum(size for size, weight in zip(sizes, weights.values(), strict=True) if weight)
+    return mix(sizes, list(weights.values()), pairs, seed, epoch)

@@ -103,8 +103,8 @@ def languages_of_record(record: Record, codes: list[str], name: str, languages: 
 
     Raises `DragomanError` as `choose_languages`, and for a code that is none.
     """
-    asks_source, asks_target = languages.source != UNKNOWN_LANGUAGE, languages.target != UNKNOWN_LANGUAGE
-    known = languages.source if asks_source else languages.target if asks_target else record.source_language
+    has_source, has_target = languages.source != UNKNOWN_LANGUAGE, languages.target != UNKNOWN_LANGUAGE
+    known = languages.source if has_source else languages.target if has_target else record.source_language
     matching = [code for code in codes if matches(known, code) or matches(code, known)]
     others = [code for code in codes if code not in matching]
     if len(matching) != 1 or len(others) != 1:
@@ -113,8 +113,8 @@ def languages_of_record(record: Record, codes: list[str], name: str, languages: 
     if primary(matching[0]) != primary(others[0]):
         pair = [primary(code) for code in pair]
     try:
-        if asks_source or asks_target:
-            return replace(languages, **{"target" if asks_source else "source": pair[1]})
+        if has_source or has_target:
+            return replace(languages, **{"target" if has_source else "source": pair[1]})
         return Languages(*pair)
     except DragomanError as error:  # a code of the file is none
         raise DragomanError(f"{record.place}: {error}") from error

@@ -137,7 +137,7 @@ class SamePlaces:
     def of(cls, row: Array, length: int) -> "SamePlaces":
         """Compare `length` words before each place."""
         places = np.flatnonzero((row[CONTEXT:] != 0) | (row[CONTEXT - 1 : -1] != 0)) + CONTEXT
-        before = np.stack([row[places - back] for back in range(1, length + 1)])
+        before = np.stack([row[places - distance] for distance in range(1, length + 1)])
         order = np.lexsort((row[places], *before))
         places, before = places[order], before[:, order]
         is_first = np.append(True, (before[:, 1:] != before[:, :-1]).any(0))

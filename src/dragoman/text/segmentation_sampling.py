@@ -156,8 +156,8 @@ class SegmentationSampler:
         if model_kind(model) == "bpe":
             self._split = BpeDropout(score_of, unused, strength).split
         else:
-            used = {piece: score for piece, score in score_of.items() if piece not in unused}
-            self._split = UnigramSampling(used, strength).split
+            used_scores = {piece: score for piece, score in score_of.items() if piece not in unused}
+            self._split = UnigramSampling(used_scores, strength).split
         has_inner_space = any(SPACE in piece[1:] for piece in score_of)
         self._word = re.compile(".+" if has_inner_space else f"{SPACE}[^{SPACE}]*|[^{SPACE}]+", re.DOTALL)
 
