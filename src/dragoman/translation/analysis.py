@@ -112,15 +112,15 @@ def search_steps(
 
 def stream(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
     """`Translator.stream`."""
-    written = text = ""
+    emitted = text = ""
     for ids in stable_prefixes(search_steps(translator, sentence, settings, "stream")):
         text = translator.detokenize(ids)
         # UNKNOWN_TEXT at the end may be the first bytes of a character.
-        if len(text) > len(written) and not text.endswith(UNKNOWN_TEXT):
-            yield text[len(written) :]
-            written = text
-    if text != written:
-        yield text[len(written) :]
+        if len(text) > len(emitted) and not text.endswith(UNKNOWN_TEXT):
+            yield text[len(emitted) :]
+            emitted = text
+    if text != emitted:
+        yield text[len(emitted) :]
 
 
 def trace(translator: "Translator", sentence: str, settings: SearchSettings) -> list[Node]:

@@ -123,20 +123,20 @@ class Segment:
         unpaired = iter([name for name in names if is_unpaired(name, known)])
         places: list[list[str]] = []
         opened: list[str] = []
-        waiting = 0
+        pending = 0
         for name in translated_names:
             has_partner = not is_unpaired(name, known)
             places.append([name] if has_partner else [])
             if not has_partner:
-                waiting += 1
+                pending += 1
             elif name.startswith("</"):
                 if not opened or opened.pop() != name.replace("/", ""):
                     return None
             elif not name.endswith("/>"):
                 opened.append(name)
             if not opened:
-                places[-1] += islice(unpaired, waiting)
-                waiting = 0
+                places[-1] += islice(unpaired, pending)
+                pending = 0
         return places
 
 
@@ -195,8 +195,8 @@ class Document:
 
 def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
     """The numbers of the sentences without marks, and of those with marks, which need `keep_tags`."""
-    plain = [number for number, segment in enumerate(segments) if not segment.marks]
-    return plain, [number for number, segment in enumerate(segments) if segment.marks]
+    unmarked = [number for number, segment in enumerate(segments) if not segment.marks]
+    return unmarked, [number for number, segment in enumerate(segments) if segment.marks]
 
 
 def plain_text(text: str, language: str, split: bool = True) -> Document:

@@ -148,7 +148,7 @@ def read_markup(text: str, is_html: bool) -> list[Token]:
     """The tokens of a source. Together they are the source."""
     tokens: list[Token] = []
     failed: set[int] = set()
-    written = position = 0
+    text_start = position = 0
     has_doctype = False
     while (position := text.find("<", position)) >= 0:
         token = None
@@ -158,15 +158,15 @@ def read_markup(text: str, is_html: bool) -> list[Token]:
         if token is None:
             position += 1
             continue
-        if written < position:
-            tokens.append(Token("text", "", written, position))
+        if text_start < position:
+            tokens.append(Token("text", "", text_start, position))
         tokens.append(token)
-        written = position = token.end
+        text_start = position = token.end
         if is_html and token.kind == "start" and token.name in RAW | TEXT_ONLY:
             closing = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(text, position)
             position = closing.start() if closing else len(text)
-    if written < len(text):
-        tokens.append(Token("text", "", written, len(text)))
+    if text_start < len(text):
+        tokens.append(Token("text", "", text_start, len(text)))
     return tokens
 
 

@@ -32,16 +32,16 @@ def stream_native(translator: "Translator", sentence: str, settings: SearchSetti
     """`Translator.stream` in C++. Raises as that; the search ends if the iterator is closed."""
     progress = Progress()
     future = translator.submit(translator.prepare([sentence], replace(settings, split=0)), progress)
-    written = ""
+    emitted = ""
     try:
         while not wait([future], POLL_SECONDS).done:
             text = stable_text(translator, progress, 0)
-            if len(text) > len(written):
-                yield text[len(written) :]
-                written = text
+            if len(text) > len(emitted):
+                yield text[len(emitted) :]
+                emitted = text
         best = future.result()[0][0]
-        if best.text != written:
-            yield best.text[len(written) :]
+        if best.text != emitted:
+            yield best.text[len(emitted) :]
     finally:
         future.cancel()
 

@@ -240,11 +240,11 @@ class TaggedWords:
         if word == len(self.words):
             self.before[word].append(text)
             return
-        cut = place_within(self.words[word], tag)
-        if cut is None:
-            cut = min(tag.leading, leading_marks(self.words[word]))
-        if cut or self.inside[word]:
-            self.cut(word, cut, text)
+        offset = place_within(self.words[word], tag)
+        if offset is None:
+            offset = min(tag.leading, leading_marks(self.words[word]))
+        if offset or self.inside[word]:
+            self.cut(word, offset, text)
         else:
             self.before[word].append(text)
 
@@ -255,13 +255,13 @@ class TaggedWords:
             return
         text = tag.text if tag.attached else " " + tag.text
         written = self.words[word]
-        cut = place_within(written, tag)
-        if cut is None and tag.punctuation:
-            cut = len(written) - min(tag.punctuation, leading_marks(written[::-1]))
-        if cut is None or self.after[word]:
+        offset = place_within(written, tag)
+        if offset is None and tag.punctuation:
+            offset = len(written) - min(tag.punctuation, leading_marks(written[::-1]))
+        if offset is None or self.after[word]:
             self.after[word].append(text)
         else:
-            self.cut(word, cut, text)
+            self.cut(word, offset, text)
 
     def cut(self, word: int, position: int, text: str) -> None:
         """Write a tag at a position in a word, or after the tags that are already in the word."""
@@ -271,8 +271,8 @@ class TaggedWords:
     def __str__(self) -> str:
         parts = ["".join(self.before[0])]
         for number, word in enumerate(self.words):
-            cuts = [0, *(cut for cut, _ in self.inside[number]), len(word)]
-            pieces = [word[start:end] for start, end in pairwise(cuts)]
+            offsets = [0, *(offset for offset, _ in self.inside[number]), len(word)]
+            pieces = [word[start:end] for start, end in pairwise(offsets)]
             inserted = [*(text for _, text in self.inside[number]), ""]
             written = "".join(chain(*zip(pieces, inserted, strict=True)))
             parts[-1] += written + "".join(self.after[number])
