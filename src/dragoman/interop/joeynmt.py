@@ -374,14 +374,14 @@ def restrict_sentencepiece(path: Path, pieces: Sequence[str]) -> tuple[Any, list
     """
     model = load_sentencepiece(path)
     kind, known, unknown = type(model).SentencePiece, set(pieces), []
-    by_merges = model.trainer_spec.model_type == type(model.trainer_spec).BPE
+    is_bpe = model.trainer_spec.model_type == type(model.trainer_spec).BPE
     for piece in model.pieces:
         if piece.type in (kind.NORMAL, kind.UNUSED):
             piece.type = kind.NORMAL if piece.piece in known or len(piece.piece) == 1 else kind.UNUSED
         if (
             piece.type not in (kind.CONTROL, kind.UNKNOWN)
             and piece.piece not in known
-            and (by_merges or piece.type != kind.UNUSED)
+            and (is_bpe or piece.type != kind.UNUSED)
         ):
             unknown.append(piece.piece)
     return model, unknown

@@ -260,9 +260,11 @@ def check_sinusoids(
         if name in tensors:
             stored = tensors.take(name, tensors.shape(name)).flatten()
             expected = sinusoids(max(len(stored) // d_model, 1), d_model, kind).flatten()
-            skip = first * d_model
+            offset = first * d_model
             # The table may have been saved in half precision.
-            if len(stored) != len(expected) or not torch.allclose(stored[skip:], expected[skip:], atol=5e-3):
+            if len(stored) != len(expected) or not torch.allclose(
+                stored[offset:], expected[offset:], atol=5e-3
+            ):
                 raise DragomanError(
                     f"{tensors.origin}: {name} is not the table of sinusoids that Dragoman computes for this "
                     "model."
