@@ -69,14 +69,16 @@ def paired_bootstrap(
     comparisons = []
     for name, signature in signatures.items():
         baseline_result, system_result = cast("Sequence[Result]", table[name])
-        score, other = (
+        score, baseline_score = (
             Score(name, result.score, str(signature)) for result in (system_result, baseline_result)
         )
         assert system_result.p_value is not None
         # For equal scores sacreBLEU gives its least p-value, such as 0.001.
         comparisons.append(
             Comparison(
-                score, other, system_result.p_value if system_result.score != baseline_result.score else 1.0
+                score,
+                baseline_score,
+                system_result.p_value if system_result.score != baseline_result.score else 1.0,
             )
         )
     return comparisons
@@ -98,10 +100,10 @@ def paired_bootstrap_of_means(
     observed = abs(system_scores.mean() - baseline_scores.mean())
     p_value = p_value_of(np.abs(system_scores[drawn].mean(1) - baseline_scores[drawn].mean(1)), observed)
     signature += f"|bs:{samples}|seed:{seed_of_environment()}"
-    score, other = (
+    score, baseline_score = (
         Score(name, float(scores.mean()), signature) for scores in (system_scores, baseline_scores)
     )
-    return Comparison(score, other, p_value)
+    return Comparison(score, baseline_score, p_value)
 
 
 def drawn_lines(count: int, samples: int) -> "np.ndarray":
