@@ -147,10 +147,10 @@ def check_bounds(
         (at_most, operator.le, "at most {:.15g}"),
         (below, operator.lt, "below {}"),
     )
-    for bounds, holds, words in comparisons:
+    for bounds, compare, words in comparisons:
         for name, bound in (bounds or {}).items():
             value = getattr(settings, name)
-            if value is not None and not holds(value, bound):
+            if value is not None and not compare(value, bound):
                 raise OutOfBoundsError(name, f"is {value}; it must be {words.format(bound)}.")
 
 

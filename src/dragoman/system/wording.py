@@ -20,10 +20,10 @@ BRIEF.maxlevel, BRIEF.maxstring, BRIEF.maxother, BRIEF.maxlong = 3, 1000, 1000, 
 def shown(value: Any) -> str:
     """A value as Python writes it, shortened."""
     try:
-        written = BRIEF.repr(value)
+        text = BRIEF.repr(value)
     except (ValueError, RecursionError):  # thousands of digits, or of nested lists
         return "too long to show"
-    return written if len(written) <= 200 else written[:200] + "…"
+    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def in_words(options: tuple[Any, ...]) -> str:
