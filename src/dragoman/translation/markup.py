@@ -317,13 +317,11 @@ def without_text_beside(text: str, tokens: Sequence[Token]) -> list[bool]:
     opened = [0]
     names: Counter[str] = Counter()
     open_names = [""]
-    element_parents: dict[int, int] = {}
     for place, token in enumerate(tokens):
         parents[place] = opened[-1]
         if token.kind == "text" and not text[token.start : token.end].isspace():
             has_text[opened[-1]] = True
         elif token.kind == "start":
-            element_parents[len(has_text)] = opened[-1]
             opened.append(len(has_text))
             open_names.append(token.name)
             names[token.name] += 1
