@@ -100,7 +100,11 @@ def names(app: Gateway) -> str:
 
 def adapters_of(model: ServedModel) -> str:
     """The adapters of a model in words; "" if it has none."""
-    return f"; adapters: {', '.join(each.adapter for each in model.adapted)}" if model.adapted else ""
+    return (
+        f"; adapters: {', '.join(adapted_model.adapter for adapted_model in model.adapted)}"
+        if model.adapted
+        else ""
+    )
 
 
 @contextmanager
