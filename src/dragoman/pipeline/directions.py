@@ -24,8 +24,8 @@ def refuse_swapped(recipe: Recipe) -> None:
     if named and wanted == Languages():
         _, wanted = named[0]
     source, target = primary(wanted.source), primary(wanted.target)
-    for files, found in named:
-        if source != target and (found.source, found.target) == (target, source):
+    for files, languages in named:
+        if source != target and (languages.source, languages.target) == (target, source):
             raise DragomanError(
                 f"By their names, the sides of {' and '.join(map(str, files))} are in {target} and {source}, "
                 f"and the model is trained from {source} to {target}. Exchange the sides."

@@ -66,7 +66,7 @@ def read_passports(run: Path) -> list[dict[str, Any]]:
     """
     path = run / PASSPORT
     passports = read_json(path, MAX_LIST) if path.exists() else []
-    if not isinstance(passports, list) or not all(isinstance(each, dict) for each in passports):
+    if not isinstance(passports, list) or not all(isinstance(entry, dict) for entry in passports):
         raise DragomanError(f"{path} has to hold a list of objects, one for each start of the training.")
     return passports
 
@@ -79,7 +79,7 @@ def describe(passport: Mapping[str, Any]) -> str:
 
 def describe_commit(passport: Mapping[str, Any]) -> str:
     """The commit in parentheses; nothing for a package that is in no repository of its own."""
-    changed = " with changes" * bool(passport.get("dirty"))
+    changed = " with changes" if passport.get("dirty") else ""
     return f" ({passport['commit']}{changed})" if passport.get("commit") else ""
 
 
@@ -89,7 +89,7 @@ def origin(passports: Sequence[Mapping[str, Any]]) -> str:
         name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
         for name in ("commit", "date", "machine", "device", "torch")
     }
-    changed = " with changes" * any(passport.get("dirty") for passport in passports)
+    changed = " with changes" if any(passport.get("dirty") for passport in passports) else ""
     return (
         f"Commit {made['commit']}{changed}; {made['date']}; {made['machine']}; {made['device']};\n"
         f"  torch {made['torch']}"

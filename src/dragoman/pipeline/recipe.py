@@ -99,10 +99,10 @@ def check_file_pairs(data: DataSettings) -> None:
     Text that needs conversion is checked by `check_files`.
     """
     for kind in () if data.needs_conversion() else ("valid", "test"):
-        given = [side for side in ("source", "target") if f"{kind}_{side}" in data.files]
-        if len(given) == 1:
+        sides = [side for side in ("source", "target") if f"{kind}_{side}" in data.files]
+        if len(sides) == 1:
             raise DragomanError(
-                f"There is only --{kind}-{given[0]}; give --{kind}-source and --{kind}-target."
+                f"There is only --{kind}-{sides[0]}; give --{kind}-source and --{kind}-target."
             )
 
 

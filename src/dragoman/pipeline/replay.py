@@ -64,11 +64,11 @@ def scan_old_text(old: DataSettings, recipe: Recipe, say: Say) -> PairFilter:
     }
     hashes = {name: source_hashes(path) for name, path in paths.items() if path is not None}
     candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
-    statistics, found = scan_corpus((old.source, old.target), old, hashes, candidates)
+    statistics, pair_filter = scan_corpus((old.source, old.target), old, hashes, candidates)
     if any(statistics.overlap.values()):
         say(f"Text to replay: {'; '.join(statistics.describe())}.")
-    own = hashes.get("replay's validation", frozenset())
-    return replace(found, drop_sources=found.drop_sources | own)
+    validation_hashes = hashes.get("replay's validation", frozenset())
+    return replace(pair_filter, drop_sources=pair_filter.drop_sources | validation_hashes)
 
 
 def old_text(recipe: Recipe) -> DataSettings:
@@ -123,8 +123,8 @@ def add_old_pairs(
     Raises `DragomanError` if no old pair is left.
     """
     share, named = share_of(recipe.adaptation), " and ".join(recipe.adaptation.replay or ())
-    kept = (all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old))
-    usable = np.flatnonzero(np.fromiter(kept, bool))
+    is_usable = (all(pair_filter.keeps(*pair) for pair_filter in filters) for pair in read_pairs(*old))
+    usable = np.flatnonzero(np.fromiter(is_usable, bool))
     if not len(usable):
         raise DragomanError(f"No pair of {named} is left to replay.")
     count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))

@@ -97,12 +97,12 @@ def lock(out: Path) -> Iterator[None]:
     would damage.
     """
     names = ("data", "model", "model.toml", "best", "checkpoints", "log.jsonl", "result.json")
-    taken = [name for name in (*names, "test.hypotheses.txt") if (out / name).exists()]
-    is_prepared = taken == ["data"] and (out / "data" / "train" / "corpus.json").exists()
-    taken += [path.parts[-4] for path in sorted(out.glob("*/data/train/corpus.json"))[:3]]
-    if taken and not is_prepared and not (out / "recipe.toml").exists():
+    existing = [name for name in (*names, "test.hypotheses.txt") if (out / name).exists()]
+    is_prepared = existing == ["data"] and (out / "data" / "train" / "corpus.json").exists()
+    existing += [path.parts[-4] for path in sorted(out.glob("*/data/train/corpus.json"))[:3]]
+    if existing and not is_prepared and not (out / "recipe.toml").exists():
         raise DragomanError(
-            f"{out} is not a run, and it has {', '.join(taken)}, which a run would damage; choose another "
+            f"{out} is not a run, and it has {', '.join(existing)}, which a run would damage; choose another "
             "--out. A run has a recipe.toml, which is missing there."
         )
     is_new = not out.exists()
@@ -311,8 +311,10 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
             f"perplexity {scores['perplexity']:.4g}, BLEU {scores['bleu']:.2f} (greedy)."
         )
         rows = list(zip(data.valid_source, data.valid_target, translations, strict=True))
-        shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
-        return scores, [dict(zip(("source", "reference", "translation"), row, strict=True)) for row in shown]
+        sampled_rows = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
+        return scores, [
+            dict(zip(("source", "reference", "translation"), row, strict=True)) for row in sampled_rows
+        ]
 
     if (recipe.adaptation.replay or recipe.adaptation.replay_valid) is not None:
         plain = replace(recipe, adaptation=AdaptationSettings())
@@ -342,8 +344,14 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
         keep(out / "model", model, recipe, data)
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
-    found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.4g}" for one in candidates)
-    say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity ({found}).")
+    perplexities = ", ".join(
+        f"{names.get(candidate.kind, candidate.kind)} {candidate.scores['perplexity']:.4g}"
+        for candidate in candidates
+    )
+    say(
+        f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity "
+        f"({perplexities})."
+    )
     patience = recipe.training.patience
     reason = f", as {patience} validation{'s' * (patience != 1)} (--patience) brought no gain"
     early = reason if state.step < make_schedule(recipe).updates else ""
