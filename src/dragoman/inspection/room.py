@@ -96,7 +96,7 @@ def contents(
 
 def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], most: int) -> Places:
     """The first choice of at most so many bytes, or the last one."""
-    return next((each for each in choices if bytes_of(each) <= most), choices[-1])
+    return next((choice for choice in choices if bytes_of(choice) <= most), choices[-1])
 
 
 def weights_bytes(inspection: Record, places: Places) -> int:
@@ -125,8 +125,8 @@ def projections_bytes(inspection: Record, places: Places) -> int:
         return 0
     total = weights_bytes(inspection, places)
     for kind in KINDS:
-        each = inspection.projections.of(kind)
-        arrays = (each.queries, each.keys, each.values, each.outputs)
+        projections = inspection.projections.of(kind)
+        arrays = (projections.queries, projections.keys, projections.values, projections.outputs)
         total += sum(size(array, places, kind) for array in arrays)
     return total
 

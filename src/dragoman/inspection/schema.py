@@ -70,7 +70,7 @@ def to_json(inspection: Record, held: Contents | None = None) -> dict[str, Any]:
         "distances": products_by_distance(inspection.positions).round(4).tolist(),
         "modules": [asdict(module) for module in inspection.modules],
         "parameters": sum(module.parameters for module in inspection.modules),
-        "neighbours": [neighbours_json(each) for each in inspection.neighbours],
+        "neighbours": [neighbours_json(matrix) for matrix in inspection.neighbours],
         "neurons": neurons_json(inspection.neurons, held.neurons),
         "head_effects": effects_json(inspection),
         "attribution": attribution_json(inspection),
@@ -99,7 +99,7 @@ def search_json(inspection: Record) -> dict[str, Any]:
             "best_path": inspection.best_path,
             "candidates": tables_json(inspection.candidates),
             "drawn": tables_json(inspection.drawn),
-            "met": [asdict(each) for each in inspection.met],
+            "met": [asdict(entry) for entry in inspection.met],
         },
     }
 
@@ -218,7 +218,7 @@ def attribution_json(inspection: Record) -> dict[str, Any] | None:
         "baseline": attribution.baseline.round(4).tolist(),
         "other": [*attribution.other],
         "layer": attribution.layer,
-        **{method: array_json(found) for method, found in attribution.contributions.items()},
+        **{method: array_json(contributions) for method, contributions in attribution.contributions.items()},
         "layers": array_json(attribution.layers),
     }
 
@@ -236,7 +236,7 @@ def numbers_from_1(places: list[int]) -> list[int]:
 
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
     """Tokens with their log-probabilities, likeliest first."""
-    return [(each.token, round(each.log_probability, 4)) for each in tokens]
+    return [(token.token, round(token.log_probability, 4)) for token in tokens]
 
 
 def neighbours_json(matrix: Neighbours) -> dict[str, Any]:
@@ -267,7 +267,7 @@ def array_from_json(table: dict[str, Any]) -> Array:
 def finite(value: Any) -> Any:
     """The same value with None for numbers that JSON does not have: NaN and the infinities."""
     if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -78,8 +78,8 @@ def along_translation(recorded: Mapping[str, Calls], rows: Sequence[int]) -> Pro
         for step, (mask, row) in enumerate(zip(named["decoder"][0].masks, rows, strict=False))
     ]
     causal = np.zeros((len(rows), len(rows)), bool)
-    for step, own in enumerate(ancestry):
-        causal[step, : step + 1] = own.any(1).numpy()
+    for step, mask in enumerate(ancestry):
+        causal[step, : step + 1] = mask.any(1).numpy()
     # A hypothesis that two groups found has two equal keys.
     ancestors = torch.arange(len(rows)) * ancestry[-1].size(1) + ancestry[-1].byte().argmax(1)
     readable = named["encoder"][0].masks[0][0, 0].cpu().numpy()

@@ -59,8 +59,8 @@ def selected(seen: View, layer: int | None, head: int | None) -> tuple[Array, st
     """The weights [Q K] of a layer and head, counted from 1, and their name. Raises as `select_head`."""
     weights = select_head(torch.tensor(seen.weights)[:, None], layer, head)[0].numpy()
     layers, heads = seen.weights.shape[:2]
-    of = f"mean of {heads} heads" if head is None else f"head {head}"
-    return weights, f"{NAMES[seen.kind]}, layer {layers if layer is None else layer}, {of}"
+    head_name = f"mean of {heads} heads" if head is None else f"head {head}"
+    return weights, f"{NAMES[seen.kind]}, layer {layers if layer is None else layer}, {head_name}"
 
 
 def attention_head(

@@ -51,7 +51,7 @@ def neurons_picture(
     for side in sides:
         drawn = in_window(len(tokens_of(inspection, side)), window)
         seen[side] = neurons_of(inspection, side)[layers, drawn, neurons]  # [L P F]
-    most = max(float(np.abs(each).max(initial=0)) for each in seen.values()) or 1.0
+    most = max(float(np.abs(activations).max(initial=0)) for activations in seen.values()) or 1.0
     notes = []
     for side in sides:
         name = "source" if side == "encoder" else "target"
@@ -65,7 +65,7 @@ def neurons_picture(
         else:
             draw_neuron(drawing, seen[side][0, :, 0], labels, most)
         notes.append(note)
-    negative = any(float(each.min(initial=0)) < 0 for each in seen.values())
+    negative = any(float(activations.min(initial=0)) < 0 for activations in seen.values())
     lower = (-1.0, f"−{most:.2f}"), (0.0, "0")
     ticks = [*(lower if negative else lower[1:]), (1.0, f"{most:.2f}")]
     drawing.legend(16, drawing.height + 22, "activation (no unit)", diverging, ticks)

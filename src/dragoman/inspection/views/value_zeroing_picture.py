@@ -29,7 +29,7 @@ def value_zeroing_picture(
     if layer is not None and not 1 <= layer <= count:
         side = "encoder" if kind == "encoder" else "decoder"
         raise DragomanError(f"There is no layer {layer}; the {side} has {count}, counted from 1.")
-    as_heads = Attention(*(zeroing.of(each)[:, None] for each in KINDS))
+    as_heads = Attention(*(zeroing.of(use)[:, None] for use in KINDS))
     seen = view(replace(inspection, attention=as_heads), kind)
     scores = seen.weights[-1 if layer is None else layer - 1, 0]
     drawing = Drawing(
