@@ -62,31 +62,31 @@ def layer_weights(inspection: Inspection, choice: Choice) -> LayerWeights:
     )
 
 
-def layer_number(asked: int | None, layers: int) -> int:
+def layer_number(requested: int | None, layers: int) -> int:
     """A layer counted from 0; the last but one if none is asked for. Raises for one that does not exist."""
-    if asked is None:
+    if requested is None:
         return max(layers - 2, 0)
-    if not 1 <= asked <= layers:
-        raise DragomanError(f"There is no layer {asked}; this model has {layers}, counted from 1.")
-    return asked - 1
+    if not 1 <= requested <= layers:
+        raise DragomanError(f"There is no layer {requested}; this model has {layers}, counted from 1.")
+    return requested - 1
 
 
-def head_numbers(asked: Sequence[int], heads: int) -> list[int]:
+def head_numbers(requested: Sequence[int], heads: int) -> list[int]:
     """Heads counted from 0; all if none are asked for. Raises for one that does not exist."""
-    for head in asked:
+    for head in requested:
         if not 1 <= head <= heads:
             raise DragomanError(f"There is no head {head}; this model has {heads}, counted from 1.")
-    return [head - 1 for head in asked] or list(range(heads))
+    return [head - 1 for head in requested] or list(range(heads))
 
 
-def one_head(asked: Sequence[int], heads: int) -> int:
+def one_head(requested: Sequence[int], heads: int) -> int:
     """The head that is asked for, or the first. Raises for more than one and for one that does not exist."""
-    if len(asked) > 1:
-        raise DragomanError(f"This figure shows one head; --heads has {len(asked)}.")
-    return head_numbers(asked, heads)[0]
+    if len(requested) > 1:
+        raise DragomanError(f"This figure shows one head; --heads has {len(requested)}.")
+    return head_numbers(requested, heads)[0]
 
 
-def two_heads(weights: Array, asked: Sequence[int]) -> tuple[int, int]:
+def two_heads(weights: Array, requested: Sequence[int]) -> tuple[int, int]:
     """The two heads of [H Q K] that are asked for, or the two whose weights differ most.
 
     Raises `DragomanError` for another count, for a head that does not exist, and for a model with one head.
@@ -94,19 +94,19 @@ def two_heads(weights: Array, asked: Sequence[int]) -> tuple[int, int]:
     heads = len(weights)
     if heads < 2:
         raise DragomanError("This figure compares two heads, and this model has one.")
-    numbers = head_numbers(asked, heads)
-    if asked:
+    numbers = head_numbers(requested, heads)
+    if requested:
         if len(numbers) != 2 or numbers[0] == numbers[1]:
             raise DragomanError("This figure compares two heads: --heads 1 2.")
         return numbers[0], numbers[1]
-    pairs = [(one, other) for one in range(heads) for other in range(one)]
-    one, other = max(pairs, key=lambda pair: difference(weights[pair[0]], weights[pair[1]]))
-    return min(one, other), max(one, other)
+    pairs = [(first, second) for first in range(heads) for second in range(first)]
+    first, second = max(pairs, key=lambda pair: difference(weights[pair[0]], weights[pair[1]]))
+    return min(first, second), max(first, second)
 
 
-def difference(one: Array, other: Array) -> float:
+def difference(first: Array, second: Array) -> float:
     """The share of attention [Q K] that two heads give to different keys, a mean over queries."""
-    return float(np.abs(one - other).sum(-1).mean() / 2)
+    return float(np.abs(first - second).sum(-1).mean() / 2)
 
 
 def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
@@ -115,23 +115,23 @@ def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
     return (weights * np.abs(queries - keys)).sum(-1).mean(0)
 
 
-def query_number(seen: LayerWeights, asked: str | None) -> int:
+def query_number(seen: LayerWeights, requested: str | None) -> int:
     """The query: a token's number from 1 or its text; without one, the token farthest from its keys.
 
     Raises `DragomanError` if the sentence has no such token.
     """
-    if asked is None:
+    if requested is None:
         last = seen.queries[-1]
         words = np.array([any(map(str.isalnum, token)) and token != last for token in seen.queries])
         return int(np.where(words | ~words.any(), mean_distances(seen.weights), -1.0).argmax())
     count = len(seen.queries)
-    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= count:
-        return int(asked) - 1
+    if requested.isascii() and requested.isdigit() and 1 <= int(requested) <= count:
+        return int(requested) - 1
     for place, token in enumerate(seen.queries):
-        if asked in (token, token.lstrip("▁")):
+        if requested in (token, token.lstrip("▁")):
             return place
     numbered = ", ".join(f"{place} {token}" for place, token in enumerate(seen.queries, 1))
-    raise DragomanError(f"There is no query {asked!r}. The queries are: {numbered}.")
+    raise DragomanError(f"There is no query {requested!r}. The queries are: {numbered}.")
 
 
 # ---- lines between two rows of tokens, as in the paper

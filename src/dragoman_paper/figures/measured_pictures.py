@@ -149,7 +149,7 @@ def head_matrices(inspection: Inspection, layer: int, head: int) -> str:
     tokens, note = tokens_in(inspection.source, "source")
     seen = projections_of(inspection).encoder
     named = {"Q, queries": seen.queries, "K, keys": seen.keys, "V, values": seen.values}
-    tables = {name: each[layer, head].astype(np.float32) for name, each in named.items()}
+    tables = {name: array[layer, head].astype(np.float32) for name, array in named.items()}
     most = max(map(largest, tables.values()))
     widths = [table.shape[1] for table in tables.values()]
     left, cell = 40 + widest(tokens), max(2.0, min(10.0, 480 / max(widths)))
@@ -169,7 +169,7 @@ def head_matrices(inspection: Inspection, layer: int, head: int) -> str:
             draw_levels(drawing, table[: len(tokens)] / most, diverging, left, top, cell, 16)
     ticks = [(-1.0, decimal(-most)), (0.0, "0"), (1.0, decimal(most))]
     drawing.legend(16, drawing.height + 24, "number (no unit)", diverging, ticks)
-    bias, read = plus_bias(inspection), ", normalised" * (inspection.model.norm == "pre")
+    bias, read = plus_bias(inspection), ", normalised" if inspection.model.norm == "pre" else ""
     formula = (
         f"Q = X W^Q{bias}, K = X W^K{bias}, V = X W^V{bias}: X are the layer's inputs{read}, the matrices "
     )

@@ -71,8 +71,12 @@ def draw_step(
         drawing.text(x + BAR + 4, y + 12, f"{weight:.2f}", 10.5, "fill-faint")
         drawing.label(x + BAR + 34, y + 12, short(key), 11, bold=row == step)
     drawing.text(x + 176, top + 12, "→", 12, "fill-faint", "middle")
-    for row, each in enumerate(predictions(inspection, step)[:NEXT]):
-        y, share, token = top + 22 + row * ROW, math.exp(each.log_probability), visible(each.token)
+    for row, prediction in enumerate(predictions(inspection, step)[:NEXT]):
+        y, share, token = (
+            top + 22 + row * ROW,
+            math.exp(prediction.log_probability),
+            visible(prediction.token),
+        )
         colour = "best" if token == best else "line"
         drawing.rectangle(
             x + 190, y + 2, 0.7 * BAR * share, ROW - 5, f"fill-{colour}", f"{token}: {share:.4f}"
@@ -103,8 +107,8 @@ def softmax(inspection: Inspection, choice: Choice) -> str:
     )
     drawing.paragraph(16, 50, f"after: {prefix}")
     left, top = 150.0, drawing.height + 24
-    shares = [math.exp(each.log_probability) for each in likeliest]
-    rows = [(visible(each.token), share) for each, share in zip(likeliest, shares, strict=True)]
+    shares = [math.exp(prediction.log_probability) for prediction in likeliest]
+    rows = [(visible(prediction.token), share) for prediction, share in zip(likeliest, shares, strict=True)]
     rows.append(("all other tokens", max(1 - sum(shares), 0.0)))
     for row, (token, share) in enumerate(rows):
         y = top + 26 * row

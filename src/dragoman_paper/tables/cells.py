@@ -204,5 +204,5 @@ def write_result(cell: Cell, result: Result) -> None:
 
 def make_cell(folder: Path, row: str, seed: int, recipe: Recipe) -> Cell:
     """The cell of a row and a seed, in its folder under the table's."""
-    own = folder / row / f"seed-{seed}"
-    return Cell(row, seed, own, replace(recipe, out=own / "run"))
+    cell_folder = folder / row / f"seed-{seed}"
+    return Cell(row, seed, cell_folder, replace(recipe, out=cell_folder / "run"))

@@ -75,9 +75,9 @@ def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
     """A table with a line for each size of corpus and a column for each row, blank without a cell."""
     rows, lines = dict.fromkeys(point.row for point in points), []
     for size in dict.fromkeys(point.pairs for point in points):
-        own = {point.row: point for point in points if point.pairs == size}
-        tokens = next(iter(own.values())).results[0].settings["tokenizer"]["vocabulary"]
-        cells = [text(own[row]) if row in own else "" for row in rows]
+        points_by_row = {point.row: point for point in points if point.pairs == size}
+        tokens = next(iter(points_by_row.values())).results[0].settings["tokenizer"]["vocabulary"]
+        cells = [text(points_by_row[row]) if row in points_by_row else "" for row in rows]
         lines.append([f"{size:,}", f"{tokens:,}", *cells])
     return table(["pairs", "vocabulary", *(TITLES[row] for row in rows)], lines)
 

@@ -141,9 +141,9 @@ def method(request: Request, results: Sequence[Result]) -> str:
 
 def left_out(request: Request) -> str:
     """A line that names the complete cells in the folder that were not asked for; "" without any."""
-    asked = {(row.name, f"seed-{seed}") for row in request.rows for seed in range(1, request.seeds + 1)}
-    found = [path.parts[-3:-1] for path in sorted(request.folder.glob("*/seed-*/result.json"))]
-    others = [f"{row}, {seed.replace('-', ' ')}" for row, seed in found if (row, seed) not in asked]
+    requested = {(row.name, f"seed-{seed}") for row in request.rows for seed in range(1, request.seeds + 1)}
+    complete = [path.parts[-3:-1] for path in sorted(request.folder.glob("*/seed-*/result.json"))]
+    others = [f"{row}, {seed.replace('-', ' ')}" for row, seed in complete if (row, seed) not in requested]
     if not others:
         return ""
     return f"- Not in this table, because they were not asked for: the results of {'; '.join(others)}.\n"

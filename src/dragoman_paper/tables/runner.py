@@ -58,11 +58,11 @@ def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSett
     wanted = {name: str(path) for name, path in scale.data.files.items()}
     if folder is None and scale.dataset is not None:
         try:
-            found = resolve_dataset(DataSettings(dataset=scale.dataset), say)
+            dataset = resolve_dataset(DataSettings(dataset=scale.dataset), say)
         except DragomanError as error:
             raise DragomanError(f"{error} Or name the folder of your own copy with --data.") from error
-        own: dict[str, Any] = {name: found.files[name] for name in wanted}
-        return DataSettings(**own)
+        files: dict[str, Any] = {name: dataset.files[name] for name in wanted}
+        return DataSettings(**files)
     folder = folder or Path()
     paths: dict[str, Any] = {}
     for name, file in wanted.items():
@@ -107,8 +107,8 @@ def run_cells(
     from dragoman.training.interrupt import TrainingInterruptedError
 
     texts = {data: text_hashes(data.files) for data in {cell.recipe.data for cell in cells}}
-    kept = {cell.name: read_result(cell, texts[cell.recipe.data], Result) for cell in cells}
-    results = {name: result for name, result in kept.items() if result is not None}
+    previous = {cell.name: read_result(cell, texts[cell.recipe.data], Result) for cell in cells}
+    results = {name: result for name, result in previous.items() if result is not None}
     say(f"{title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
     try:
         for cell in cells:

@@ -81,8 +81,8 @@ def choose(rows: Sequence[Row], trials: Sequence[Result]) -> dict[str, Trial]:
     """For each row the trial with the lowest negative log-likelihood of the validation data."""
     count, chosen = len(TRIALS), {}
     for place, row in enumerate(rows):
-        own = trials[place * count : (place + 1) * count]
-        losses = [result.nll for result in own]
+        row_trials = trials[place * count : (place + 1) * count]
+        losses = [result.nll for result in row_trials]
         chosen[row.name] = TRIALS[losses.index(min(losses))]
     return chosen
 

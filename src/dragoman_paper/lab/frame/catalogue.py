@@ -31,7 +31,7 @@ def experiment(name: str) -> Experiment:
 def experiments() -> list[Experiment]:
     """All experiments, in the order of the paper's sections."""
     order = list(SECTIONS)
-    return sorted(map(experiment, names()), key=lambda each: (order.index(each.claim.section), each.name))
+    return sorted(map(experiment, names()), key=lambda entry: (order.index(entry.claim.section), entry.name))
 
 
 def listing() -> str:
@@ -39,11 +39,11 @@ def listing() -> str:
     return "\n".join(lines_of(experiments()))
 
 
-def lines_of(found: list[Experiment]) -> Iterator[str]:
+def lines_of(experiments: list[Experiment]) -> Iterator[str]:
     """The lines of `listing`."""
-    width = max((len(each.name) for each in found), default=0) + 2
+    width = max((len(experiment.name) for experiment in experiments), default=0) + 2
     for section, title in SECTIONS.items():
-        own = [each for each in found if each.claim.section == section]
-        if own:
+        in_section = [experiment for experiment in experiments if experiment.claim.section == section]
+        if in_section:
             yield f"{section} {title}"
-            yield from (f"  {each.name:<{width}}{each.claim.title}" for each in own)
+            yield from (f"  {experiment.name:<{width}}{experiment.claim.title}" for experiment in in_section)

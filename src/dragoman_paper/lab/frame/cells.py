@@ -134,12 +134,12 @@ def matrices(
     y = 44
     for start in range(0, len(drawn), across):
         in_line = drawn[start : start + across]
-        x, y = 0, y + max(each.head() for each in in_line)
-        for place, each in enumerate(in_line):
+        x, y = 0, y + max(panel.head() for panel in in_line)
+        for place, panel in enumerate(in_line):
             x += max(other.left() for other in drawn[place::across])
-            each.draw(drawing, x, y, numbers)
+            panel.draw(drawing, x, y, numbers)
             x += max(other.width() for other in drawn[place::across])
-        y += max(len(each.matrix) for each in in_line) * cell + 22
+        y += max(len(panel.matrix) for panel in in_line) * cell + 22
     shares, most = (-1.0, 0.0, 1.0) if signed else (0.0, 0.5, 1.0), 1.0 if own_scales else peak
     labels = [(share, f"{share * most:.3g}".replace("-", "−")) for share in shares]
     drawing.legend(16, y := drawing.height + 20, unit, scale, labels)

@@ -98,7 +98,7 @@ def overview(folder: Path) -> str:
             "section": section,
             "claim": f"[{record['claim']}]({record['name']}.md)",
             "claimed by": record["claimed_by"],
-            "verdict": record["verdict"] + " (quick form)" * record["quick"],
+            "verdict": record["verdict"] + (" (quick form)" if record["quick"] else ""),
         }
         for section in SECTIONS
         for record in records

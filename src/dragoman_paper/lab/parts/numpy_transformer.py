@@ -93,7 +93,7 @@ def encode(source: list[int], weights: Weights, model: ModelSettings) -> list[Ve
         name = f"encoder.{number}"
         y = multi_head(x, x, False, weights, f"{name}.self_attention", model)
         x = add_and_norm(x, y, weights, f"{name}.self_attention_residual.norm", model.norm_epsilon)
-        y = [feed_forward(each, weights, f"{name}.feed_forward") for each in x]
+        y = [feed_forward(vector, weights, f"{name}.feed_forward") for vector in x]
         x = add_and_norm(x, y, weights, f"{name}.feed_forward_residual.norm", model.norm_epsilon)
     return x
 
@@ -107,7 +107,7 @@ def decode(target: list[int], memory: list[Vector], weights: Weights, model: Mod
         x = add_and_norm(x, y, weights, f"{name}.self_attention_residual.norm", model.norm_epsilon)
         y = multi_head(x, memory, False, weights, f"{name}.cross_attention", model)
         x = add_and_norm(x, y, weights, f"{name}.cross_attention_residual.norm", model.norm_epsilon)
-        y = [feed_forward(each, weights, f"{name}.feed_forward") for each in x]
+        y = [feed_forward(vector, weights, f"{name}.feed_forward") for vector in x]
         x = add_and_norm(x, y, weights, f"{name}.feed_forward_residual.norm", model.norm_epsilon)
     return x
 
