@@ -129,9 +129,9 @@ def print_table(report: "CleanReport") -> None:
     changes = {f"{name} (changed)": group for name, group in report.changes.items()}
     for name, group in (changes | report.reasons).items():
         lines = ", ".join(str(record["line"]) for record in group.sample)
-        more = " …" if group.count > len(group.sample) else ""
+        ellipsis = " …" if group.count > len(group.sample) else ""
         share = f"{group.count / report.pairs:.2%}"
-        table.add_row(name, f"{group.count:,}", share, lines + more, group.meaning)
+        table.add_row(name, f"{group.count:,}", share, lines + ellipsis, group.meaning)
     width = Terminal(width=10_000).measure(table).maximum  # as wide as it needs: nothing is cut
     Terminal(width=width).print(table)
 

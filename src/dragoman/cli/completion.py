@@ -134,15 +134,15 @@ def fish(commands: list[Command[Any]]) -> str:
     for command in commands:
         first = "complete -c dragoman -f -n __fish_use_subcommand"
         lines.append(f"{first} -a {command.name} -d {quoted(command.summary)}")
-        options, seen = shown_options(command), f"-n '__fish_seen_subcommand_from {command.name}'"
+        options, condition = shown_options(command), f"-n '__fish_seen_subcommand_from {command.name}'"
         listed = listed_values(command)
         if command.name in listed:
-            lines.append(f"complete -c dragoman {seen} -f -a {quoted(listed[command.name])}")
+            lines.append(f"complete -c dragoman {condition} -f -a {quoted(listed[command.name])}")
         for flag, text in summaries(command).items():
             name = options[flag].field.name if flag in options else ""
             short = f" -s {SHORT[name][1]}" if name in SHORT else ""
             values = f" -x -a {quoted(listed[flag])}" if flag in listed else ""
-            lines.append(f"complete -c dragoman {seen} -l {flag[2:]}{short}{values} -d {quoted(text)}")
+            lines.append(f"complete -c dragoman {condition} -l {flag[2:]}{short}{values} -d {quoted(text)}")
     return "\n".join(lines)
 
 

@@ -81,12 +81,12 @@ def import_model(arguments: Given) -> None:
 
 def languages_of(settings: Import, languages: Languages) -> Languages:
     """Each language by itself: that of an option, or of the files, or of the folder's name."""
-    named = languages_of_name(settings.model.name)
+    folder_languages = languages_of_name(settings.model.name)
     return Languages(
         settings.source_language
-        or (named.source if languages.source == UNKNOWN_LANGUAGE else languages.source),
+        or (folder_languages.source if languages.source == UNKNOWN_LANGUAGE else languages.source),
         settings.target_language
-        or (named.target if languages.target == UNKNOWN_LANGUAGE else languages.target),
+        or (folder_languages.target if languages.target == UNKNOWN_LANGUAGE else languages.target),
     )
 
 

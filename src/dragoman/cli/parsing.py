@@ -107,8 +107,8 @@ class Option:
         if self.choices:
             if text in self.choices:
                 return text
-            near = difflib.get_close_matches(text, self.choices, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            suggestions = difflib.get_close_matches(text, self.choices, n=1)
+            hint = f" Did you mean {suggestions[0]}?" if suggestions else ""
             raise ValueError(f"one of {', '.join(self.choices)}.{hint}")
         kind = typing.get_args(self.kinds[0])[0] if self.is_list else self.kinds[0]
         others = [value for other in self.kinds[1:] for value in typing.get_args(other)]
@@ -291,8 +291,12 @@ class Command(Generic[T]):
         if not argument.startswith("-") or argument in self.flags:  # the latter after --
             raise DragomanError(f"{argument!r} is one argument too many. See dragoman {self.name} --help.")
         names = {flag.lstrip("-"): flag for flag in self.flags}
-        near = difflib.get_close_matches(argument.lstrip("-"), names, n=1, cutoff=0.65)
-        hint = f"Did you mean {names[near[0]]}?" if near else f"See dragoman {self.name} --help-all."
+        suggestions = difflib.get_close_matches(argument.lstrip("-"), names, n=1, cutoff=0.65)
+        hint = (
+            f"Did you mean {names[suggestions[0]]}?"
+            if suggestions
+            else f"See dragoman {self.name} --help-all."
+        )
         raise DragomanError(f"dragoman {self.name} has no option {argument}. {hint}")
 
     def parser(self, everything: bool = False) -> Parser:
@@ -336,10 +340,10 @@ class Command(Generic[T]):
         name, flag = option.field.name, option.flag
         metavar = self.metavars.get(name, option.metavar)
         if option.kinds == (bool,):
-            off, is_on = f"--no-{flag[2:]}", bool(option.default)
+            off_flag, is_on = f"--no-{flag[2:]}", bool(option.default)
             hidden = argparse.SUPPRESS
             group.add_argument(flag, dest=name, action="store_true", help=hidden if is_on else help_text)
-            group.add_argument(off, dest=name, action="store_false", help=help_text if is_on else hidden)
+            group.add_argument(off_flag, dest=name, action="store_false", help=help_text if is_on else hidden)
         elif name in self.positional:
             nargs = "*" if option.is_list else "?"
             group.add_argument(

@@ -55,9 +55,9 @@ def start(arguments: Given) -> None:
 
 def arrival(minutes: float, now: datetime) -> str:
     """When so many minutes are over, in words: `in about 45 minutes, at 14:32`."""
-    then = now + timedelta(minutes=minutes)
-    form = "%H:%M" if then.date() == now.date() else "%H:%M on %Y-%m-%d"
-    return f"in about {minutes:g} minutes, at {then.strftime(form)}"
+    end = now + timedelta(minutes=minutes)
+    form = "%H:%M" if end.date() == now.date() else "%H:%M on %Y-%m-%d"
+    return f"in about {minutes:g} minutes, at {end.strftime(form)}"
 
 
 def say_result(out: Path) -> None:

@@ -235,8 +235,8 @@ class TranslationJob:
         n_best = translator.n_best(lines, search if settings.trace else settings.search)
         if not settings.json:
             return [best[0].text for best in n_best]
-        more = [self.trace(line) if settings.trace else {} for line in lines]
-        records = zip(lines, n_best, more, strict=True)
+        traces = [self.trace(line) if settings.trace else {} for line in lines]
+        records = zip(lines, n_best, traces, strict=True)
         return [as_json(line, "translations", best, about) for line, best, about in records]
 
     def trace(self, line: str) -> dict[str, object]:
@@ -253,11 +253,11 @@ class TranslationJob:
         from dragoman.translation.segmentation import long_translation_message
         from dragoman.translation.sentence_ends import several_sentences_message
 
-        one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
+        is_one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
         for settings, count in self.long.items():
-            used = dataclasses.replace(settings, split=0) if one_by_one else settings
+            search = dataclasses.replace(settings, split=0) if is_one_by_one else settings
             if count:
-                warn(long_translation_message(count, self.translator, used))
+                warn(long_translation_message(count, self.translator, search))
         if self.several:
             warn(several_sentences_message(self.several, self.lines))
 

@@ -134,12 +134,13 @@ def kept_settings(initial_model: Path) -> Recipe:
 def refuse_other_languages(data: DataSettings, initial_data: DataSettings, initial_model: Path) -> None:
     """Raise `DragomanError` if the name of a text says another language than that of the initial model."""
     for side in ("source", "target"):
-        named, known = getattr(data.languages, side), getattr(initial_data, f"{side}_language")
+        language, known = getattr(data.languages, side), getattr(initial_data, f"{side}_language")
         is_given = getattr(data, f"{side}_language") is not None
-        if not is_given and known is not None and named not in (UNKNOWN_LANGUAGE, primary(known)):
+        if not is_given and known is not None and language not in (UNKNOWN_LANGUAGE, primary(known)):
             raise DragomanError(
                 f"The {side} text is called {getattr(data, side)}, and the {side} language of the initial "
-                f"model in {initial_model} is {known}. Exchange the files, or give --{side}-language {named}."
+                f"model in {initial_model} is {known}. Exchange the files, or give "
+                f"--{side}-language {language}."
             )
 
 

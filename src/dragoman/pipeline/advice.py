@@ -68,6 +68,6 @@ def nll_of_frequencies(train: Corpus, valid: Corpus, vocabulary: int) -> float:
         totals[END] += pairs
         return totals
 
-    known = counts(train, min(len(train), COUNTED)) + 1  # each token was seen once more
-    seen = counts(valid, len(valid))
-    return float(-(seen * np.log(known / known.sum())).sum() / seen.sum())
+    train_counts = counts(train, min(len(train), COUNTED)) + 1  # each token was seen once more
+    valid_counts = counts(valid, len(valid))
+    return float(-(valid_counts * np.log(train_counts / train_counts.sum())).sum() / valid_counts.sum())

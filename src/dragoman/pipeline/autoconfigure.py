@@ -112,12 +112,12 @@ def updates_and_validations(
     """
     if recipe.training.updates is not None:
         return recipe.training.updates, 0, 0.1 * recipe.training.updates / speed
-    validation_seconds, every = (
+    validation_seconds, validate_every = (
         seconds_of_validation(model, recipe, data, world),
         recipe.training.validate_every,
     )
     updates, validations, seconds = choose_updates(
-        minutes, updates_per_epoch, speed, validation_seconds, every
+        minutes, updates_per_epoch, speed, validation_seconds, validate_every
     )
     if seconds > 2 * SHARE * 60 * minutes:
         say(
@@ -168,12 +168,12 @@ def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
 def choose_schedule(recipe: Recipe, updates: int, validations: int = 0) -> Recipe:
     """Warm-up and intervals for a number of updates; 0 validations are 20, or one in 1,000 updates."""
     training, saved = recipe.training, min(1000, math.ceil(updates / 20))
-    every = training.validate_every or (math.ceil(updates / validations) if validations else saved)
+    validate_every = training.validate_every or (math.ceil(updates / validations) if validations else saved)
     training = replace(
         training,
         updates=updates,
         warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model, training.schedule),
-        validate_every=every,
+        validate_every=validate_every,
         checkpoint_every=training.checkpoint_every or training.validate_every or saved,
     )
     return replace(recipe, training=training)
@@ -203,11 +203,13 @@ def choose_warmup(updates: int, d_model: int, schedule: str | None = "paper") ->
 def check_positions(model: Model, data: PreparedData) -> None:
     """Raise `DragomanError` if a text is longer than the positions that the model learns."""
     for name, corpus in (("training", data.train), ("validation", data.valid)):
-        for lengths, most in zip(corpus.lengths(), (model.longest_source, model.longest_target), strict=True):
-            if most is not None and (longest := int(lengths.max()) + 1) > most:
+        for lengths, limit in zip(
+            corpus.lengths(), (model.longest_source, model.longest_target), strict=True
+        ):
+            if limit is not None and (longest := int(lengths.max()) + 1) > limit:
                 raise DragomanError(
                     f"A text of the {name} data has {longest} tokens with its end, and the model learns "
-                    f"{most} positions. Raise --max-positions, or leave such pairs out (of the training "
+                    f"{limit} positions. Raise --max-positions, or leave such pairs out (of the training "
                     "data, --longest does)."
                 )
 
@@ -215,8 +217,8 @@ def check_positions(model: Model, data: PreparedData) -> None:
 def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
     """The model in words."""
     settings, (source, target) = recipe.model, (data.tokenizers.source, data.tokenizers.target)
-    two = f"vocabularies of {len(source):,} and {len(target):,}"
-    sizes = f"a vocabulary of {len(source):,}" if source is target else two
+    description = f"vocabularies of {len(source):,} and {len(target):,}"
+    sizes = f"a vocabulary of {len(source):,}" if source is target else description
     return (
         f"Model: {settings.architecture}, d_model {settings.d_model}, {settings.encoder_layers} + "
         f"{settings.decoder_layers} layers, dropout {settings.dropout}, {sizes} tokens; "

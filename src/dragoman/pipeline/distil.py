@@ -152,8 +152,8 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
     refuse_other_translations(out, about)
     if not path.exists():
         teacher()  # raises before anything is written
-        more = f" and {counted(new, 'new sentence')}" if new else ""
-        say(f"The teacher translates {distillation.text}{more}.")
+        extra = f" and {counted(new, 'new sentence')}" if new else ""
+        say(f"The teacher translates {distillation.text}{extra}.")
     if new:
         from dragoman.text.sampled_sentences import write_with_new_sentences
 

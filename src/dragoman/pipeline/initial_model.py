@@ -73,8 +73,8 @@ def prepare_adaptation(
     sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
     refuse_unknown_parts(recipe, weight_shapes(recipe.model, *sizes))
     layers = describe_layers(stored.settings, recipe.model)
-    but = ", but not all layers" if layers else ""
-    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept{but}.")
+    exception = ", but not all layers" if layers else ""
+    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept{exception}.")
     for sentence in layers:
         say(sentence)
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
@@ -195,8 +195,8 @@ def choose_for_adaptation(
         warmup = max(1, updates // 10)
         reasons.append(f"{counted(warmup, 'warm-up step')}, a tenth of the updates")
     if peak_rate is None:
-        peak_rate, why = choose_peak_rate(recipe, perplexity)
-        reasons.append(f"a peak learning rate of {peak_rate:g}, {why}")
+        peak_rate, reason = choose_peak_rate(recipe, perplexity)
+        reasons.append(f"a peak learning rate of {peak_rate:g}, {reason}")
     training = replace(training, updates=updates, warmup_steps=warmup)
     return replace(
         recipe, training=training, adaptation=replace(recipe.adaptation, peak_rate=peak_rate)

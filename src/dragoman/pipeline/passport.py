@@ -85,14 +85,14 @@ def describe_commit(passport: Mapping[str, Any]) -> str:
 
 def origin(passports: Sequence[Mapping[str, Any]]) -> str:
     """What a page says of where its results come from: each different commit, date, machine and torch."""
-    made = {
+    origins = {
         name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
         for name in ("commit", "date", "machine", "device", "torch")
     }
     changed = " with changes" if any(passport.get("dirty") for passport in passports) else ""
     return (
-        f"Commit {made['commit']}{changed}; {made['date']}; {made['machine']}; {made['device']};\n"
-        f"  torch {made['torch']}"
+        f"Commit {origins['commit']}{changed}; {origins['date']}; {origins['machine']}; "
+        f"{origins['device']};\n  torch {origins['torch']}"
     )
 
 
@@ -113,7 +113,7 @@ def commit() -> dict[str, Any]:
 def git(*words: str) -> str:
     """What git says in the folder of this file; nothing without git or a repository."""
     try:
-        done = subprocess.run(  # noqa: S603
+        process = subprocess.run(  # noqa: S603
             # Without locks: if this process is killed, none stays and keeps the user from committing.
             ["git", "--no-optional-locks", *words],  # noqa: S607
             cwd=HERE,
@@ -123,7 +123,7 @@ def git(*words: str) -> str:
         )
     except OSError:
         return ""
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def processor() -> str:

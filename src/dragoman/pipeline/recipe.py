@@ -116,8 +116,10 @@ def resolve_paths(data: DataSettings) -> DataSettings:
         files = (Path(f"{path}{ending}") for ending in ("", ".gz", ".zst"))
         paths[name] = next(filter(Path.is_file, files), None)
         if paths[name] is None:
-            why = "which is not a regular file: it is read several times"
-            raise DragomanError(f"{name} is {path}, {why if path.exists() else 'and there is no such file'}.")
+            reason = "which is not a regular file: it is read several times"
+            raise DragomanError(
+                f"{name} is {path}, {reason if path.exists() else 'and there is no such file'}."
+            )
     return replace(data, folder=None, **paths)
 
 

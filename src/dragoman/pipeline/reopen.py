@@ -171,9 +171,9 @@ def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
     """Say how long the rest of a resumed run takes, at its speed so far."""
     events = read_events(out / "log.jsonl")
     validations = [event for event in events if event["event"] == "validation" and "minutes" in event]
-    done = max(map(step_of, checkpoints(out)), default=0)
-    begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
-    if begun and done and (updates := schedule.updates - done) > 0:
+    last_step = max(map(step_of, checkpoints(out)), default=0)
+    has_begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
+    if has_begun and last_step and (updates := schedule.updates - last_step) > 0:
         seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
         say(f"Remaining: {counted(updates, 'update')} at most, {duration(seconds)}.")
 

@@ -74,8 +74,8 @@ def run(recipe: Recipe, say: Say) -> Path:
         set_threads(recipe)
         world.main_first(lambda: open_run(out, recipe, say, world))
         if (out / "result.json").exists():
-            more = f"dragoman train {quote(f'{out}/recipe.toml')} --updates MORE"
-            say(f"{out} is finished. To train it further: {more}")
+            command = f"dragoman train {quote(f'{out}/recipe.toml')} --updates MORE"
+            say(f"{out} is finished. To train it further: {command}")
             return out
         recipe = read_recipe(out)
         set_threads(recipe)
@@ -213,15 +213,15 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
     state = fit(*open_ended(recipe, schedule, most), data, say, world, seconds, budget.training)
 
     if world.is_main:
-        events, every = read_events(out / "log.jsonl"), schedule.validate_every
+        events, interval = read_events(out / "log.jsonl"), schedule.validate_every
         test_seconds = seconds_of_test(recipe, world)
-        updates = choose_updates(budget, state, events, every, most, test_seconds)
+        updates = choose_updates(budget, state, events, interval, most, test_seconds)
         chosen = replace(recipe, training=replace(recipe.training, updates=updates))
         write_toml(with_cooldown(chosen, state.step), out / "recipe.toml")
         (out / BUDGET).unlink()
-        took = duration(budget.preparation + state.seconds)
+        elapsed = duration(budget.preparation + state.seconds)
         say(
-            f"The run will have {updates:,} updates: {state.step:,} of them took {took}, the preparation "
+            f"The run will have {updates:,} updates: {state.step:,} of them took {elapsed}, the preparation "
             "included."
         )
     world.barrier()
@@ -282,8 +282,8 @@ def fit(
     try:
         return train(context)
     except TrainingInterruptedError as interruption:
-        where = f"after update {interruption.step:,}"
-        say(f"Stopped {where}; nothing is lost. Resume with: dragoman resume {quote(str(out))}")
+        position = f"after update {interruption.step:,}"
+        say(f"Stopped {position}; nothing is lost. Resume with: dragoman resume {quote(str(out))}")
         raise
 
 
@@ -406,9 +406,9 @@ def model_candidates(
         scores, _ = validate(model, f"of {description}")
         return Candidate(kind, description, scores, tensors)
 
-    every, count = make_schedule(recipe).checkpoint_every, recipe.training.average
-    (last,) = regular_checkpoints(out, 1, every, state.step)
-    average, steps = average_checkpoints(out, count, every, state.step, say)
+    interval, count = make_schedule(recipe).checkpoint_every, recipe.training.average
+    (last,) = regular_checkpoints(out, 1, interval, state.step)
+    average, steps = average_checkpoints(out, count, interval, state.step, say)
     candidates = []
     if state.best is not None:
         candidates.append(Candidate("best", f"the checkpoint at {state.best_step:,}", state.best, None))

@@ -143,9 +143,9 @@ def alternatives_of(params: TranslateParameters, settings: ServerSettings) -> in
         count = max(0, int(params.alternatives or 0))
     except ValueError as error:
         raise invalid("alternatives parameter is not a number") from error
-    most = min(settings.max_beam_size, settings.max_n_best) - 1
-    if count > most:
-        raise invalid(f"alternatives parameter must be <= {most}")
+    limit = min(settings.max_beam_size, settings.max_n_best) - 1
+    if count > limit:
+        raise invalid(f"alternatives parameter must be <= {limit}")
     return count
 
 

@@ -84,8 +84,8 @@ def name_of(folder: Path) -> str:
 def refuse_double(what: str, folders: Sequence[Path]) -> None:
     """Raise `DragomanError` if two folders have the same name."""
     names = list(map(name_of, folders))
-    if double := next((name for name in names if names.count(name) > 1), None):
-        raise DragomanError(f"Two {what} are named {double}; rename one of their folders.")
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise DragomanError(f"Two {what} are named {duplicate}; rename one of their folders.")
 
 
 def serve_model(name: str, stored: StoredModel, engine: EngineSettings) -> ServedModel:

@@ -71,21 +71,21 @@ def prepare_groups(
     return groups
 
 
-def refuse_many_tokens(translator: Translator, sentences: Sequence[str], most: int) -> None:
+def refuse_many_tokens(translator: Translator, sentences: Sequence[str], limit: int) -> None:
     """Raise `ApiError` 413 for more tokens than are allowed, before sentences are cut into parts.
 
     Only long texts are counted: after NFKC a character has a few tokens at most.
     """
     if sum(map(length_of, sentences)) > FEW_CHARACTERS:
-        refuse_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), most)
+        refuse_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), limit)
 
 
-def refuse_tokens(tokens: int, most: int) -> None:
+def refuse_tokens(tokens: int, limit: int) -> None:
     """Raise `ApiError` 413 for a request of too many tokens."""
-    if tokens > most:
+    if tokens > limit:
         raise ApiError(
             413,
-            f"The request has {tokens:,} tokens, and {most:,} are allowed; send less text at once.",
+            f"The request has {tokens:,} tokens, and {limit:,} are allowed; send less text at once.",
         )
 
 
@@ -93,9 +93,9 @@ def refuse_long_constraints(constraints: Constraints) -> None:
     """Raise `ApiError` 413 for a prefix or forced words of too many tokens: they make translations longer."""
     forced = sum(map(len, constraints.forced))
     limits = ("prefix", len(constraints.prefix), MAX_PREFIX), ("force_words", forced, MAX_FORCED)
-    for name, tokens, most in limits:
-        if tokens > most:
-            raise ApiError(413, f"{name} has {tokens:,} tokens, and {most:,} are allowed; send less.")
+    for name, tokens, limit in limits:
+        if tokens > limit:
+            raise ApiError(413, f"{name} has {tokens:,} tokens, and {limit:,} are allowed; send less.")
 
 
 def length_of(text: str) -> int:
@@ -218,9 +218,9 @@ class Service:
         for document in documents:
             segments += document.segments
             characters += length_of(document.text)
-        most = self.settings.max_tokens
+        max_tokens = self.settings.max_tokens
         groups = await self.prepare(
-            lambda: prepare_groups(model.translator, segments, search, most), characters, scope
+            lambda: prepare_groups(model.translator, segments, search, max_tokens), characters, scope
         )
         refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
@@ -295,9 +295,9 @@ class Service:
         while not future.done():
             await asyncio.sleep(POLL_SECONDS)
             self.refuse_late(scope)
-            if len(now := text()) > len(written):
-                yield now
-                written = now
+            if len(current := text()) > len(written):
+                yield current
+                written = current
 
     async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
@@ -382,14 +382,14 @@ class Service:
 
     def refuse_too_much(self, search: SearchSettings) -> None:
         """Raise `ApiError` for a search beyond the server's limits: 400, or 413 for too long constraints."""
-        for name, most in (
+        for name, limit in (
             ("beam_size", self.settings.max_beam_size),
             ("n_best", self.settings.max_n_best),
         ):
             if name == "beam_size" and search.temperature:
                 continue  # samples have no beam
-            if (value := getattr(search, name)) > most:
-                raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
+            if (value := getattr(search, name)) > limit:
+                raise ApiError(400, f"{name} is {value}; this server allows {limit} at most.")
         if (forced := sum(map(len, search.force_words))) > MAX_FORCED:
             raise ApiError(
                 413,

@@ -68,8 +68,8 @@ def run(experiment: "Experiment", settings: Lab) -> None:
     began = time.perf_counter()
     result = experiment.run(settings.quick)
     seconds = time.perf_counter() - began
-    made = passport(command(), __version__, {})
-    record = report.content(experiment, result, settings.quick, seconds, made)
+    origin = passport(command(), __version__, {})
+    record = report.content(experiment, result, settings.quick, seconds, origin)
     report.write_result(settings.out, experiment, result, record)
     verdict = f"In the quick form: {result.verdict}" if settings.quick else report.capitalised(result.verdict)
     say(f"The page is {settings.out / experiment.name}.md; its picture and its numbers are beside it.")

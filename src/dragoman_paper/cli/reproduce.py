@@ -164,12 +164,12 @@ def train_translators(settings: Reproduce, arguments: Given) -> None:
     from dragoman_paper.tables.table2 import choose, rows_of
 
     scale = settings.scale if "scale" in arguments else "paper"
-    every = rows_of(scale)
-    chosen = choose(every, settings.rows)
+    all_rows = rows_of(scale)
+    chosen = choose(all_rows, settings.rows)
     from dragoman_paper.tables.table2_page import write_page
     from dragoman_paper.tables.table2_runs import Table2Request, run_rows
 
-    request = Table2Request(scale, every, chosen, settings.out, settings.data, command(), __version__)
+    request = Table2Request(scale, all_rows, chosen, settings.out, settings.data, command(), __version__)
 
     def run() -> None:
         if run_rows(request, say):

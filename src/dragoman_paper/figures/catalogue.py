@@ -110,8 +110,10 @@ def figure(name: str) -> Figure:
     """The figure of this name. Raises `DragomanError` for another name, with the nearest ones."""
     names = {entry.name: entry for entry in FIGURES}
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
+        suggestions = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = (
+            f"Did you mean {' or '.join(suggestions)}?" if suggestions else f"There are: {', '.join(names)}."
+        )
         raise DragomanError(f"There is no figure {name!r}. {hint}")
     return names[name]
 

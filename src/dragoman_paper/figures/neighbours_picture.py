@@ -57,17 +57,17 @@ def draw_matrix(drawing: Drawing, matrix: Neighbours) -> None:
     tied = " (one tied matrix)" if len(matrix.parts) > 1 else ""
     drawing.text(16, drawing.height + 34, f"{', '.join(matrix.parts).capitalize()}{tied}", 13, bold=True)
     top = drawing.height + 12
-    for place, (token, near) in enumerate(matrix.tokens):
+    for place, (token, nearest) in enumerate(matrix.tokens):
         column = place % ACROSS
         if place and column == 0:
             top = drawing.height + 12
-        draw_token(drawing, token, near, 16 + WIDTH * column, top)
+        draw_token(drawing, token, nearest, 16 + WIDTH * column, top)
 
 
-def draw_token(drawing: Drawing, token: str, near: Sequence[Near], x: float, top: float) -> None:
+def draw_token(drawing: Drawing, token: str, nearest: Sequence[Near], x: float, top: float) -> None:
     """A token and its nearest ones."""
     drawing.label(x, top + 14, visible(token), 12, bold=True)
-    for row, (other, cosine) in enumerate(near):
+    for row, (other, cosine) in enumerate(nearest):
         y = top + 22 + ROW * row
         width = BAR * min(max(cosine, 0.0), 1.0)
         drawing.rectangle(x, y, width, ROW - 6, "fill-self", f"{visible(other)}: {cosine:.4f}")

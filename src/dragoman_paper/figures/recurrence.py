@@ -38,8 +38,8 @@ def recurrent_layer(tokens: int) -> Layer:
 
 def self_attention_layer(tokens: int) -> Layer:
     """Each output is computed from all tokens."""
-    every = range(tokens)
-    return Layer("Self-attention layer", (), tuple((token, output) for token in every for output in every))
+    places = range(tokens)
+    return Layer("Self-attention layer", (), tuple((token, output) for token in places for output in places))
 
 
 def longest_path(layer: Layer, tokens: int) -> int:

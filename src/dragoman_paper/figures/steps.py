@@ -31,10 +31,12 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
     inputs = [visible(token) for token in inspection.decoder_inputs]
     steps = min(len(inspection.target), MAX_STEPS)
     numbers = ", ".join(map(str, choice.heads))
-    which = {0: "mean of all heads", 1: f"head {numbers}"}.get(len(choice.heads), f"mean of heads {numbers}")
+    heads_name = {0: "mean of all heads", 1: f"head {numbers}"}.get(
+        len(choice.heads), f"mean of heads {numbers}"
+    )
     drawing = Drawing(
         "decoding-steps",
-        f"Masked self-attention step by step: decoder layer {layer + 1}, {which}",
+        f"Masked self-attention step by step: decoder layer {layer + 1}, {heads_name}",
         "A panel for each step. Left: the keys that the query may attend to, with its weights. Right: the "
         f"likeliest next tokens with their probabilities. {sentences(inspection)}",
     )
@@ -44,12 +46,12 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
         for column, step in enumerate(row):
             draw_step(drawing, inspection, weights[step, : step + 1].tolist(), inputs, step, column, top)
         top += 52 + ROW * max(row[-1] + 1, NEXT)
-    more = f"Only the first {MAX_STEPS} of {len(inspection.target)} steps are drawn."
+    note = f"Only the first {MAX_STEPS} of {len(inspection.target)} steps are drawn."
     notes = [
         "Left bars: attention weights, which sum to 1; bold is the query's own token. Later tokens are "
         "masked: they do not exist yet. Right bars: probabilities; the orange token is the translation's.",
     ]
-    return finished(drawing, notes + [more] * (len(inspection.target) > MAX_STEPS))
+    return finished(drawing, notes + [note] * (len(inspection.target) > MAX_STEPS))
 
 
 def draw_step(

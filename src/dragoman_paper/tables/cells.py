@@ -79,10 +79,10 @@ class Result:
 
         A setting that did not exist then has its default. Raises `DragomanError` for one that no longer does.
         """
-        then = settings_of(overlay(Recipe(), self.settings, "its settings"))
+        former = settings_of(overlay(Recipe(), self.settings, "its settings"))
         if (self.row, self.seed) != (cell.row, cell.seed):
             raise DragomanError(f"it is the result of {self.row}, seed {self.seed}")
-        return then == cell.settings and self.passport["data"] == dict(hashes)
+        return former == cell.settings and self.passport["data"] == dict(hashes)
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:

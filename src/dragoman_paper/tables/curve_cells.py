@@ -64,8 +64,8 @@ def curve_recipe(scale: Scale, row: Row, seed: int, data: DataSettings, pairs: i
     """The recipe of a row with this many pairs of text."""
     scale = replace(scale, vocabulary=vocabulary(scale, pairs))
     recipe = tuned(scale.recipe(row, seed, data), SETTINGS)
-    every = max(1, scale.updates // VALIDATIONS)
-    return replace(recipe, training=replace(recipe.training, validate_every=every, patience=PATIENCE))
+    interval = max(1, scale.updates // VALIDATIONS)
+    return replace(recipe, training=replace(recipe.training, validate_every=interval, patience=PATIENCE))
 
 
 def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> list[Point]:

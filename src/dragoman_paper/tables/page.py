@@ -120,7 +120,7 @@ def paper_difference(measure: Measure, digits: int) -> str:
 
 def method(request: Request, results: Sequence[Result]) -> str:
     """How to read the table, and the passport of its results."""
-    made, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
+    origins, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
     minutes = sum(result.minutes for result in results)
     return f"""\
 - {seeds}; mean ± standard deviation. Perplexity: of a token, on validation data, without label
@@ -135,7 +135,7 @@ def method(request: Request, results: Sequence[Result]) -> str:
   within the spread if its mean is at most its standard deviation. Of rows without any true difference, this
   rule gives a direction to 39 % with two seeds, 23 % with three and 9 % with five. The paper trained each
   row once.
-- {made}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
+- {origins}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
 {left_out(request)}"""
 
 

@@ -132,9 +132,11 @@ class Table:
         for name in requested:
             if name not in known:
                 groups = dict.fromkeys(row.group for row in self.rows if row.group != row.name)
-                every = ", ".join(row.name for row in self.rows)
+                row_names = ", ".join(row.name for row in self.rows)
                 and_groups = f", and the groups {', '.join(groups)}" if groups else ""
-                raise DragomanError(f"{self.name} has no row {name!r}; it has the rows {every}{and_groups}.")
+                raise DragomanError(
+                    f"{self.name} has no row {name!r}; it has the rows {row_names}{and_groups}."
+                )
         base, *others = self.rows
         return [base, *(row for row in others if not requested or {row.name, row.group} & {*requested})]
 

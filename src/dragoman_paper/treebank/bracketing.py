@@ -63,11 +63,11 @@ def compare_trees(tree: Tree, gold: Tree) -> Bracketing:
     trees of different words.
     """
     if tree.words != gold.words:
-        both = list(zip([*tree.words, "the end"], [*gold.words, "the end"], strict=False))
-        place = next(number for number, (word, other) in enumerate(both) if word != other)
+        pairs = list(zip([*tree.words, "the end"], [*gold.words, "the end"], strict=False))
+        place = next(number for number, (word, other) in enumerate(pairs) if word != other)
         raise DragomanError(
-            f"The trees have different words: word {place + 1} is {both[place][0]!r}, and {both[place][1]!r} "
-            "in the gold tree."
+            f"The trees have different words: word {place + 1} is {pairs[place][0]!r}, and "
+            f"{pairs[place][1]!r} in the gold tree."
         )
     deleted = {place for place, leaf in enumerate(gold.leaves) if leaf.tag in PUNCTUATION}
     if len(deleted) == len(gold.leaves):

@@ -93,8 +93,8 @@ class Attributed:
     ) -> Float[Tensor, "T C"]:
         """Gradients at these inputs times factors, summed over the rows and the features."""
         total = rows.new_zeros(self.target.size(1), rows.size(1))
-        for some, of_each in zip(rows.split(ROWS), factors.split(ROWS), strict=True):
-            products = [(gradient * of_each).sum((0, 2)) for gradient in self.gradients(some)]
+        for chunk, chunk_factors in zip(rows.split(ROWS), factors.split(ROWS), strict=True):
+            products = [(gradient * chunk_factors).sum((0, 2)) for gradient in self.gradients(chunk)]
             total += torch.stack(products)
         return total
 

@@ -235,8 +235,8 @@ def parse_value(name: str, text: str) -> float:
     try:
         return SETTINGS[name](text)
     except ValueError as error:
-        wanted = "a whole number" if SETTINGS[name] is int else "a number"
-        raise DragomanError(f"{name} is {text!r}; it has to be {wanted}.") from error
+        expected = "a whole number" if SETTINGS[name] is int else "a number"
+        raise DragomanError(f"{name} is {text!r}; it has to be {expected}.") from error
 
 
 def refuse_contradictions(changes: Sequence[Change]) -> None:

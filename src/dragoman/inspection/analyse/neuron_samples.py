@@ -117,8 +117,8 @@ def neuron_samples(
     activity = {place: Activity(width, samples) for place, width in widths.items()}
     texts = Texts(translator, batch_tokens, list(activity))
     for first in range(0, len(numbers), LINES):
-        some = [lines[number - 1] for number in numbers[first : first + LINES]]
-        for place, hidden, positions in texts.add(with_translations(translator, some, settings, texts)):
+        chunk = [lines[number - 1] for number in numbers[first : first + LINES]]
+        for place, hidden, positions in texts.add(with_translations(translator, chunk, settings, texts)):
             activity[place].add(hidden, positions)
         progress(len(texts.pairs), len(numbers))
     if not all(layer_activity.total.isfinite().all() for layer_activity in activity.values()):
@@ -228,8 +228,8 @@ class Texts:
             "decoder": self.translator.tokenizers.target,
         }
         contexts = {}
-        some = [self.pairs[number] for number in numbers]
-        for batch, source, target in forced_batches(self.translator, some, self.batch_tokens):
+        pairs = [self.pairs[number] for number in numbers]
+        for batch, source, target in forced_batches(self.translator, pairs, self.batch_tokens):
             hidden = hidden_units(one_model(self.translator), source, target, self.places)
             for place, units in hidden.items():
                 for row, pair in zip(units, batch, strict=True):

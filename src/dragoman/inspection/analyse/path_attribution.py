@@ -157,18 +157,18 @@ def token_path(
     vectors = embedding(torch.arange(embedding.num_embeddings, device=baseline.device))
     if token in SPECIAL:
         return torch.stack([baseline, *[vectors[token]] * (steps - 1)])
-    path, used = [vectors[token]], [token]
+    path, visited = [vectors[token]], [token]
     at_baseline = (vectors == baseline).all(1)
     while len(path) < steps - 1:
         distances = (vectors - vectors[token]).norm(dim=1)
         distances[token] = torch.inf
-        near = distances.topk(min(NEIGHBOURS, len(vectors) - 1), largest=False).indices
-        near = near[~at_baseline[near] & ~torch.isin(near, torch.tensor(used).to(near))]
-        if not len(near):
+        nearest = distances.topk(min(NEIGHBOURS, len(vectors) - 1), largest=False).indices
+        nearest = nearest[~at_baseline[nearest] & ~torch.isin(nearest, torch.tensor(visited).to(nearest))]
+        if not len(nearest):
             break
-        moved = between(vectors[near], baseline, vectors[token], steps)
-        token = int(near[(vectors[near] - moved).norm(dim=1).argmin()])
-        used.append(token)
+        moved = between(vectors[nearest], baseline, vectors[token], steps)
+        token = int(nearest[(vectors[nearest] - moved).norm(dim=1).argmin()])
+        visited.append(token)
         path.append(between(vectors[token], baseline, path[-1], steps))
     path += [baseline] * (steps - len(path))
     return torch.stack(path[::-1])

@@ -61,8 +61,8 @@ def mark_differences(
         drawn_places(words, in_words, window) for words in (inspection.target_words, inspection.source_words)
     )
     drawn = False
-    for word, both in differences(inspection, layer, head).items():
-        for source, (meaning, dashed) in zip(both, LOOKS, strict=True):
+    for word, link_pair in differences(inspection, layer, head).items():
+        for source, (meaning, dashed) in zip(link_pair, LOOKS, strict=True):
             if rows[word] and columns[source]:
                 drawn = True
                 x, y = left + columns[source][0] * cell, top + rows[word][0] * cell

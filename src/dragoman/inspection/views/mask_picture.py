@@ -46,7 +46,7 @@ def masks(inspection: Record, window: Window | None = None) -> str:
     for row, (css, words) in enumerate((("fill-positive", "allowed"), ("fill-zero", "not allowed"))):
         drawing.rectangle(16, y + row * 24, 16, 16, f"{css} stroke-line")
         drawing.text(42, y + row * 24 + 13, words, css="fill-faint")
-    near = (
+    neighbourhood_note = (
         f"Self-attention is restricted to a neighbourhood of {inspection.model.neighbourhood} positions."
         if inspection.model.neighbourhood is not None
         else ""
@@ -55,7 +55,7 @@ def masks(inspection: Record, window: Window | None = None) -> str:
         "A row is a query, a column is a key. The decoder's queries are what it reads, START first.",
         "This call has one sentence and no padding. The row and the column show what a longer neighbour "
         "adds; results of a padding row are not used.",
-        near,
+        neighbourhood_note,
         ""
         if inspection.model.source_end
         else "The model may not attend to the source's end token (source_end = false).",

@@ -36,7 +36,7 @@ def numbers(
     layer = len(inspection.attention.of(kind)) if layer is None else layer
     head = 1 if head is None else head
     query_steps = steps(inspection, kind, layer, head, query)
-    seen = view(inspection, kind, window=window)
+    attention_view = view(inspection, kind, window=window)
     token = visible((inspection.source if kind == "encoder" else inspection.target)[query - 1])
     drawing = Drawing(
         f"numbers-{kind}-{layer}-{head}-{query}",
@@ -52,15 +52,17 @@ def numbers(
         css="fill-faint",
     )
     drawing.text(16, 78, vector(query_steps.query))
-    bottom = draw_keys(drawing, query_steps, seen.keys, in_window(keys, window), 118, plus_bias(inspection))
+    bottom = draw_keys(
+        drawing, query_steps, attention_view.keys, in_window(keys, window), 118, plus_bias(inspection)
+    )
     drawing.text(16, bottom + 30, f"Σ weight · v, the head's output: 1 × {d_v}", css="fill-faint")
     drawing.text(16, bottom + 52, vector(query_steps.output))
     about = (
         f"q is 1 × {d_k}, K is {keys} × {d_k}, V is {keys} × {d_v}; √d_k = {math.sqrt(d_k):.3f}. Of each "
-        f"vector the first {min(FIRST, d_k)} numbers are drawn. A row is a {seen.key_axis}."
+        f"vector the first {min(FIRST, d_k)} numbers are drawn. A row is a {attention_view.key_axis}."
     )
     later = "Later keys are masked; during a search they do not exist yet."
-    return finished(drawing, [about, *[later] * (kind == "decoder"), *seen.notes])
+    return finished(drawing, [about, *[later] * (kind == "decoder"), *attention_view.notes])
 
 
 def plus_bias(inspection: Record) -> str:
@@ -97,5 +99,5 @@ def draw_keys(
 
 def vector(row: Numbers) -> str:
     """The first numbers of a vector."""
-    more = ", …" if len(row) > FIRST else ""
-    return f"({', '.join(decimal(value, 3) for value in row[:FIRST])}{more})"
+    ellipsis = ", …" if len(row) > FIRST else ""
+    return f"({', '.join(decimal(value, 3) for value in row[:FIRST])}{ellipsis})"

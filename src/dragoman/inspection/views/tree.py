@@ -28,8 +28,8 @@ def beam_tree(inspection: Record, window: Window | None = None) -> str:
     drawn = in_window(last, window)
     draw_tree(drawing, inspection, steps[drawn.start : drawn.stop + 1], drawn.start)
     tree_key(drawing, 16, drawing.height + 22, bool(inspection.drawn))
-    more = f"Only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn, after those that they extend."
-    return finished(drawing, [more] * (drawn != slice(0, last)))
+    note = f"Only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn, after those that they extend."
+    return finished(drawing, [note] * (drawn != slice(0, last)))
 
 
 def draw_tree(
@@ -137,8 +137,8 @@ def hypothesis_title(inspection: Record, number: int) -> str:
         f"ended: {node.end}" if node.end else "extended",
     ]
     if node.cut_by is not None:
-        by = inspection.nodes[node.cut_by]
-        lines.append(f"in its place: {visible(by.token)}, {by.log_probability:.2f} nats")
+        replacement = inspection.nodes[node.cut_by]
+        lines.append(f"in its place: {visible(replacement.token)}, {replacement.log_probability:.2f} nats")
     if inspection.met:
         words = ", ".join(inspection.met[number].words) or "none"
         lines.append(f"forced tokens met: {inspection.met[number].tokens}; whole words: {words}")

@@ -55,8 +55,8 @@ def draw_search(
     draw_tree(
         drawing, inspection, steps[drawn.start : drawn.stop + 1], drawn.start, drawing.height + 26, marked
     )
-    more = f"{name}: only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn."
-    return more if drawn != slice(0, last) else ""
+    note = f"{name}: only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn."
+    return note if drawn != slice(0, last) else ""
 
 
 def hypotheses(nodes: Sequence[Node]) -> list[tuple[str, ...]]:

@@ -20,8 +20,10 @@ def experiment(name: str) -> Experiment:
     """The experiment of this name. Raises `DragomanError` for another name, with the nearest ones."""
     known = names()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "dragoman lab --list shows all."
+        suggestions = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = (
+            f"Did you mean {' or '.join(suggestions)}?" if suggestions else "dragoman lab --list shows all."
+        )
         raise DragomanError(f"There is no experiment {name!r}. {hint}")
     stem = name.replace("-", "_")
     module = importlib.import_module(f"dragoman_paper.lab.{stem}")

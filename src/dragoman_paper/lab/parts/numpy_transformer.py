@@ -63,11 +63,11 @@ def multi_head(
     w_q, w_k, w_v = np.split(rows, [model.heads * d_k, 2 * model.heads * d_k])
     outputs = []
     for place, x in enumerate(queries):
-        seen = memory[: place + 1] if causal else memory
+        visible = memory[: place + 1] if causal else memory
         heads = []
         for head in range(model.heads):
             of_key, of_value = slice(head * d_k, (head + 1) * d_k), slice(head * d_v, (head + 1) * d_v)
-            keys, values = [w_k[of_key] @ y for y in seen], [w_v[of_value] @ y for y in seen]
+            keys, values = [w_k[of_key] @ y for y in visible], [w_v[of_value] @ y for y in visible]
             heads.append(attend(w_q[of_key] @ x, keys, values))
         outputs.append(weights[f"{name}.output.weight"] @ np.concatenate(heads))
     return outputs

@@ -47,11 +47,11 @@ def searches(model: Model, source: Int[Tensor, "B S"]) -> list[Ends]:
         log_probs = next_log_probs(model, features[:, -1]).unflatten(0, (-1, W))  # [B, W, V]
         log_probs = restrict(log_probs, Constraints(), beam.live, length > max_lengths)
         before = beam.live
-        made = extend(beam, log_probs, ASKED)
+        extension = extend(beam, log_probs, ASKED)
         for number, longest in enumerate(max_lengths.tolist()):
-            for place in made.ends[number].nonzero().flatten().tolist():
-                score = float(made.log_probs[number, place]) / length_penalty(length, ALPHA)
-                finished[number].append((score, before[number, made.origin[number, place], 1:].tolist()))
+            for place in extension.ends[number].nonzero().flatten().tolist():
+                score = float(extension.log_probs[number, place]) / length_penalty(length, ALPHA)
+                finished[number].append((score, before[number, extension.origin[number, place], 1:].tolist()))
             finished[number].sort(key=lambda hypothesis: -hypothesis[0])
             scores = [score for score, _ in finished[number]]
             likeliest = float(beam.live_log_probs[number].max())
@@ -60,6 +60,6 @@ def searches(model: Model, source: Int[Tensor, "B S"]) -> list[Ends]:
             for name, rule in RULES.items():
                 if scores and name not in results[number] and (length > longest or rule(scores, now, bound)):
                     results[number][name] = finished[number][0][1], length
-        rows = torch.arange(len(source))[:, None] * W + made.origin.gather(1, made.survivors)
+        rows = torch.arange(len(source))[:, None] * W + extension.origin.gather(1, extension.survivors)
         state = state.reorder(rows.flatten())
     return results
