@@ -40,7 +40,7 @@ def export_adapter(run: Path, base: Path | None, out: Path) -> None:
     )
 
 
-def import_adapter(asked: "Import") -> None:
+def import_adapter(settings: "Import") -> None:
     """Write the base model with the adapter's changes.
 
     Raises `DragomanError` if the base is not given, or another one than the adapter's.
@@ -48,15 +48,18 @@ def import_adapter(asked: "Import") -> None:
     from dragoman.translation.adapter import Adapter
     from dragoman.translation.missing_model import is_adapter
 
-    if asked.origin != "adapter" and is_adapter(asked.model):
-        raise DragomanError(f"{asked.model} is an adapter: give --from adapter and its model, --base RUN.")
-    if asked.origin != "adapter":
-        raise DragomanError(f"--base is for --from adapter; a model of {asked.origin} is complete.")
-    if asked.base is None:
+    if settings.origin != "adapter" and is_adapter(settings.model):
+        raise DragomanError(f"{settings.model} is an adapter: give --from adapter and its model, --base RUN.")
+    if settings.origin != "adapter":
+        raise DragomanError(f"--base is for --from adapter; a model of {settings.origin} is complete.")
+    if settings.base is None:
         raise DragomanError("--from adapter needs the model that it was trained on: give --base RUN.")
     for name in ("source_language", "target_language", "samples"):
-        if getattr(asked, name) is not None:
+        if getattr(settings, name) is not None:
             flag = "--" + name.replace("_", "-")
             raise DragomanError(f"{flag} is not for --from adapter: the base model has it. Leave it out.")
-    Adapter.load(asked.model).merged(asked.base).save(asked.out / "model")
-    say(f"{asked.out} holds the model. Translate with: dragoman translate {quote(str(asked.out))} < FILE")
+    Adapter.load(settings.model).merged(settings.base).save(settings.out / "model")
+    say(
+        f"{settings.out} holds the model. Translate with: "
+        f"dragoman translate {quote(str(settings.out))} < FILE"
+    )

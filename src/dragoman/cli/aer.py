@@ -19,20 +19,22 @@ class AlignmentErrorRate:
     """The gold alignments count the words from 1."""
 
 
-def aer(given: Given) -> None:
+def aer(arguments: Given) -> None:
     """Read both files and print the score."""
-    asked = settings_from(AlignmentErrorRate, given)
+    settings = settings_from(AlignmentErrorRate, arguments)
     from dragoman.evaluation.alignment_error import alignment_error_rate, read_alignments
     from dragoman.text.lines import read_lines
 
-    found = list(read_alignments(list(read_lines(asked.alignments)), str(asked.alignments)))
-    gold = list(read_alignments(list(read_lines(asked.gold)), str(asked.gold), int(asked.one_indexed)))
-    if any(one.possible - one.sure for one in found):
+    alignments = list(read_alignments(list(read_lines(settings.alignments)), str(settings.alignments)))
+    gold = list(
+        read_alignments(list(read_lines(settings.gold)), str(settings.gold), int(settings.one_indexed))
+    )
+    if any(alignment.possible - alignment.sure for alignment in alignments):
         raise DragomanError(
-            f"{asked.alignments} has possible links, which only gold alignments have; the gold file is the "
-            "second one."
+            f"{settings.alignments} has possible links, which only gold alignments have; the gold file is "
+            "the second one."
         )
-    print(alignment_error_rate(found, gold))
+    print(alignment_error_rate(alignments, gold))
 
 
 COMMAND = Command(

@@ -34,33 +34,33 @@ class Align:
     """Write one JSON object per line: the pair, its alignment, its tokens, and the attention weights."""
 
 
-def align(given: Given) -> None:
+def align(arguments: Given) -> None:
     """Write word alignments."""
-    asked = settings_from(Align, given)
-    for path in (asked.source, asked.target):
+    settings = settings_from(Align, arguments)
+    for path in (settings.source, settings.target):
         refuse_both_sides(path)
     from dragoman.translation.translator import Translator
 
-    translator = Translator.load(asked.run)
-    warn_of_files(asked.run, translator.languages, [asked.source], [asked.target])
-    for block in blocks_of_pairs(translator, asked.source, asked.target, "aligned"):
-        for pair, links in zip(block, translator.align(block, asked.layer, asked.head), strict=True):
-            if asked.json:
-                line = attention_as_json(translator, asked, pair, links)
+    translator = Translator.load(settings.run)
+    warn_of_files(settings.run, translator.languages, [settings.source], [settings.target])
+    for block in blocks_of_pairs(translator, settings.source, settings.target, "aligned"):
+        for pair, links in zip(block, translator.align(block, settings.layer, settings.head), strict=True):
+            if settings.json:
+                line = attention_as_json(translator, settings, pair, links)
             else:
-                line = " ".join(f"{one}-{other}" for one, other in links)
+                line = " ".join(f"{source}-{target}" for source, target in links)
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
 
 
 def attention_as_json(
-    translator: "Translator", asked: Align, pair: tuple[str, str], links: list[tuple[int, int]]
+    translator: "Translator", settings: Align, pair: tuple[str, str], links: list[tuple[int, int]]
 ) -> str:
     """The alignment of a pair with its attention weights as a line of JSON."""
     from dragoman.search.attention_weights import alignment_head
     from dragoman.translation.alignment import select_head
 
     attention, guided = translator.attention(*pair), alignment_head(translator.torch_backend.model)
-    weights = select_head(attention.cross[:, None], asked.layer, asked.head, guided)[0].tolist()
+    weights = select_head(attention.cross[:, None], settings.layer, settings.head, guided)[0].tolist()
     tokens = {"source_tokens": attention.source, "target_tokens": attention.target}
     record = {"source": pair[0], "target": pair[1], "alignment": links, **tokens, "weights": weights}
     return json.dumps(record, ensure_ascii=False)

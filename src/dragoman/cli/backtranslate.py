@@ -37,41 +37,44 @@ class Backtranslate:
     engine: EngineSettings = field(default_factory=EngineSettings)
 
 
-def backtranslate(given: Given) -> None:
+def backtranslate(arguments: Given) -> None:
     """Translate a text, and write the pairs of translations and text."""
-    asked = settings_from(Backtranslate, given)
-    asked.search.refuse_contradictions(given)
-    refuse(asked)
+    settings = settings_from(Backtranslate, arguments)
+    settings.search.refuse_contradictions(arguments)
+    refuse(settings)
     from dragoman.translation.backtranslation import check_text, pair_names, write_pairs
 
-    if asked.engine.native:
+    if settings.engine.native:
         start_compiling(DECODER)  # in the background, while other things are read
-    translator = load((asked.run,), asked.engine)
-    check_text(asked.text, translator.languages)
-    names = pair_names(asked.text, translator.languages)
-    if any((asked.out / name).exists() and (asked.out / name).samefile(asked.text) for name in names):
+    translator = load((settings.run,), settings.engine)
+    check_text(settings.text, translator.languages)
+    names = pair_names(settings.text, translator.languages)
+    if any(
+        (settings.out / name).exists() and (settings.out / name).samefile(settings.text) for name in names
+    ):
         raise DragomanError(
-            f"{asked.text} is in --out {asked.out} and would be replaced; give another folder."
+            f"{settings.text} is in --out {settings.out} and would be replaced; give another folder."
         )
-    refuse_other_files(asked.out, names)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    translations = asked.out / TRANSLATIONS
+    refuse_other_files(settings.out, names)
+    settings.out.mkdir(parents=True, exist_ok=True)
+    translations = settings.out / TRANSLATIONS
     job = TranslationJob(
-        translator, Translate(asked.run, search=asked.search, engine=asked.engine, input=asked.text)
+        translator,
+        Translate(settings.run, search=settings.search, engine=settings.engine, input=settings.text),
     )
     try:
-        is_complete = to_file(job, asked.text, translations, process_count())
+        is_complete = to_file(job, settings.text, translations, process_count())
     finally:
         job.say_unusual()
     if not is_complete:
         return
-    report = write_pairs(asked.text, translations, asked.out, names, asked.tag)
+    report = write_pairs(settings.text, translations, settings.out, names, settings.tag)
     if report.empty:
         say(f"Empty lines left out: {report.empty:,}.")
     if report.untranslated:
         say(f"Lines left out because their translation is empty or has a NUL: {report.untranslated:,}.")
-    source, target = (asked.out / name for name in names)
-    symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
+    source, target = (settings.out / name for name in names)
+    symbols = f" --symbols '{settings.tag}'" if settings.tag else ""  # else the tag is several tokens
     say(f"{counted(report.pairs, 'pair')} of {counted(report.lines, 'line')}.")
     say("To train on these pairs and on parallel text, list both as [[data.corpus]] in a recipe.")
     say(f"Train with: dragoman train {quote(str(source))} {quote(str(target))}{symbols} --out runs/NAME")
@@ -92,13 +95,14 @@ def refuse_other_files(out: Path, names: Sequence[str]) -> None:
         )
 
 
-def refuse(asked: Backtranslate) -> None:
+def refuse(settings: Backtranslate) -> None:
     """Raise `DragomanError` where `check_tag` does, and for several translations of a line."""
-    if asked.tag:
-        check_tag(asked.tag, "--tag")
-    if asked.search.n_best > 1 and not asked.search.mbr:
+    if settings.tag:
+        check_tag(settings.tag, "--tag")
+    if settings.search.n_best > 1 and not settings.search.mbr:
         raise DragomanError(
-            f"--n-best {asked.search.n_best} would make several sources per line; leave it out, or add --mbr."
+            f"--n-best {settings.search.n_best} would make several sources per line; leave it out, or add "
+            "--mbr."
         )
 
 

@@ -50,23 +50,23 @@ class Clean:
     """Write the report as JSON instead of a table."""
 
 
-def clean(given: Given) -> None:
+def clean(arguments: Given) -> None:
     """Write a cleaned corpus, and print how many pairs were removed for which reasons.
 
     Raises `UnicodeEncodeError` for names that are not UTF-8, which report.json cannot hold, and
     `DragomanError` for whatever else the user can correct.
     """
-    asked = settings_from(Clean, given)
+    settings = settings_from(Clean, arguments)
     from dragoman.text.cleaning import REMOVED, REPORT, clean_files
 
-    with line_files(settings_from(DataSettings, given)) as texts:
+    with line_files(settings_from(DataSettings, arguments)) as texts:
         assert texts.source is not None
         if texts.target is None:
             raise DragomanError(
-                f"{asked.source} needs its other side: dragoman clean SOURCE TARGET. A file with both sides "
-                "ends in .tmx, .tsv or .jsonl."
+                f"{settings.source} needs its other side: dragoman clean SOURCE TARGET. A file with both "
+                "sides ends in .tmx, .tsv or .jsonl."
             )
-        if asked.checks.language:
+        if settings.checks.language:
             say_unchecked(texts.languages)
         others = (
             list(filter(None, (texts.valid_source, texts.test_source))),
@@ -76,19 +76,22 @@ def clean(given: Given) -> None:
         check_readable(texts.test_source, texts.test_target)
         files = texts.source, texts.target
         "\n".join(path.name for path in files).encode()  # raises before hours of work
-        report = clean_files(files, asked.out, asked.checks, texts.languages, others, say)
-    if asked.json:
+        report = clean_files(files, settings.out, settings.checks, texts.languages, others, say)
+    if settings.json:
         print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
     else:
         print_table(report)
     removed = report.pairs - report.kept
     say(
-        f"{asked.out} has {report.kept:,} of {counted(report.pairs, 'pair')}. Removed: {removed:,}; their "
-        f"reasons are in {asked.out / REMOVED}."
+        f"{settings.out} has {report.kept:,} of {counted(report.pairs, 'pair')}. Removed: {removed:,}; their "
+        f"reasons are in {settings.out / REMOVED}."
     )
     if any(group.count for group in report.changes.values()):
-        say(f"Pairs were changed; {asked.out / REPORT} has examples. Text about HTML may need --no-entities.")
-    cleaned = [str(asked.out / name) for name in (report.source, report.target)]
+        say(
+            f"Pairs were changed; {settings.out / REPORT} has examples. Text about HTML may need "
+            "--no-entities."
+        )
+    cleaned = [str(settings.out / name) for name in (report.source, report.target)]
     say(f"Train with: dragoman train {shlex.join(cleaned)} --out runs/NAME")
 
 
@@ -126,9 +129,9 @@ def print_table(report: "CleanReport") -> None:
     changes = {f"{name} (changed)": group for name, group in report.changes.items()}
     for name, group in (changes | report.reasons).items():
         lines = ", ".join(str(record["line"]) for record in group.sample)
-        more = " …" if group.count > len(group.sample) else ""
+        ellipsis = " …" if group.count > len(group.sample) else ""
         share = f"{group.count / report.pairs:.2%}"
-        table.add_row(name, f"{group.count:,}", share, lines + more, group.meaning)
+        table.add_row(name, f"{group.count:,}", share, lines + ellipsis, group.meaning)
     width = Terminal(width=10_000).measure(table).maximum  # as wide as it needs: nothing is cut
     Terminal(width=width).print(table)
 

@@ -75,49 +75,49 @@ def completion_script(shell: str, commands: Iterable[Command[Any]]) -> str:
 
 def shown_options(command: Command[Any]) -> dict[str, Option]:
     """The options that `--help-all` shows, by their flags: of a switch the one that changes its default."""
-    shown = {}
+    options = {}
     for name, option in command.options.items():
         if option.help and name not in command.positional:
             is_on = option.kinds == (bool,) and bool(option.default)
-            shown[f"--no-{option.flag[2:]}" if is_on else option.flag] = option
-    return shown
+            options[f"--no-{option.flag[2:]}" if is_on else option.flag] = option
+    return options
 
 
 def summaries(command: Command[Any]) -> dict[str, str]:
     """The first sentence of the help of each flag."""
-    return HELP | {flag: command.help_text(each, False) for flag, each in shown_options(command).items()}
+    return HELP | {flag: command.help_text(option, False) for flag, option in shown_options(command).items()}
 
 
 def listed_values(command: Command[Any]) -> dict[str, str]:
     """The values that may follow a word, if they are listed: after an option, or after the verb itself."""
-    found = {}
+    values = {}
     for name, option in command.options.items():
         if option.choices and name not in command.positional[1:]:
             word = command.name if name in command.positional else option.flag
-            found[word] = " ".join(option.choices)
-    return found
+            values[word] = " ".join(option.choices)
+    return values
 
 
 def bash(commands: list[Command[Any]]) -> str:
     """The script of bash, which shows no help beside an option."""
     options = "\n".join(
-        f'            {each.name}) words="{" ".join(summaries(each))}";;' for each in commands
+        f'            {command.name}) words="{" ".join(summaries(command))}";;' for command in commands
     )
     values = "\n".join(
-        f'            "{each.name} {word}") words="{values}";;'
-        for each in commands
-        for word, values in listed_values(each).items()
+        f'            "{command.name} {word}") words="{values}";;'
+        for command in commands
+        for word, values in listed_values(command).items()
     )
-    return BASH.format(verbs=" ".join(each.name for each in commands), options=options, values=values)
+    return BASH.format(verbs=" ".join(command.name for command in commands), options=options, values=values)
 
 
 def zsh(commands: list[Command[Any]]) -> str:
     """The script of zsh. It can be evaluated, and it can be a file `_dragoman` in a folder of `$fpath`."""
-    verbs = "\n".join(f"            {quote(f'{each.name}:{each.summary}')}" for each in commands)
+    verbs = "\n".join(f"            {quote(f'{command.name}:{command.summary}')}" for command in commands)
     values = "\n".join(
-        f'            "{each.name} {word}") choices=({values});;'
-        for each in commands
-        for word, values in listed_values(each).items()
+        f'            "{command.name} {word}") choices=({values});;'
+        for command in commands
+        for word, values in listed_values(command).items()
     )
     return ZSH.format(verbs=verbs, options="\n".join(map(zsh_case, commands)), values=values)
 
@@ -134,15 +134,15 @@ def fish(commands: list[Command[Any]]) -> str:
     for command in commands:
         first = "complete -c dragoman -f -n __fish_use_subcommand"
         lines.append(f"{first} -a {command.name} -d {quoted(command.summary)}")
-        options, seen = shown_options(command), f"-n '__fish_seen_subcommand_from {command.name}'"
+        options, condition = shown_options(command), f"-n '__fish_seen_subcommand_from {command.name}'"
         listed = listed_values(command)
         if command.name in listed:
-            lines.append(f"complete -c dragoman {seen} -f -a {quoted(listed[command.name])}")
+            lines.append(f"complete -c dragoman {condition} -f -a {quoted(listed[command.name])}")
         for flag, text in summaries(command).items():
             name = options[flag].field.name if flag in options else ""
             short = f" -s {SHORT[name][1]}" if name in SHORT else ""
             values = f" -x -a {quoted(listed[flag])}" if flag in listed else ""
-            lines.append(f"complete -c dragoman {seen} -l {flag[2:]}{short}{values} -d {quoted(text)}")
+            lines.append(f"complete -c dragoman {condition} -l {flag[2:]}{short}{values} -d {quoted(text)}")
     return "\n".join(lines)
 
 
@@ -151,11 +151,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def completion(given: Given) -> None:
+def completion(arguments: Given) -> None:
     """Print the script."""
     from dragoman.cli.verbs import commands
 
-    print(completion_script(settings_from(Completion, given).shell, commands().values()))
+    print(completion_script(settings_from(Completion, arguments).shell, commands().values()))
 
 
 COMMAND = Command(

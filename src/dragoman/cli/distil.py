@@ -64,65 +64,74 @@ class Distil:
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
 
-def run_distil(given: Given) -> None:
+def run_distil(arguments: Given) -> None:
     """Distil a teacher into a student."""
     if (processes := process_count()) > 1:
         raise DragomanError(f"distil works in one process, and torchrun has started {processes}.")
-    distillation, recipe = plan(given)
+    distillation, recipe = plan(arguments)
     run_training(lambda: distil(distillation, recipe, say))
 
 
-def plan(given: Given) -> tuple[Distillation, Recipe]:
+def plan(arguments: Given) -> tuple[Distillation, Recipe]:
     """What the teacher translates, and the recipe of the student, from the options.
 
     Raises `DragomanError` for contradictions, and if there is no teacher.
     """
-    asked = settings_from(Distil, candidates(given) | given if "references" in given else given)
-    asked.search.refuse_contradictions(given)
-    teacher = run_of(asked.run)
-    teachers = asked.run, *asked.ensemble
-    distillation = Distillation(
-        teachers, asked.text, asked.references, asked.search, asked.teacher_precision, asked.new_sentences
+    settings = settings_from(
+        Distil, candidates(arguments) | arguments if "references" in arguments else arguments
     )
-    out = asked.out or beside(teacher, f"{{}}-{asked.preset}")
+    settings.search.refuse_contradictions(arguments)
+    teacher = run_of(settings.run)
+    teachers = settings.run, *settings.ensemble
+    distillation = Distillation(
+        teachers,
+        settings.text,
+        settings.references,
+        settings.search,
+        settings.teacher_precision,
+        settings.new_sentences,
+    )
+    out = settings.out or beside(teacher, f"{{}}-{settings.preset}")
     refuse_model_folder(out)
-    if asked.out is None:
+    if settings.out is None:
         say(f"The student's folder is {out}; --out names another one.")
-    recipe = student_recipe(teacher, asked.text, out, asked.preset)
-    if asked.vocabulary is not None:
+    recipe = student_recipe(teacher, settings.text, out, settings.preset)
+    if settings.vocabulary is not None:
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, of_model=None))
-    others = {each.name for each in fields(SearchSettings)} | {"preset"}
-    own = with_both_sides({name: value for name, value in given.items() if name not in others})
-    recipe = settings_from(Recipe, own, recipe)
+    search_names = {setting.name for setting in fields(SearchSettings)} | {"preset"}
+    recipe_arguments = with_both_sides(
+        {name: value for name, value in arguments.items() if name not in search_names}
+    )
+    recipe = settings_from(Recipe, recipe_arguments, recipe)
     if recipe.adaptation.initial_model is not None:
-        refuse_changes(recipe, kept_settings(teacher), asked.run)
+        refuse_changes(recipe, kept_settings(teacher), settings.run)
     check_architecture(recipe.model)
-    refuse_ignored(recipe.model, set(own))
-    refuse_weight_alone(recipe, own)
+    refuse_ignored(recipe.model, set(recipe_arguments))
+    refuse_weight_alone(recipe, recipe_arguments)
     refuse_swapped(recipe)
     return distillation, recipe
 
 
-def with_both_sides(given: Given) -> Given:
+def with_both_sides(arguments: Given) -> Given:
     """The options, where a validation or test file with both sides replaces the two files of the teacher.
 
     Raises `DragomanError` for one side alone.
     """
-    given = dict(given)
+    arguments = dict(arguments)
     for kind in ("valid", "test"):
-        source, target = given.get(f"{kind}_source"), given.get(f"{kind}_target")
+        source, target = arguments.get(f"{kind}_source"), arguments.get(f"{kind}_target")
         if source is not None and target is None and is_parallel(source):
-            given[f"{kind}_target"] = None
+            arguments[f"{kind}_target"] = None
         elif (source is None) != (target is None):
             side = "target" if source is None else "source"
             raise DragomanError(f"There is only --{kind}-{side}; give --{kind}-source and --{kind}-target.")
-    return given
+    return arguments
 
 
-def candidates(given: Given) -> Given:
+def candidates(arguments: Given) -> Given:
     """Sizes of the teacher's beam and n-best list to choose from, where they are not given."""
-    count = given.get("n_best") or given.get("beam_size") or CANDIDATES
-    return {"n_best": count} if given.get("temperature") else {"n_best": count, "beam_size": count}
+    count = arguments.get("n_best") or arguments.get("beam_size") or CANDIDATES
+    return {"n_best": count} if arguments.get("temperature") else {"n_best": count, "beam_size": count}
 
 
 COMMAND = Command(

@@ -42,21 +42,21 @@ class Doctor(CorpusFiles):
     train.* (and valid.*, test.*) texts."""
 
 
-def doctor(given: Given) -> None:
+def doctor(arguments: Given) -> None:
     """Print what may be wrong with a parallel corpus, and exit with status 1 if anything was found.
 
     Raises `DragomanError` for files that are missing, damaged or not named.
     """
-    files = given.pop("files", ())
+    files = arguments.pop("files", ())
     if len(files) == 1 and files[0].is_dir():
-        recipe = recipe_of_folder(files[0], given)
+        recipe = recipe_of_folder(files[0], arguments)
     else:
-        table, origin, texts = read_files(files, given)
-        recipe, given = overlay(Recipe(), table, origin), given | texts
+        table, origin, texts = read_files(files, arguments)
+        recipe, arguments = overlay(Recipe(), table, origin), arguments | texts
     from dragoman.text.datasets import resolve_dataset
 
     recipe = with_languages_of_initial_model(recipe)
-    recipe = with_replay_in_folder(replace(recipe, data=settings_from(DataSettings, given, recipe.data)))
+    recipe = with_replay_in_folder(replace(recipe, data=settings_from(DataSettings, arguments, recipe.data)))
     refuse_swapped(recipe)
     data = resolve_dataset(recipe.data, say)
     findings = print_findings(data)
@@ -113,11 +113,11 @@ def print_findings(data: DataSettings) -> "list[Finding]":
     (check_files if data.needs_conversion() else check_file_pairs)(data)
     corpora, data = resolve_corpora(data), resolve_paths(data)
     if data.corpus:
-        found: list[Finding] = []
+        all_findings: list[Finding] = []
         for number, part in enumerate(corpora, 1):
             print(f"Corpus {number}, {part.source}:")
-            found += print_findings(replace(data, corpus=(), source=part.source, target=part.target))
-        return found
+            all_findings += print_findings(replace(data, corpus=(), source=part.source, target=part.target))
+        return all_findings
     if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
@@ -151,10 +151,10 @@ def with_languages_of_initial_model(recipe: Recipe) -> Recipe:
     initial_model, data = recipe.adaptation.initial_model, recipe.data
     if initial_model is None or not initial_model.exists():  # a run does not need it any more
         return recipe
-    kept = kept_settings(initial_model).data
+    initial = kept_settings(initial_model).data
     source, target = (
-        data.source_language or kept.source_language,
-        data.target_language or kept.target_language,
+        data.source_language or initial.source_language,
+        data.target_language or initial.target_language,
     )
     return replace(recipe, data=replace(data, source_language=source, target_language=target))
 
@@ -172,7 +172,7 @@ def text_to_replay(recipe: Recipe) -> DataSettings | None:
     return replace(old, test_source=data.test_source, test_target=data.test_target)
 
 
-def recipe_of_folder(folder: Path, given: Given) -> Recipe:
+def recipe_of_folder(folder: Path, arguments: Given) -> Recipe:
     """The recipe of a run's folder, or of a folder with two texts train.* (and valid.*, test.*).
 
     The source is the text of --source-language, or the other one of --target-language; without both the first
@@ -191,7 +191,7 @@ def recipe_of_folder(folder: Path, given: Given) -> Recipe:
         )
     if len(names) == 2:
         first, second = (primary(language_of_name(name)) for name in names)
-        source, target = (given.get(f"{side}_language") for side in ("source", "target"))
+        source, target = (arguments.get(f"{side}_language") for side in ("source", "target"))
         if (source and primary(source) == second) or (target and primary(target) == first):
             names.reverse()
         say(f"The source is {names[0]}, the target {names[1]}; --source-language sets the source.")

@@ -80,11 +80,11 @@ def declared_encoding(text: str, file_format: DocumentFormat) -> str:
     """The encoding that an XML or HTML document names in its first 1,024 characters; else UTF-8."""
     head = COMMENT.sub("", text[:1024])
     declared = next(filter(None, (pattern.search(head) for pattern in ENCODING[file_format])), None)
-    named = declared[1].lower() if declared else "utf-8"
+    declared_encoding = declared[1].lower() if declared else "utf-8"
     try:
-        return "utf-8" if codecs.lookup(named).name == "utf-8" else named
+        return "utf-8" if codecs.lookup(declared_encoding).name == "utf-8" else declared_encoding
     except LookupError:
-        return named
+        return declared_encoding
 
 
 def parse_document(

@@ -70,49 +70,51 @@ class TestSet:
     baseline: list[str]
 
 
-def evaluate(given: Given) -> None:
+def evaluate(arguments: Given) -> None:
     """Translate test sets and score the translations."""
-    asked = settings_from(Evaluate, given)
-    asked.search.refuse_contradictions(given)
-    refuse_bad_files(asked)
+    settings = settings_from(Evaluate, arguments)
+    settings.search.refuse_contradictions(arguments)
+    refuse_bad_files(settings)
     from dragoman.evaluation.comet import Comet
     from dragoman.evaluation.compare import seed_of_environment
     from dragoman.evaluation.score_table import SetScores, score_table
     from dragoman.system.machine import configure_allocator
     from dragoman.translation.segmentation import long_translation_message
 
-    if asked.baseline:
+    if settings.baseline:
         seed_of_environment()  # before the work that a seed which is no number would waste
-    tests = list(read_test_sets(asked))
-    inputs = recorded_inputs(asked) if asked.json else {}  # now: files and runs can change during the work
+    tests = list(read_test_sets(settings))
+    inputs = (
+        recorded_inputs(settings) if settings.json else {}
+    )  # now: files and runs can change during the work
     configure_allocator()
-    comet = Comet(asked.comet) if asked.comet else None
-    baseline = load(asked.baseline, asked.engine) if names_run(asked.baseline) else None
-    translator = load((asked.run, *asked.ensemble), asked.engine)
-    say_training(asked.run)
-    warn_of_files(asked.run, translator.languages, asked.source, asked.target)
-    if (language := asked.paper_bleu) is not None:
+    comet = Comet(settings.comet) if settings.comet else None
+    baseline = load(settings.baseline, settings.engine) if names_run(settings.baseline) else None
+    translator = load((settings.run, *settings.ensemble), settings.engine)
+    say_training(settings.run)
+    warn_of_files(settings.run, translator.languages, settings.source, settings.target)
+    if (language := settings.paper_bleu) is not None:
         languages = translator.languages
-        warn_of_language(asked.run, languages, f"--paper-bleu is {language}", language, languages.target)
-    if count := sum(translator.count_long_sentences(test.sources, asked.search) for test in tests):
-        say(long_translation_message(count, translator, asked.search))
+        warn_of_language(settings.run, languages, f"--paper-bleu is {language}", language, languages.target)
+    if count := sum(translator.count_long_sentences(test.sources, settings.search) for test in tests):
+        say(long_translation_message(count, translator, settings.search))
     results: list[SetScores] = []
     try:
         for number, test in enumerate(tests):
-            translations = translator.translate(test.sources, asked.search)
+            translations = translator.translate(test.sources, settings.search)
             results.append(SetScores(test.name, len(translations), []))
             try:
-                for score in scores(asked, test, translations, baseline, comet):
+                for score in scores(settings, test, translations, baseline, comet):
                     results[-1].scores.append(score)
-                    if len(tests) == 1 and not asked.json:
+                    if len(tests) == 1 and not settings.json:
                         print(score, flush=True)
             finally:  # after the scores: a full disk must not lose them
-                if asked.hypotheses:
-                    write_lines(asked.hypotheses[number], translations)
+                if settings.hypotheses:
+                    write_lines(settings.hypotheses[number], translations)
     finally:
-        if results and asked.json:
-            found = {"settings": asdict(asked), "test_sets": [result.values for result in results]}
-            print(json.dumps(inputs | found, indent=2, ensure_ascii=False, default=str), flush=True)
+        if results and settings.json:
+            record = {"settings": asdict(settings), "test_sets": [result.values for result in results]}
+            print(json.dumps(inputs | record, indent=2, ensure_ascii=False, default=str), flush=True)
         elif len(tests) > 1 and results:
             print(score_table(results), flush=True)
 
@@ -125,16 +127,16 @@ def say_training(run: Path) -> None:
         say(f"{run} was trained with {describe(passports[-1])}: {passports[-1].get('command', '')}")
 
 
-def recorded_inputs(asked: Evaluate) -> dict[str, Any]:
+def recorded_inputs(settings: Evaluate) -> dict[str, Any]:
     """What the scores depend on, for JSON: the passport with the hashes of texts, and of each model its hash
     and the passports of its training.
     """
     from dragoman.pipeline.passport import command, passport, read_passports, text_hashes
     from dragoman.translation.model_folder import model_hash
 
-    runs = (asked.run, *asked.ensemble, *(asked.baseline if names_run(asked.baseline) else ()))
-    baseline = () if names_run(asked.baseline) else asked.baseline
-    files = {str(path): path for path in (*asked.source, *asked.target, *baseline)}
+    runs = (settings.run, *settings.ensemble, *(settings.baseline if names_run(settings.baseline) else ()))
+    baseline = () if names_run(settings.baseline) else settings.baseline
+    files = {str(path): path for path in (*settings.source, *settings.target, *baseline)}
     return {
         "passport": passport(command(), __version__, text_hashes(files)),
         "models": {str(run): model_hash(run) for run in runs},
@@ -143,7 +145,7 @@ def recorded_inputs(asked: Evaluate) -> dict[str, Any]:
 
 
 def scores(
-    asked: Evaluate,
+    settings: Evaluate,
     test: TestSet,
     translations: Sequence[str],
     baseline: "Translator | None",
@@ -155,16 +157,16 @@ def scores(
     from dragoman.evaluation.metrics import suitable_tokenization
     from dragoman.evaluation.paper import tokenised_bleu
 
-    tokenize = asked.tokenize or suitable_tokenization(test.references)
-    yield from reported_scores(translations, test.references, tokenize, asked.lowercase)
-    if asked.paper_bleu is not None:
-        yield tokenised_bleu(translations, test.references, asked.paper_bleu)
+    tokenize = settings.tokenize or suitable_tokenization(test.references)
+    yield from reported_scores(translations, test.references, tokenize, settings.lowercase)
+    if settings.paper_bleu is not None:
+        yield tokenised_bleu(translations, test.references, settings.paper_bleu)
     if comet:
         lines = comet.line_scores(test.sources, translations, test.references)
         yield comet.score(lines)
-    if asked.baseline:
-        others = baseline.translate(test.sources, asked.search) if baseline else test.baseline
-        metrics = reported_metrics(tokenize, asked.lowercase)
+    if settings.baseline:
+        others = baseline.translate(test.sources, settings.search) if baseline else test.baseline
+        metrics = reported_metrics(tokenize, settings.lowercase)
         yield from paired_bootstrap(translations, others, test.references, metrics)
         if comet:
             yield comet.compare(lines, comet.line_scores(test.sources, others, test.references))
@@ -175,23 +177,23 @@ def names_run(baseline: Sequence[Path]) -> bool:
     return len(baseline) == 1 and baseline[0].is_dir()
 
 
-def read_test_sets(asked: Evaluate) -> Iterator[TestSet]:
+def read_test_sets(settings: Evaluate) -> Iterator[TestSet]:
     """The test sets. Raises `DragomanError` for files that do not belong together, before any work."""
     from dragoman.evaluation.paper import tokenised_bleu
     from dragoman.text.lines import read_pairs
 
-    names = [path.name for path in asked.target]
+    names = [path.name for path in settings.target]
     if len(set(names)) < len(names):
-        names = list(map(str, asked.target))
-    for number, (source, target) in enumerate(zip(asked.source, asked.target, strict=True)):
+        names = list(map(str, settings.target))
+    for number, (source, target) in enumerate(zip(settings.source, settings.target, strict=True)):
         pairs = list(read_pairs(source, target))
         references = [reference for _, reference in pairs]
         check_blank(target, references)
         baseline = []
-        if asked.baseline and not names_run(asked.baseline):
-            baseline = [line for line, _ in read_pairs(asked.baseline[number], target)]
-        if asked.paper_bleu is not None:
-            tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
+        if settings.baseline and not names_run(settings.baseline):
+            baseline = [line for line, _ in read_pairs(settings.baseline[number], target)]
+        if settings.paper_bleu is not None:
+            tokenised_bleu(references[:1], references[:1], settings.paper_bleu)
         yield TestSet(names[number], [sentence for sentence, _ in pairs], references, baseline)
 
 
@@ -204,35 +206,35 @@ def check_blank(path: Path, references: Sequence[str]) -> None:
         say(f"{path} has {counted(blank, 'blank line')}; a translation of one counts as an error.")
 
 
-def refuse_bad_files(asked: Evaluate) -> None:
+def refuse_bad_files(settings: Evaluate) -> None:
     """Raise `DragomanError` if the files do not fit together, or translations cannot be written or scored."""
-    for path in (*asked.source, *asked.target):
+    for path in (*settings.source, *settings.target):
         refuse_both_sides(path)
-        if asked.json and path.exists() and not path.is_file():
+        if settings.json and path.exists() and not path.is_file():
             raise DragomanError(
                 f"{path} cannot be read twice, and --json records the hash of the text; copy it to a file."
             )
-    sets, outputs = len(asked.source), len({path.resolve() for path in asked.hypotheses})
-    if len(asked.target) != sets:
+    sets, outputs = len(settings.source), len({path.resolve() for path in settings.hypotheses})
+    if len(settings.target) != sets:
         raise DragomanError(
-            f"--source and --target name {sets} and {len(asked.target)} files; a test set has one of each."
+            f"--source and --target name {sets} and {len(settings.target)} files; a test set has one of each."
         )
-    if asked.hypotheses and not outputs == len(asked.hypotheses) == sets:
+    if settings.hypotheses and not outputs == len(settings.hypotheses) == sets:
         raise DragomanError(
             f"--hypotheses names {outputs} different files for {counted(sets, 'test set')}; give one for "
             "each."
         )
-    if asked.baseline and len(asked.baseline) != sets and not names_run(asked.baseline):
+    if settings.baseline and len(settings.baseline) != sets and not names_run(settings.baseline):
         raise DragomanError(
-            f"--baseline names {len(asked.baseline)} files for {counted(sets, 'test set')}; give a run, "
+            f"--baseline names {len(settings.baseline)} files for {counted(sets, 'test set')}; give a run, "
             "or a file for each."
         )
-    for path in asked.hypotheses:
-        refuse_replacing("--hypotheses", path, *asked.source, *asked.target, *asked.baseline)
+    for path in settings.hypotheses:
+        refuse_replacing("--hypotheses", path, *settings.source, *settings.target, *settings.baseline)
         refuse_missing_folder("--hypotheses", path)
-    if asked.search.n_best > 1 and not asked.search.mbr:
+    if settings.search.n_best > 1 and not settings.search.mbr:
         raise DragomanError(
-            f"--n-best {asked.search.n_best}: only one translation is scored; leave it out, or add --mbr."
+            f"--n-best {settings.search.n_best}: only one translation is scored; leave it out, or add --mbr."
         )
 
 

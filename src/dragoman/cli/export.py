@@ -41,50 +41,50 @@ class Export:
     """For adapter: the model that was adapted; None is the run's initial model."""
 
 
-def export(given: Given) -> None:
+def export(arguments: Given) -> None:
     """Write a model in another engine's format.
 
     Raises `DragomanError` for whatever the user can correct, and `UnicodeEncodeError` for an `out` that is
     not UTF-8.
     """
-    asked = settings_from(Export, given)
-    refuse_contradictions(asked)
-    asked = replace(asked, out=asked.out.absolute())
-    refuse_taken(asked.out)
-    if asked.to == "argos" and asked.out.exists():  # a package is a file
-        raise exists_already(asked.out)
-    str(asked.out).encode()  # UnicodeEncodeError: engines open only names in UTF-8
-    if asked.to == "adapter":
+    settings = settings_from(Export, arguments)
+    refuse_contradictions(settings)
+    settings = replace(settings, out=settings.out.absolute())
+    refuse_taken(settings.out)
+    if settings.to == "argos" and settings.out.exists():  # a package is a file
+        raise exists_already(settings.out)
+    str(settings.out).encode()  # UnicodeEncodeError: engines open only names in UTF-8
+    if settings.to == "adapter":
         from dragoman.cli.adapter import export_adapter
 
-        export_adapter(asked.run, asked.base, asked.out)
+        export_adapter(settings.run, settings.base, settings.out)
         return
     from dragoman.interop.verify import verify
     from dragoman.model.transformer import Transformer
     from dragoman.system.new_folder import write_new_folder
     from dragoman.translation.model_folder import StoredModel, torch_model
 
-    stored = StoredModel.load(asked.run)
+    stored = StoredModel.load(settings.run)
     model, tokenizers = torch_model(stored), stored.tokenizers
     if not isinstance(model, Transformer):
         raise DragomanError(
-            f"{asked.run} holds no Transformer but the architecture {stored.settings.architecture}, which "
+            f"{settings.run} holds no Transformer but the architecture {stored.settings.architecture}, which "
             "none of these formats has."
         )
     if variants := stored.settings.variants:
         raise DragomanError(
-            f"{asked.run} holds a variant of the Transformer ({', '.join(variants)}), which none of these "
+            f"{settings.run} holds a variant of the Transformer ({', '.join(variants)}), which none of these "
             "formats can hold."
         )
     model.eval()
-    sentences = sample_sentences(asked.samples, tokenizers, model.longest_source)
+    sentences = sample_sentences(settings.samples, tokenizers, model.longest_source)
     count = counted(len(sentences), "sentence")
-    formats = formats_of(asked, model, stored)
+    formats = formats_of(settings, model, stored)
     differences = []
 
     def write(folder: Path) -> None:
         for precision, (write_format, open_engine) in zip(("float32", "int8"), formats, strict=False):
-            say(f"Writing {CONTENTS[asked.to]} in {precision}.")
+            say(f"Writing {CONTENTS[settings.to]} in {precision}.")
             try:
                 write_format(folder)
                 engine = open_engine(folder)
@@ -94,17 +94,17 @@ def export(given: Given) -> None:
                 say(f"Comparing tokens{compared} of {count} in {engine.name} and here.")
                 differences.append(verify(engine, model, tokenizers, sentences))
             except DragomanError as error:
-                raise DragomanError(f"{error} Nothing was written to {asked.out}.") from error
+                raise DragomanError(f"{error} Nothing was written to {settings.out}.") from error
 
-    if asked.to == "argos":
-        write_package(asked.out, write)
+    if settings.to == "argos":
+        write_package(settings.out, write)
     else:
-        write_new_folder(asked.out, write)
+        write_new_folder(settings.out, write)
     say(
-        f"{asked.out}: for {count} the log-probabilities there and here differ by "
+        f"{settings.out}: for {count} the log-probabilities there and here differ by "
         f"{differences[-1]:.1g} nats at most."
     )
-    say(f"{asked.out} can be read by: {READERS[asked.to]}")
+    say(f"{settings.out} can be read by: {READERS[settings.to]}")
 
 
 CONTENTS = {
@@ -122,14 +122,14 @@ READERS = {
 Format = tuple[Callable[[Path], None], Callable[[Path], "ReferenceEngine"]]
 
 
-def formats_of(asked: Export, model: "Transformer", stored: "StoredModel") -> list[Format]:
+def formats_of(settings: Export, model: "Transformer", stored: "StoredModel") -> list[Format]:
     """Functions that write the folder, each with one that opens the engine for it.
 
     Raises `DragomanError` if an extra is missing, or a language that the format asks for.
     """
     tokenizers, known = stored.tokenizers, stored.languages
     try:
-        if asked.to == "huggingface":
+        if settings.to == "huggingface":
             from dragoman.interop import huggingface
 
             ids = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
@@ -141,24 +141,25 @@ def formats_of(asked: Export, model: "Transformer", stored: "StoredModel") -> li
                     lambda folder: huggingface.engine(folder, *ids),
                 )
             ]
-        if asked.to == "onnx":
+        if settings.to == "onnx":
             from dragoman.interop import onnx
 
             return [(lambda folder: onnx.write(model, tokenizers, folder), onnx.engine)]
-        if asked.to == "argos":
+        if settings.to == "argos":
             from dragoman.interop import argos
 
             languages = argos.Languages.of(
-                asked.source_language or known.source, asked.target_language or known.target
+                settings.source_language or known.source, settings.target_language or known.target
             )
         from dragoman.interop import ctranslate2
     except ImportError as error:
         raise DragomanError(
-            f"--to {asked.to} needs {error.name}, which is not installed: pip install 'dragoman[{asked.to}]'."
+            f"--to {settings.to} needs {error.name}, which is not installed: "
+            f"pip install 'dragoman[{settings.to}]'."
         ) from error
 
     def ctranslate2_format(precision: Literal["float32", "int8"]) -> Format:
-        if asked.to == "argos":
+        if settings.to == "argos":
             return (
                 lambda folder: argos.write(model, tokenizers, folder, languages, precision),
                 lambda folder: argos.engine(folder, model, tokenizers, languages, precision),
@@ -169,7 +170,7 @@ def formats_of(asked: Export, model: "Transformer", stored: "StoredModel") -> li
         )
 
     float32 = ctranslate2_format("float32")  # int8 is checked after float32, where differences must be tiny
-    return [float32, ctranslate2_format("int8")] if asked.precision == "int8" else [float32]
+    return [float32, ctranslate2_format("int8")] if settings.precision == "int8" else [float32]
 
 
 def write_package(out: Path, write: Callable[[Path], None]) -> None:
@@ -184,24 +185,24 @@ def write_package(out: Path, write: Callable[[Path], None]) -> None:
             argos.pack(Path(folder), file)
 
 
-def refuse_contradictions(asked: Export) -> None:
+def refuse_contradictions(settings: Export) -> None:
     """Raise `DragomanError` for options that are not for the format."""
-    if asked.precision != "float32" and asked.to not in ("ctranslate2", "argos"):
+    if settings.precision != "float32" and settings.to not in ("ctranslate2", "argos"):
         raise DragomanError(
-            f"--precision {asked.precision} is for --to ctranslate2 and argos; --to {asked.to} writes "
+            f"--precision {settings.precision} is for --to ctranslate2 and argos; --to {settings.to} writes "
             "float32."
         )
-    if (asked.source_language or asked.target_language) and asked.to != "argos":
+    if (settings.source_language or settings.target_language) and settings.to != "argos":
         raise DragomanError(
             "--source-language and --target-language are for --to argos; leave them out with "
-            f"--to {asked.to}."
+            f"--to {settings.to}."
         )
-    if asked.base and asked.to != "adapter":
+    if settings.base and settings.to != "adapter":
         raise DragomanError("--base is for --to adapter.")
-    if asked.samples and asked.to == "adapter":
+    if settings.samples and settings.to == "adapter":
         raise DragomanError("--samples is not for --to adapter, whose weights are compared; leave it out.")
-    if asked.to == "argos" and not (asked.out.suffix == ".argosmodel" and asked.out.stem):
-        raise DragomanError(f"--out is {asked.out}; for --to argos it is a name that ends in .argosmodel.")
+    if settings.to == "argos" and not (settings.out.suffix == ".argosmodel" and settings.out.stem):
+        raise DragomanError(f"--out is {settings.out}; for --to argos it is a name that ends in .argosmodel.")
 
 
 def refuse_existing(out: Path) -> None:

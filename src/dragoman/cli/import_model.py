@@ -42,46 +42,51 @@ class Import:
     """For adapter: the model that it was trained on."""
 
 
-def import_model(given: Given) -> None:
+def import_model(arguments: Given) -> None:
     """Read a model of another toolkit."""
-    asked = settings_from(Import, given)
-    asked = replace(asked, out=asked.out.absolute())
-    refuse_taken(asked.out)
-    for folder in (asked.model, asked.model / "model"):
+    settings = settings_from(Import, arguments)
+    settings = replace(settings, out=settings.out.absolute())
+    refuse_taken(settings.out)
+    for folder in (settings.model, settings.model / "model"):
         if (folder / "model.toml").exists():
-            raise DragomanError(f"{asked.model} is a model of Dragoman, which needs no import.")
-    if not asked.model.exists():
-        raise DragomanError(f"There is no file or folder {asked.model}.")
+            raise DragomanError(f"{settings.model} is a model of Dragoman, which needs no import.")
+    if not settings.model.exists():
+        raise DragomanError(f"There is no file or folder {settings.model}.")
     from dragoman.translation.missing_model import is_adapter
 
-    if asked.origin == "adapter" or asked.base or is_adapter(asked.model):
+    if settings.origin == "adapter" or settings.base or is_adapter(settings.model):
         from dragoman.cli.adapter import import_adapter
 
-        import_adapter(asked)
+        import_adapter(settings)
         return
     from dragoman.translation.model_folder import save_model
 
-    imported = read_model(asked)
-    compare(asked, imported)
-    refuse_other_types(imported.model.settings, asked.model)
-    languages = languages_of(asked, imported.languages)
+    imported = read_model(settings)
+    compare(settings, imported)
+    refuse_other_types(imported.model.settings, settings.model)
+    languages = languages_of(settings, imported.languages)
     save_model(
-        asked.out / "model",
+        settings.out / "model",
         imported.model,
         imported.model.settings,
         imported.tokenizers,
         imported.longest_trained,
         languages,
     )
-    say(f"{asked.out} holds the model. Translate with: dragoman translate {quote(str(asked.out))} < FILE")
+    say(
+        f"{settings.out} holds the model. Translate with: "
+        f"dragoman translate {quote(str(settings.out))} < FILE"
+    )
 
 
-def languages_of(asked: Import, own: Languages) -> Languages:
+def languages_of(settings: Import, languages: Languages) -> Languages:
     """Each language by itself: that of an option, or of the files, or of the folder's name."""
-    named = languages_of_name(asked.model.name)
+    folder_languages = languages_of_name(settings.model.name)
     return Languages(
-        asked.source_language or (named.source if own.source == UNKNOWN_LANGUAGE else own.source),
-        asked.target_language or (named.target if own.target == UNKNOWN_LANGUAGE else own.target),
+        settings.source_language
+        or (folder_languages.source if languages.source == UNKNOWN_LANGUAGE else languages.source),
+        settings.target_language
+        or (folder_languages.target if languages.target == UNKNOWN_LANGUAGE else languages.target),
     )
 
 
@@ -91,19 +96,19 @@ def refuse_other_types(settings: "ModelSettings", origin: Path) -> None:
     overlay(settings, table, str(origin))
 
 
-def compare(asked: Import, imported: "Imported") -> None:
+def compare(settings: Import, imported: "Imported") -> None:
     """Compare the model with the toolkit's own engine, if it is Hugging Face's; say what was compared."""
     from dragoman.interop.verify import verify
 
     model, tokenizers = imported.model, imported.tokenizers
-    if asked.origin != "huggingface":
-        if asked.samples:
+    if settings.origin != "huggingface":
+        if settings.samples:
             raise DragomanError(
-                f"--samples is for --from huggingface; models of {asked.origin} are not compared."
+                f"--samples is for --from huggingface; models of {settings.origin} are not compared."
             )
-        say(f"The names and shapes of all tensors fit; there is no comparison with {asked.origin} itself.")
+        say(f"The names and shapes of all tensors fit; there is no comparison with {settings.origin} itself.")
     elif find_spec("transformers") is None:
-        if asked.samples:
+        if settings.samples:
             raise DragomanError("--samples needs transformers: pip install 'dragoman[huggingface]'")
         say(
             "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); "
@@ -112,33 +117,33 @@ def compare(asked: Import, imported: "Imported") -> None:
     else:
         from dragoman.interop.huggingface import engine
 
-        sentences = sample_sentences(asked.samples, tokenizers, model.longest_source)
+        sentences = sample_sentences(settings.samples, tokenizers, model.longest_source)
         count = counted(len(sentences), "sentence")
         what = "tokens, log-probabilities and greedy translations"
         say(f"Comparing {what} of {count} in transformers and here.")
-        other = engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
-        difference = verify(other, model, tokenizers, sentences)
+        reference_engine = engine(settings.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
+        difference = verify(reference_engine, model, tokenizers, sentences)
         say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
 
 
-def read_model(asked: Import) -> "Imported":
+def read_model(settings: Import) -> "Imported":
     """The foreign model. Raises `DragomanError` if it cannot be read, or if an extra is missing."""
     try:
-        if asked.origin == "huggingface":
+        if settings.origin == "huggingface":
             from dragoman.interop import huggingface
 
-            return huggingface.read(asked.model)
-        if asked.origin == "fairseq":
+            return huggingface.read(settings.model)
+        if settings.origin == "fairseq":
             from dragoman.interop import fairseq
 
-            return fairseq.read(asked.model)
-        if asked.origin == "opennmt-py":
+            return fairseq.read(settings.model)
+        if settings.origin == "opennmt-py":
             from dragoman.interop import opennmt_py
 
-            return opennmt_py.read(asked.model)
+            return opennmt_py.read(settings.model)
         from dragoman.interop import joeynmt
 
-        return joeynmt.read(asked.model)
+        return joeynmt.read(settings.model)
     except DragomanError:
         raise
     except (
@@ -149,15 +154,15 @@ def read_model(asked: Import) -> "Imported":
         RecursionError,
     ) as error:  # settings of unexpected types
         raise DragomanError(
-            f"{asked.model} has settings or files that are not as {asked.origin} writes them "
+            f"{settings.model} has settings or files that are not as {settings.origin} writes them "
             f"({str(error)[:200]})."
         ) from error
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         raise DragomanError(
-            f"There is not enough memory to read {asked.model}. Stop other programs, or use a machine with "
-            "more memory."
+            f"There is not enough memory to read {settings.model}. Stop other programs, or use a machine "
+            "with more memory."
         ) from error
 
 

@@ -87,159 +87,167 @@ class Inspect:
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
-def inspect(given: Given) -> None:
+def inspect(arguments: Given) -> None:
     """Translate a sentence, and write what the model computed."""
-    asked = settings_from(Inspect, given)
-    asked.search.refuse_contradictions(given)
-    refuse_contradictions(asked)
-    cases = parse_cases(asked.what_if)
-    if asked.file is not None:
-        if asked.show == "neurons":
-            inspect_neurons(asked, asked.file)
+    settings = settings_from(Inspect, arguments)
+    settings.search.refuse_contradictions(arguments)
+    refuse_contradictions(settings)
+    cases = parse_cases(settings.what_if)
+    if settings.file is not None:
+        if settings.show == "neurons":
+            inspect_neurons(settings, settings.file)
         else:
-            inspect_heads(asked.run, asked.file, asked.out, asked.search)
+            inspect_heads(settings.run, settings.file, settings.out, settings.search)
         return
     from dragoman.inspection.inspect import inspect as inspect_sentence
     from dragoman.training.curves import training_of
     from dragoman.translation.segmentation import long_message
     from dragoman.translation.translator import Translator
 
-    translator = Translator.load(asked.run, native=False)
-    assert asked.sentence is not None
-    if count := translator.count_long_sentences([asked.sentence], asked.search):
+    translator = Translator.load(settings.run, native=False)
+    assert settings.sentence is not None
+    if count := translator.count_long_sentences([settings.sentence], settings.search):
         say(long_message(count, translator.longest_trained, "inspected whole; translate splits it"))
-    inspection = inspect_sentence(translator, asked.sentence, asked.search)
-    inspection = replace(inspection, training=training_of(asked.run))
-    if asked.out.suffix.lower() == ".html":
+    inspection = inspect_sentence(translator, settings.sentence, settings.search)
+    inspection = replace(inspection, training=training_of(settings.run))
+    if settings.out.suffix.lower() == ".html":
         from dragoman.inspection.room import contents
 
-        contents(inspection, None, asked.layer, asked.head)  # raises before minutes of other computations
+        contents(
+            inspection, None, settings.layer, settings.head
+        )  # raises before minutes of other computations
     inspection = with_cases(translator, inspection, cases)
-    if asked.show == "heads":
+    if settings.show == "heads":
         from dragoman.inspection.analyse.ablation import head_effects
 
         effects = head_effects(translator, inspection.sentence, inspection.target)
         inspection = replace(inspection, head_effects=effects)
-    if asked.show == "attribution":
+    if settings.show == "attribution":
         from dragoman.inspection.analyse.attribution import attribute
 
         contributions = attribute(
             translator,
             inspection.sentence,
             inspection.target,
-            with_prefix=asked.target_tokens,
-            contrast=asked.contrast,
-            methods=methods_of(asked),
-            layer=None if asked.out.suffix.lower() == ".html" else asked.layer,
+            with_prefix=settings.target_tokens,
+            contrast=settings.contrast,
+            methods=methods_of(settings),
+            layer=None if settings.out.suffix.lower() == ".html" else settings.layer,
         )
         inspection = replace(inspection, attribution=contributions)
-    if asked.show == "value-zeroing":
+    if settings.show == "value-zeroing":
         from dragoman.inspection.analyse.value_zeroing import value_zeroing
 
         zeroing = value_zeroing(translator, inspection.sentence, inspection.target)
         inspection = replace(inspection, value_zeroing=zeroing)
-    if asked.out.suffix.lower() == ".html":
-        page = inspection.to_html(asked.layer, asked.head)
-        with atomic_write(asked.out) as path:
+    if settings.out.suffix.lower() == ".html":
+        page = inspection.to_html(settings.layer, settings.head)
+        with atomic_write(settings.out) as path:
             path.write_bytes(page.encode("utf-8", "replace"))
     else:
         from dragoman.inspection.schema import to_json
 
-        write(asked.out, lambda: to_json(inspection), lambda: picture(inspection, asked))
-    say(f"{inspection.translation}\nWritten: {asked.out}")
+        write(settings.out, lambda: to_json(inspection), lambda: picture(inspection, settings))
+    say(f"{inspection.translation}\nWritten: {settings.out}")
 
 
-def refuse_contradictions(asked: Inspect) -> None:
+def refuse_contradictions(settings: Inspect) -> None:
     """Raise `DragomanError` for options that do not fit each other."""
-    ending = asked.out.suffix.lower()
+    ending = settings.out.suffix.lower()
     if ending not in ENDINGS:
         raise DragomanError(
-            f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png."
+            f"--out is {settings.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png."
         )
-    refuse_missing_folder("--out", asked.out)
-    refuse_replacing("--out", asked.out, *filter(None, (asked.file,)))
-    if (asked.sentence is None) == (asked.file is None):
+    refuse_missing_folder("--out", settings.out)
+    refuse_replacing("--out", settings.out, *filter(None, (settings.file,)))
+    if (settings.sentence is None) == (settings.file is None):
         raise DragomanError(
             "Give a sentence after the run, or with --show heads or neurons a --file of sentences, not both."
         )
-    if asked.what_if and ending in (".svg", ".png") and (asked.show != "beam" or len(asked.what_if) > 1):
+    if (
+        settings.what_if
+        and ending in (".svg", ".png")
+        and (settings.show != "beam" or len(settings.what_if) > 1)
+    ):
         raise DragomanError(
             "A picture of --what-if shows the trees of one case: give --show beam and one case, or for --out "
             "a name that ends with .html or .json."
         )
-    if asked.file is not None:
-        refuse_contradictions_of_file(asked, ending)
-        refuse_options_of_other_views(asked, ending)
+    if settings.file is not None:
+        refuse_contradictions_of_file(settings, ending)
+        refuse_options_of_other_views(settings, ending)
         return
-    if ending in (".svg", ".png") and asked.show is None:
+    if ending in (".svg", ".png") and settings.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
-    if ending in (".html", ".json") and asked.show not in (None, *get_args(Computed)):
+    if ending in (".html", ".json") and settings.show not in (None, *get_args(Computed)):
         raise DragomanError(
-            f"--show is for pictures, and {asked.out} holds the other views; leave it out. "
+            f"--show is for pictures, and {settings.out} holds the other views; leave it out. "
             "--show heads adds the effects of all heads, --show attribution the contributions of tokens, "
             "--show value-zeroing how much a layer mixes each token into the others."
         )
-    if asked.show in get_args(Computed):
-        refuse_truncation(asked.search.truncate, f"--show {asked.show}")
-    refuse_options_of_other_views(asked, ending)
+    if settings.show in get_args(Computed):
+        refuse_truncation(settings.search.truncate, f"--show {settings.show}")
+    refuse_options_of_other_views(settings, ending)
 
 
-def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
+def refuse_options_of_other_views(settings: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not belong to the view."""
-    attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
-    with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
-    zeroing = asked.show == "value-zeroing" and ending in (".svg", ".png")
-    of_layers = zeroing or (asked.show == "attribution" and ending != ".html")
+    is_attention, is_numbers = settings.show in ("encoder", "decoder", "cross"), settings.show == "numbers"
+    has_heads, is_neurons = is_attention or is_numbers or ending == ".html", settings.show == "neurons"
+    is_zeroing = settings.show == "value-zeroing" and ending in (".svg", ".png")
+    has_layers = is_zeroing or (settings.show == "attribution" and ending != ".html")
     if (
-        (asked.lines and not attention)
-        or (asked.head is not None and not with_heads)
-        or (asked.layer is not None and not (with_heads or neurons or of_layers))
+        (settings.lines and not is_attention)
+        or (settings.head is not None and not has_heads)
+        or (settings.layer is not None and not (has_heads or is_neurons or has_layers))
     ):
         raise DragomanError(
             "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
             "also for --show numbers and for .html, and --layer for --show neurons, attribution and pictures "
             "of value-zeroing."
         )
-    if asked.neuron is not None and (not neurons or asked.layer is None):
+    if settings.neuron is not None and (not is_neurons or settings.layer is None):
         raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
-    if attention and asked.layer is None and (asked.head is not None or asked.lines):
+    if is_attention and settings.layer is None and (settings.head is not None or settings.lines):
         raise DragomanError("--head and --lines need a --layer.")
-    of_attribution = asked.method is not None or asked.target_tokens or asked.contrast
-    if of_attribution and asked.show != "attribution":
+    has_attribution_options = settings.method is not None or settings.target_tokens or settings.contrast
+    if has_attribution_options and settings.show != "attribution":
         raise DragomanError("--method, --target-tokens and --contrast are for --show attribution.")
-    if asked.words and not attention:
+    if settings.words and not is_attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
-    if asked.query is not None and not numbers:
+    if settings.query is not None and not is_numbers:
         raise DragomanError("--query is for --show numbers.")
-    if asked.kind is not None and not (zeroing or asked.show in ("numbers", "statistics", "neurons")):
+    if settings.kind is not None and not (
+        is_zeroing or settings.show in ("numbers", "statistics", "neurons")
+    ):
         raise DragomanError(
             "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing."
         )
-    if asked.window and asked.show not in WITH_WINDOW:
+    if settings.window and settings.show not in WITH_WINDOW:
         raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")
-    if asked.window and len(asked.window) != 2:
+    if settings.window and len(settings.window) != 2:
         raise DragomanError("--window has two numbers, the first and the last token: --window 61 120.")
 
 
-def refuse_contradictions_of_file(asked: Inspect, ending: str) -> None:
+def refuse_contradictions_of_file(settings: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not fit a --file."""
-    if asked.show not in ("heads", "neurons") or asked.what_if:
+    if settings.show not in ("heads", "neurons") or settings.what_if:
         raise DragomanError(
             "--file is for --show heads and neurons alone; for other views give a sentence in its place."
         )
     if ending == ".html":
         raise DragomanError(
-            f"--out is {asked.out}; with --file its name has to end with .json, .svg or .png."
+            f"--out is {settings.out}; with --file its name has to end with .json, .svg or .png."
         )
-    if asked.window:
+    if settings.window:
         raise DragomanError("--window is for one sentence; with --file leave it out.")
 
 
-def methods_of(asked: Inspect) -> tuple[Method, ...]:
+def methods_of(settings: Inspect) -> tuple[Method, ...]:
     """The methods of attribution: in a picture one, in a file of all views the default ones and this one."""
-    if asked.out.suffix.lower() in (".svg", ".png"):
-        return (asked.method or DEFAULT_METHODS[0],)
-    return (*dict.fromkeys([*DEFAULT_METHODS, asked.method or DEFAULT_METHODS[0]]),)
+    if settings.out.suffix.lower() in (".svg", ".png"):
+        return (settings.method or DEFAULT_METHODS[0],)
+    return (*dict.fromkeys([*DEFAULT_METHODS, settings.method or DEFAULT_METHODS[0]]),)
 
 
 def parse_cases(texts: Sequence[str]) -> "list[list[Change]]":
@@ -265,7 +273,7 @@ def with_cases(
     return replace(inspection, what_ifs=tuple(what_ifs))
 
 
-def picture(inspection: "Inspection", asked: Inspect) -> str:
+def picture(inspection: "Inspection", settings: Inspect) -> str:
     """The picture that is asked for, as SVG."""
     if inspection.head_effects is not None:
         from dragoman.inspection.views.heads import head_effects_picture
@@ -274,30 +282,30 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
     if inspection.attribution is not None:
         from dragoman.inspection.views.attribution_picture import attribution_picture
 
-        return attribution_picture(inspection, inspection.attribution, methods_of(asked)[0])
+        return attribution_picture(inspection, inspection.attribution, methods_of(settings)[0])
     if inspection.value_zeroing is not None:
         from dragoman.inspection.views.value_zeroing_picture import value_zeroing_picture
 
-        kind = asked.kind or "cross"
-        return value_zeroing_picture(inspection, inspection.value_zeroing, kind, asked.layer)
-    assert asked.show is not None
-    assert asked.show not in get_args(Computed)
-    show = cast(Picture, asked.show)
-    window = (asked.window[0], asked.window[1]) if asked.window else None
+        kind = settings.kind or "cross"
+        return value_zeroing_picture(inspection, inspection.value_zeroing, kind, settings.layer)
+    assert settings.show is not None
+    assert settings.show not in get_args(Computed)
+    show = cast(Picture, settings.show)
+    window = (settings.window[0], settings.window[1]) if settings.window else None
     if inspection.what_ifs:
         from dragoman.inspection.views.what_if_picture import what_if_trees
 
         return what_if_trees(inspection.what_ifs[0], window)
     return inspection.svg(
         show,
-        asked.layer,
-        asked.head,
-        asked.lines,
-        asked.words,
+        settings.layer,
+        settings.head,
+        settings.lines,
+        settings.words,
         window,
-        asked.kind,
-        1 if asked.query is None else asked.query,
-        asked.neuron,
+        settings.kind,
+        1 if settings.query is None else settings.query,
+        settings.neuron,
     )
 
 
@@ -316,20 +324,26 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
     say(f"{out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
 
 
-def inspect_neurons(asked: Inspect, file: Path) -> None:
+def inspect_neurons(settings: Inspect, file: Path) -> None:
     """Write where neurons are most active, over the lines of a file."""
     from dragoman.inspection.analyse.neuron_samples import neuron_samples, neuron_samples_json
     from dragoman.inspection.views.neuron_samples_picture import neuron_samples_picture
     from dragoman.text.lines import read_lines
     from dragoman.translation.translator import Translator
 
-    lines, translator = list(read_lines(file)), Translator.load(asked.run)
+    lines, translator = list(read_lines(file)), Translator.load(settings.run)
     with progress_of("lines") as progress:
-        found = neuron_samples(
-            translator, lines, asked.search, asked.kind, asked.layer, asked.neuron, progress=progress
+        samples = neuron_samples(
+            translator,
+            lines,
+            settings.search,
+            settings.kind,
+            settings.layer,
+            settings.neuron,
+            progress=progress,
         )
-    write(asked.out, lambda: neuron_samples_json(found), lambda: neuron_samples_picture(found))
-    say(f"{asked.out} has the strongest tokens of neurons in {counted(found.lines, 'line')}.")
+    write(settings.out, lambda: neuron_samples_json(samples), lambda: neuron_samples_picture(samples))
+    say(f"{settings.out} has the strongest tokens of neurons in {counted(samples.lines, 'line')}.")
 
 
 @contextmanager

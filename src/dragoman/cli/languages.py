@@ -16,11 +16,11 @@ def warn_of_files(
 
     It is no error: a name can be wrong.
     """
-    for wanted, paths in ((languages.source, sources), (languages.target, targets)):
+    for expected, paths in ((languages.source, sources), (languages.target, targets)):
         for path in paths:
             language = language_of_name(path.name)
             warn_of_language(
-                run, languages, f"{path} is in {language} by the end of its name", language, wanted
+                run, languages, f"{path} is in {language} by the end of its name", language, expected
             )
 
 
@@ -39,17 +39,17 @@ def warn_of_document(
             statement = f"{path} is in {declared} by the language of its first element"
             warn_of_language(run, languages, statement, declared, languages.source)
             return
-    named = path.with_suffix("") if path.suffix.lower() in FORMATS else path
-    language = language_of_name(named.name)
+    plain_path = path.with_suffix("") if path.suffix.lower() in FORMATS else path
+    language = language_of_name(plain_path.name)
     warn_of_language(
         run, languages, f"{path} is in {language} by the end of its name", language, languages.source
     )
 
 
-def warn_of_language(run: Path, languages: Languages, statement: str, language: str, wanted: str) -> None:
+def warn_of_language(run: Path, languages: Languages, statement: str, language: str, expected: str) -> None:
     """Say the statement where it gives another language than wanted. One that is not known may be any."""
-    if UNKNOWN_LANGUAGE not in (language, wanted) and primary(language) != primary(wanted):
+    if UNKNOWN_LANGUAGE not in (language, expected) and primary(language) != primary(expected):
         say(
-            f"{statement}, but {run} translates from {languages.source} to {languages.target}; {wanted} is "
+            f"{statement}, but {run} translates from {languages.source} to {languages.target}; {expected} is "
             "expected there."
         )

@@ -31,7 +31,10 @@ def usage() -> str:
 def run(arguments: list[str]) -> None:
     """Run the verb of these arguments, or print the version or the verbs."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        verb = next((each for each in arguments[1:] if not each.startswith("-") and each != "help"), None)
+        verb = next(
+            (argument for argument in arguments[1:] if not argument.startswith("-") and argument != "help"),
+            None,
+        )
         if verb is None:
             print(usage())
             return
@@ -45,9 +48,9 @@ def run(arguments: list[str]) -> None:
     silence_write_errors_of_threads()
     configure_threads()
     chosen = command(arguments[0])
-    given = chosen.parse(arguments[1:])
+    values = chosen.parse(arguments[1:])
     try:
-        chosen.run(given)
+        chosen.run(values)
     except DragomanError as error:
         raise DragomanError(chosen.with_flags(str(error), arguments[1:])) from error
 

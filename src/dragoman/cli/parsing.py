@@ -85,7 +85,7 @@ class Option:
         if self.choices:
             return "{" + ",".join(self.choices) + "}"
         words = (typing.get_args(kind) if typing.get_origin(kind) else (kind,) for kind in self.kinds)
-        return "|".join(METAVARS.get(word, str(word)) for each in words for word in each if word is not ...)
+        return "|".join(METAVARS.get(word, str(word)) for types in words for word in types if word is not ...)
 
     def value(self, text: str) -> Any:
         """The value that a text after the flag stands for."""
@@ -107,8 +107,8 @@ class Option:
         if self.choices:
             if text in self.choices:
                 return text
-            near = difflib.get_close_matches(text, self.choices, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            suggestions = difflib.get_close_matches(text, self.choices, n=1)
+            hint = f" Did you mean {suggestions[0]}?" if suggestions else ""
             raise ValueError(f"one of {', '.join(self.choices)}.{hint}")
         kind = typing.get_args(self.kinds[0])[0] if self.is_list else self.kinds[0]
         others = [value for other in self.kinds[1:] for value in typing.get_args(other)]
@@ -123,25 +123,29 @@ class Option:
 def options_of(settings: type, group: str = "") -> Iterator[Option]:
     """The fields of the settings, those of settings within too."""
     docs, hints = field_docs(settings), typing.get_type_hints(settings)
-    for each in fields(settings):
-        if is_dataclass(kind := hints[each.name]):
-            yield from options_of(typing.cast(type, kind), each.name)
+    for setting in fields(settings):
+        if is_dataclass(kind := hints[setting.name]):
+            yield from options_of(typing.cast(type, kind), setting.name)
         elif not any(map(is_dataclass, typing.get_args(kind))):  # a list of tables, which only a recipe has
-            yield Option(each, kind, group, docs.get(each.name, ""))
+            yield Option(setting, kind, group, docs.get(setting.name, ""))
 
 
-def settings_from(settings: type[T], given: Mapping[str, Any], default: T | None = None) -> T:
+def settings_from(settings: type[T], arguments: Mapping[str, Any], default: T | None = None) -> T:
     """Settings with the given values in place of the defaults, also in settings within.
 
     Raises `DragomanError` for settings that are out of bounds, with the option if it was given.
     """
     hints = typing.get_type_hints(settings)
-    flags = {each.name: flag_of(each) for each in fields(typing.cast(Any, settings)) if each.name in given}
-    values: Given = {name: given[name] for name in flags}
+    flags = {
+        setting.name: flag_of(setting)
+        for setting in fields(typing.cast(Any, settings))
+        if setting.name in arguments
+    }
+    values: Given = {name: arguments[name] for name in flags}
     for name, hint in hints.items():
         if is_dataclass(hint):
-            within = None if default is None else getattr(default, name)
-            values[name] = settings_from(typing.cast(type, hint), given, within)
+            inner_default = None if default is None else getattr(default, name)
+            values[name] = settings_from(typing.cast(type, hint), arguments, inner_default)
     try:
         return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
     except OutOfBoundsError as error:
@@ -163,8 +167,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise `DragomanError`."""
         message = re.sub(r"ignored explicit argument (.*)", r"it takes no value, and \1 was given", message)
-        own = re.sub(r"^argument [^:]*: (?=[-'\"])", "", message)  # ours begin with the option or the value
-        sentence = re.sub(r"^argument (?:-./)?([^:]*): (.*)", r"\1: \2", own)
+        text = re.sub(r"^argument [^:]*: (?=[-'\"])", "", message)  # ours begin with the option or the value
+        sentence = re.sub(r"^argument (?:-./)?([^:]*): (.*)", r"\1: \2", text)
         stop = "" if sentence.endswith((".", "?")) else "."
         raise DragomanError(f"{sentence[0].upper()}{sentence[1:]}{stop} See {self.prog} --help.")
 
@@ -172,14 +176,16 @@ class Parser(argparse.ArgumentParser):
 class ListOnce(argparse.Action):
     """An option of several values that is given once: a second one would replace the first."""
 
-    def __call__(self, _: Any, given: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+    def __call__(
+        self, _: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None
+    ) -> None:
         """Store the values. An error if there are some already."""
-        if self.dest in vars(given):
+        if self.dest in vars(namespace):
             flag = self.option_strings[-1]
             raise argparse.ArgumentError(
                 None, f"{flag} is given more than once; give it once, with all its values: {flag} A B"
             )
-        setattr(given, self.dest, tuple(values))
+        setattr(namespace, self.dest, tuple(values))
 
 
 @dataclass(frozen=True)
@@ -213,14 +219,14 @@ class Command(Generic[T]):
         """The long forms of the options; a switch has two."""
         options = [option for name, option in self.options.items() if name not in self.positional]
         switches = [option for option in options if option.kinds == (bool,)]
-        return [each.flag for each in options] + [f"--no-{each.flag[2:]}" for each in switches]
+        return [option.flag for option in options] + [f"--no-{option.flag[2:]}" for option in switches]
 
     def parse(self, arguments: Sequence[str]) -> Given:
         """The values of the options that are given. Prints help and ends the program if it is asked for.
 
         Raises `DragomanError` for arguments that are not understood.
         """
-        before = list(takewhile(lambda each: each != "--", arguments))
+        before = list(takewhile(lambda argument: argument != "--", arguments))
         texts = arguments[len(before) :]  # after --, where nothing is an option
         # Marked by NUL, which no argument has: argparse takes some of them for options after all.
         arguments = [*map(self.current_name, before), *(f"\0{text}" for text in texts[1:])]
@@ -235,9 +241,9 @@ class Command(Generic[T]):
         namespace, unknown = parser.parse_known_intermixed_args(arguments)
         if unknown:
             self.refuse_unknown(unknown[0].removeprefix("\0").split("=")[0])
-        given = {name: value for name, value in vars(namespace).items() if value not in (None, [])}
-        self.refuse_missing(given)
-        return given
+        values = {name: value for name, value in vars(namespace).items() if value not in (None, [])}
+        self.refuse_missing(values)
+        return values
 
     def with_flags(self, sentence: str, arguments: Sequence[str]) -> str:
         """A sentence about settings, with their options in place of their names: --n-best for n_best.
@@ -245,21 +251,23 @@ class Command(Generic[T]):
         What is in an argument stays, and so does a sentence about a recipe, and a name without "_", which may
         be a word.
         """
-        flags = {name: each.flag for name, each in self.options.items() if "_" in name}
+        flags = {name: option.flag for name, option in self.options.items() if "_" in name}
         if not flags or re.search(r"\.toml( \[|:)", sentence):
             return sentence
-        given = sorted((re.escape(each) for each in arguments if "_" in each), key=len, reverse=True)
-        names = re.compile("|".join([*given, rf"(?<![\w./-])({'|'.join(flags)})\b(?![-./]\w| =)"]))
-        return names.sub(lambda found: flags[found[1]] if found[1] else found[0], sentence)
+        patterns = sorted(
+            (re.escape(argument) for argument in arguments if "_" in argument), key=len, reverse=True
+        )
+        names = re.compile("|".join([*patterns, rf"(?<![\w./-])({'|'.join(flags)})\b(?![-./]\w| =)"]))
+        return names.sub(lambda match: flags[match[1]] if match[1] else match[0], sentence)
 
-    def refuse_missing(self, given: Given) -> None:
+    def refuse_missing(self, arguments: Given) -> None:
         """Raise `DragomanError` with all arguments that are required and missing."""
         missing = [
             self.metavars.get(name, option.metavar)
             if name in self.positional
             else "/".join(filter(None, (SHORT.get(name), option.flag)))
             for name, option in self.options.items()
-            if option.is_required and name not in given
+            if option.is_required and name not in arguments
         ]
         if missing:
             names = ", ".join(missing)
@@ -283,8 +291,12 @@ class Command(Generic[T]):
         if not argument.startswith("-") or argument in self.flags:  # the latter after --
             raise DragomanError(f"{argument!r} is one argument too many. See dragoman {self.name} --help.")
         names = {flag.lstrip("-"): flag for flag in self.flags}
-        near = difflib.get_close_matches(argument.lstrip("-"), names, n=1, cutoff=0.65)
-        hint = f"Did you mean {names[near[0]]}?" if near else f"See dragoman {self.name} --help-all."
+        suggestions = difflib.get_close_matches(argument.lstrip("-"), names, n=1, cutoff=0.65)
+        hint = (
+            f"Did you mean {names[suggestions[0]]}?"
+            if suggestions
+            else f"See dragoman {self.name} --help-all."
+        )
         raise DragomanError(f"dragoman {self.name} has no option {argument}. {hint}")
 
     def parser(self, everything: bool = False) -> Parser:
@@ -296,7 +308,7 @@ class Command(Generic[T]):
             usage=f"dragoman {self.name} {self.arguments} [options]".replace("  ", " "),
             description=(self.settings.__doc__ or "").split("\n")[0],
             epilog="\n\n".join(lines)
-            + f"\n\nAll options: dragoman {self.name} --help-all" * (not everything),
+            + ("" if everything else f"\n\nAll options: dragoman {self.name} --help-all"),
             formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=28, width=width),
             argument_default=argparse.SUPPRESS,
             allow_abbrev=False,
@@ -328,10 +340,10 @@ class Command(Generic[T]):
         name, flag = option.field.name, option.flag
         metavar = self.metavars.get(name, option.metavar)
         if option.kinds == (bool,):
-            off, shown = f"--no-{flag[2:]}", bool(option.default)
+            off_flag, is_on = f"--no-{flag[2:]}", bool(option.default)
             hidden = argparse.SUPPRESS
-            group.add_argument(flag, dest=name, action="store_true", help=hidden if shown else help_text)
-            group.add_argument(off, dest=name, action="store_false", help=help_text if shown else hidden)
+            group.add_argument(flag, dest=name, action="store_true", help=hidden if is_on else help_text)
+            group.add_argument(off_flag, dest=name, action="store_false", help=help_text if is_on else hidden)
         elif name in self.positional:
             nargs = "*" if option.is_list else "?"
             group.add_argument(
@@ -363,7 +375,7 @@ class Command(Generic[T]):
         """
         settings = [name for name in self.options if "_" in name and not name.startswith("d_")]
         names = re.compile(rf"\b({'|'.join(settings) or '(?!)'})\b(?!=)")
-        return names.sub(lambda found: self.options[found[0]].flag, option.help)
+        return names.sub(lambda match: self.options[match[0]].flag, option.help)
 
     def help_text(self, option: Option, everything: bool) -> str:
         """The option's docstring, of which --help shows the first sentence, with its default.

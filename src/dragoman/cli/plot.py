@@ -17,15 +17,15 @@ class Plot:
     """The picture: .png, .svg or .html."""
 
 
-def plot(given: Given) -> None:
+def plot(arguments: Given) -> None:
     """Draw the curves of a run."""
-    asked = settings_from(Plot, given)
-    refuse_missing_folder("--out", asked.out)
-    refuse_replacing("--out", asked.out)
+    settings = settings_from(Plot, arguments)
+    refuse_missing_folder("--out", settings.out)
+    refuse_replacing("--out", settings.out)
     from dragoman.pipeline.runs import plot as draw
 
-    draw(asked.run, asked.out)
-    say(f"{asked.out} shows the curves of {asked.run}.")
+    draw(settings.run, settings.out)
+    say(f"{settings.out} shows the curves of {settings.run}.")
 
 
 COMMAND = Command(

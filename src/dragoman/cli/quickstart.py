@@ -26,16 +26,16 @@ class Quickstart:
         check_bounds(self, at_least={"minutes": 0.01, "updates": 1})
 
 
-def quickstart(given: Given) -> None:
+def quickstart(arguments: Given) -> None:
     """Train and score the model.
 
     Raises `UnicodeEncodeError` for an `out` that is not UTF-8, which no recipe can hold.
     """
-    asked = settings_from(Quickstart, given)
-    str(asked.out).encode()  # raises before anything is written
+    settings = settings_from(Quickstart, arguments)
+    str(settings.out).encode()  # raises before anything is written
     from dragoman.pipeline.quickstart import quickstart as start
 
-    run_training(lambda: start(asked.out, asked.minutes, asked.updates, say, asked.recipe))
+    run_training(lambda: start(settings.out, settings.minutes, settings.updates, say, settings.recipe))
 
 
 COMMAND = Command(

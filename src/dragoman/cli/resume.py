@@ -16,9 +16,9 @@ class Resume:
     """The run's folder."""
 
 
-def resume(given: Given) -> None:
+def resume(arguments: Given) -> None:
     """Resume a run."""
-    folder = settings_from(Resume, given).run
+    folder = settings_from(Resume, arguments).run
     from dragoman.pipeline import from_python
 
     run_training(lambda: from_python.resume(folder, say))

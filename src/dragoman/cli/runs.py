@@ -17,14 +17,14 @@ class Runs:
     """Write one JSON object per run."""
 
 
-def runs(given: Given) -> None:
+def runs(arguments: Given) -> None:
     """List runs."""
-    asked = settings_from(Runs, given)
+    settings = settings_from(Runs, arguments)
     from dragoman.pipeline.runs import as_json, runs_table, runs_under
     from dragoman.system.terminal import Terminal
 
-    states = runs_under(asked.folder, say)
-    if asked.json:
+    states = runs_under(settings.folder, say)
+    if settings.json:
         print("\n".join(map(as_json, states)))
     else:
         table = runs_table(states)

@@ -42,25 +42,25 @@ class Score:
     """Write one JSON object per line, with the log-probability of each token."""
 
 
-def score(given: Given) -> None:
+def score(arguments: Given) -> None:
     """Score given translations."""
-    asked = settings_from(Score, given)
-    for path in (asked.source, asked.target):
+    settings = settings_from(Score, arguments)
+    for path in (settings.source, settings.target):
         refuse_both_sides(path)
-    translator = load((asked.run, *asked.ensemble), EngineSettings(asked.precision))
+    translator = load((settings.run, *settings.ensemble), EngineSettings(settings.precision))
     from dragoman.model.loss import perplexity
 
     total, tokens = 0.0, 0
-    warn_of_files(asked.run, translator.languages, [asked.source], [asked.target])
-    for block in blocks_of_pairs(translator, asked.source, asked.target, "scored"):
+    warn_of_files(settings.run, translator.languages, [settings.source], [settings.target])
+    for block in blocks_of_pairs(translator, settings.source, settings.target, "scored"):
         forced = [
-            (source, list(filter(None, target.split(" "))) if asked.tokens else target)
+            (source, list(filter(None, target.split(" "))) if settings.tokens else target)
             for source, target in block
         ]
         for (source, target), likelihood in zip(block, translator.score(forced), strict=True):
             total, tokens = total + likelihood.log_probability, tokens + len(likelihood.tokens)
             line = f"{likelihood.log_probability:.4f}"
-            if asked.json:
+            if settings.json:
                 about = {"log_probability": likelihood.log_probability, "perplexity": likelihood.perplexity}
                 record = {"source": source, "target": target, **about, **dataclasses.asdict(likelihood)}
                 line = json.dumps(record, ensure_ascii=False)
@@ -82,7 +82,7 @@ def blocks_of_pairs(
     pairs = read_pairs(source, target)
     count = 0
     while block := list(islice(pairs, BLOCK)):
-        count += translator.count_long_sentences([one for one, _ in block])
+        count += translator.count_long_sentences([sentence for sentence, _ in block])
         yield block
     if count:
         say(long_message(count, translator.longest_trained, f"{done} whole"))

@@ -41,20 +41,20 @@ class Serve:
     engine: EngineSettings = field(default_factory=EngineSettings)
 
 
-def serve(given: Given) -> None:
+def serve(arguments: Given) -> None:
     """Serve runs until a signal comes, or add an API key to a file."""
-    asked = settings_from(Serve, given)
-    if not given.get("new_key", "name").strip():
+    settings = settings_from(Serve, arguments)
+    if not arguments.get("new_key", "name").strip():
         raise DragomanError("--new-key is blank; give a name for the key: --api-keys FILE --new-key NAME")
-    if asked.server.new_key and asked.server.api_keys is not None:
+    if settings.server.new_key and settings.server.api_keys is not None:
         from dragoman.serving.keys import add_key
 
-        print(add_key(asked.server.api_keys, asked.server.new_key))
+        print(add_key(settings.server.api_keys, settings.server.new_key))
         say("This is the only time that the key is shown; the file holds its hash.")
         return
-    if not asked.runs:
+    if not settings.runs:
         raise DragomanError("The following arguments are required: RUN. See dragoman serve --help.")
-    serve_runs(asked.runs, asked.engine, asked.server)
+    serve_runs(settings.runs, settings.engine, settings.server)
 
 
 def check_installed() -> None:

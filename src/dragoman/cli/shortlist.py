@@ -37,21 +37,21 @@ class MakeShortlist:
         check_bounds(self, at_least={"most": 1, "always": 0}, at_most={"most": 10_000, "always": 1_000_000})
 
 
-def shortlist(given: Given) -> None:
+def shortlist(arguments: Given) -> None:
     """Learn a shortlist."""
-    asked = settings_from(MakeShortlist, given)
-    refuse_replacing("--out", asked.out, asked.source, asked.target)
-    refuse_missing_folder("--out", asked.out)
-    for path in (asked.source, asked.target):
+    settings = settings_from(MakeShortlist, arguments)
+    refuse_replacing("--out", settings.out, settings.source, settings.target)
+    refuse_missing_folder("--out", settings.out)
+    for path in (settings.source, settings.target):
         refuse_both_sides(path)
     from dragoman.search.shortlist import Shortlist
     from dragoman.text.lines import read_pairs
     from dragoman.translation.model_folder import Tokenizers, model_folder, read_about
 
-    folder = model_folder(asked.run)
+    folder = model_folder(settings.run)
     tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
-    warn_of_files(asked.run, languages, [asked.source], [asked.target])
-    pairs = read_pairs(asked.source, asked.target)
+    warn_of_files(settings.run, languages, [settings.source], [settings.target])
+    pairs = read_pairs(settings.source, settings.target)
     texts = list(zip(*pairs, strict=True)) or [(), ()]
     sides = (tokenizers.source, tokenizers.target)
     ids = [side.encode(list(text)) for side, text in zip(sides, texts, strict=True)]
@@ -60,12 +60,12 @@ def shortlist(given: Given) -> None:
     if count := len(ids[0]) - len(tokens):
         say(f"{counted(count, 'pair')} with more than {MAX_TOKENS} tokens in a side: left out.")
     if not any(source and target for source, target in tokens):
-        raise DragomanError(f"{asked.source} and {asked.target} have no pair to learn from.")
-    learned = Shortlist.learn(tokens, sizes, asked.most, asked.always)
-    with atomic_write(asked.out) as new:
+        raise DragomanError(f"{settings.source} and {settings.target} have no pair to learn from.")
+    learned = Shortlist.learn(tokens, sizes, settings.most, settings.always)
+    with atomic_write(settings.out) as new:
         learned.save(new)
-    say(f"{asked.out} has the translations of the tokens of {counted(len(tokens), 'pair')}.")
-    say(f"Use it with: dragoman translate {quote(str(asked.run))} --shortlist {quote(str(asked.out))}")
+    say(f"{settings.out} has the translations of the tokens of {counted(len(tokens), 'pair')}.")
+    say(f"Use it with: dragoman translate {quote(str(settings.run))} --shortlist {quote(str(settings.out))}")
 
 
 COMMAND = Command(

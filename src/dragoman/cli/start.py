@@ -25,10 +25,10 @@ class Start(Train):
     server: ServerSettings = field(default_factory=ServerSettings)
 
 
-def start(given: Given) -> None:
+def start(arguments: Given) -> None:
     """Examine, train, evaluate, serve."""
     check_installed()
-    server = settings_from(ServerSettings, given)
+    server = settings_from(ServerSettings, arguments)
     if server.new_key:
         raise DragomanError("--new-key is for dragoman serve; leave it out.")
     from dragoman.serving.keys import Keys
@@ -37,7 +37,7 @@ def start(given: Given) -> None:
     with listening(server):  # an address or a file that cannot be used is reported before the training
         if server.api_keys is not None:
             Keys.load(server.api_keys)
-    recipe = recipe_of(given)
+    recipe = recipe_of(arguments)
     assert recipe.out is not None
     is_new = not (recipe.out / "recipe.toml").exists()
     if is_new:
@@ -55,9 +55,9 @@ def start(given: Given) -> None:
 
 def arrival(minutes: float, now: datetime) -> str:
     """When so many minutes are over, in words: `in about 45 minutes, at 14:32`."""
-    then = now + timedelta(minutes=minutes)
-    form = "%H:%M" if then.date() == now.date() else "%H:%M on %Y-%m-%d"
-    return f"in about {minutes:g} minutes, at {then.strftime(form)}"
+    end = now + timedelta(minutes=minutes)
+    form = "%H:%M" if end.date() == now.date() else "%H:%M on %Y-%m-%d"
+    return f"in about {minutes:g} minutes, at {end.strftime(form)}"
 
 
 def say_result(out: Path) -> None:

@@ -34,97 +34,97 @@ class Train(Recipe):
     it."""
 
 
-def train(given: Given) -> None:
+def train(arguments: Given) -> None:
     """Train a model, or list the named datasets."""
-    if given.get("dataset") == "list":
+    if arguments.get("dataset") == "list":
         from dragoman.text.datasets import listing
 
         print(listing())
         return
-    run_recipe(recipe_of(given))
+    run_recipe(recipe_of(arguments))
 
 
-def recipe_of(given: Given) -> Recipe:
+def recipe_of(arguments: Given) -> Recipe:
     """The recipe that the arguments ask for. Without a recipe, the run's folder is named after the texts.
 
     Raises `DragomanError` as `read_files`, `complete_recipe`, `check_architecture` and
     `refuse_without_effect`.
     """
-    table, origin, texts = read_files(given.pop("files", ()), given)
-    given |= texts
-    is_complete = "source" in given and ("target" in given or is_parallel(given["source"]))
-    if origin == COMMAND_LINE and is_complete and "out" not in given:
-        given["out"] = default_folder(given["source"], given.get("target"))
-        say(f"The run's folder is {given['out']}; --out names another one.")
+    table, origin, texts = read_files(arguments.pop("files", ()), arguments)
+    arguments |= texts
+    is_complete = "source" in arguments and ("target" in arguments or is_parallel(arguments["source"]))
+    if origin == COMMAND_LINE and is_complete and "out" not in arguments:
+        arguments["out"] = default_folder(arguments["source"], arguments.get("target"))
+        say(f"The run's folder is {arguments['out']}; --out names another one.")
     recipe = complete_recipe(
-        table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
+        table, origin, lambda default: settings_from(Recipe, arguments, default), has_gpu, say
     )
     check_symbols(recipe.tokenizer.symbols)
     check_architecture(recipe.model)
-    refuse_ignored(recipe.model, set(given))
-    refuse_without_effect(recipe, given)
-    refuse_overridden_preset(table, origin, given)
-    recipe.search.refuse_contradictions(given)
+    refuse_ignored(recipe.model, set(arguments))
+    refuse_without_effect(recipe, arguments)
+    refuse_overridden_preset(table, origin, arguments)
+    recipe.search.refuse_contradictions(arguments)
     return recipe
 
 
-def refuse_without_effect(recipe: Recipe, given: Given) -> None:
+def refuse_without_effect(recipe: Recipe, arguments: Given) -> None:
     """Raise `DragomanError` for options that change nothing in this recipe."""
-    refuse_weight_alone(recipe, given)
-    refuse_for_schedule(recipe, given)
+    refuse_weight_alone(recipe, arguments)
+    refuse_for_schedule(recipe, arguments)
     tokenizer, search = recipe.tokenizer, recipe.search
-    if "sampled_copies" in given and not (tokenizer.bpe_dropout or tokenizer.sampling_alpha):
+    if "sampled_copies" in arguments and not (tokenizer.bpe_dropout or tokenizer.sampling_alpha):
         raise DragomanError(
             "--sampled-copies belongs to --bpe-dropout or --sampling-alpha, and both are missing; give one "
             "of them, or leave it out."
         )
     kinds = {tokenizer.source_tokens, tokenizer.target_tokens or tokenizer.source_tokens}
-    if "character_coverage" in given and not kinds & {"bpe", "unigram"}:
+    if "character_coverage" in arguments and not kinds & {"bpe", "unigram"}:
         raise DragomanError(
             "--character-coverage is for bpe and unigram tokens, and those of this recipe are "
             f"{', '.join(sorted(kinds))}; leave it out."
         )
-    if given.get("n_best", 1) > 1 and not search.mbr:
+    if arguments.get("n_best", 1) > 1 and not search.mbr:
         raise DragomanError(
             f"--n-best {search.n_best}: only one translation of a test sentence is scored; leave it out, or "
             "add --mbr."
         )
 
 
-def refuse_for_schedule(recipe: Recipe, given: Given) -> None:
+def refuse_for_schedule(recipe: Recipe, arguments: Given) -> None:
     """Raise `DragomanError` for options of training that another setting makes void."""
     training, schedule = recipe.training, learning_rate_schedule(recipe)
-    if "minutes" in given and training.updates is not None:
+    if "minutes" in arguments and training.updates is not None:
         raise DragomanError(
             f"--minutes chooses the number of updates, and that is given: {training.updates:,}. Leave "
             "--minutes out, or the number."
         )
-    if "cooldown_steps" in given and schedule == "paper":
+    if "cooldown_steps" in arguments and schedule == "paper":
         raise DragomanError(
             "--cooldown-steps belongs to --schedule trapezoid, and this recipe has the paper's; leave it "
             "out, or add --schedule trapezoid."
         )
-    if given.get("patience") and schedule == "trapezoid":
+    if arguments.get("patience") and schedule == "trapezoid":
         raise DragomanError(
             f"--patience {training.patience}: a trapezoid is never stopped early; leave it out, or add "
             "--schedule paper."
         )
 
 
-def refuse_overridden_preset(table: Mapping[str, Any], origin: str, given: Given) -> None:
+def refuse_overridden_preset(table: Mapping[str, Any], origin: str, arguments: Given) -> None:
     """Raise `DragomanError` for a preset of the command line whose sizes a recipe has itself."""
     model = table.get("model", {})
     names = [name for name in COMMAND.from_preset if name in model and name != "dropout"]
-    if "preset" in given and names:
+    if "preset" in arguments and names:
         raise DragomanError(
-            f"--preset {given['preset']} sets {', '.join(names)}, and so does {origin}, which wins. Leave "
-            "--preset out, or these settings."
+            f"--preset {arguments['preset']} sets {', '.join(names)}, and so does {origin}, which wins. "
+            "Leave --preset out, or these settings."
         )
 
 
-def refuse_weight_alone(recipe: Recipe, given: Given) -> None:
+def refuse_weight_alone(recipe: Recipe, arguments: Given) -> None:
     """Raise `DragomanError` for the weight of a guided alignment in a recipe that has none."""
-    if "guided_alignment_weight" in given and recipe.data.guided_alignment is None:
+    if "guided_alignment_weight" in arguments and recipe.data.guided_alignment is None:
         raise DragomanError(
             "--guided-alignment-weight belongs to --guided-alignment FILE of dragoman train, which is "
             "missing; leave it out, or train with both."
@@ -155,12 +155,12 @@ def run_recipe(recipe: Recipe) -> None:
     run_training(lambda: run_with_advice(recipe, say))
 
 
-def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str, Given]:
+def read_files(files: Sequence[Path], arguments: Given) -> tuple[dict[str, Any], str, Given]:
     """The table of a recipe, its origin, and the texts: of the positional arguments.
 
     Raises `DragomanError` if they are neither a recipe nor two texts.
     """
-    if len(files) > 2 or (len(files) == 2 and given.keys() & {"source", "target"}):
+    if len(files) > 2 or (len(files) == 2 and arguments.keys() & {"source", "target"}):
         raise DragomanError("Give two text files, source and target, once; or one recipe (TOML).")
     if len(files) == 2:
         return {}, COMMAND_LINE, {"source": files[0], "target": files[1]}
@@ -171,7 +171,7 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
             f"{files[0]} is a folder; give two texts or a recipe. To resume a run: dragoman resume {files[0]}"
         )
     if is_parallel(files[0]):
-        if "source" in given or "target" in given:
+        if "source" in arguments or "target" in arguments:
             raise DragomanError(f"{files[0]} has both sides of a corpus; leave --source and --target out.")
         return {}, COMMAND_LINE, {"source": files[0]}
     try:

@@ -67,32 +67,32 @@ class Translate:
     """Write each translation piece by piece, as soon as all hypotheses of the beam begin with it."""
 
 
-def translate(given: Given) -> None:
+def translate(arguments: Given) -> None:
     """Translate standard input to standard output, or a file to a file."""
-    asked = settings_from(Translate, given)
-    asked.search.refuse_contradictions(given)
-    if asked.engine.native:
+    settings = settings_from(Translate, arguments)
+    settings.search.refuse_contradictions(arguments)
+    if settings.engine.native:
         start_compiling(DECODER)  # in the background, while other things are read
-    refuse_contradictions(asked)
+    refuse_contradictions(settings)
     processes = process_count()
-    if processes > 1 and asked.output is None:
+    if processes > 1 and settings.output is None:
         raise DragomanError(
             f"{processes} processes would each translate the same text; give --input and --output, which "
             "they share."
         )
     configure_allocator()
     # PyTorch traces.
-    engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
-    job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
-    if asked.input is not None:
-        warn_of_files(asked.run, job.translator.languages, [asked.input])
+    engine = dataclasses.replace(settings.engine, native=False) if settings.trace else settings.engine
+    job = TranslationJob(load((settings.run, *settings.ensemble), engine), settings)
+    if settings.input is not None:
+        warn_of_files(settings.run, job.translator.languages, [settings.input])
     try:
-        if asked.document is not None:
-            document_to_output(job, asked.document, asked.output)
-        elif asked.input is not None and asked.output is not None:
-            to_file(job, asked.input, asked.output, processes)
+        if settings.document is not None:
+            document_to_output(job, settings.document, settings.output)
+        elif settings.input is not None and settings.output is not None:
+            to_file(job, settings.input, settings.output, processes)
         else:
-            lines = standard_input_lines() if asked.input is None else raw_lines(asked.input)
+            lines = standard_input_lines() if settings.input is None else raw_lines(settings.input)
             to_standard_output(job, lines)
     finally:
         job.say_unusual()
@@ -115,57 +115,66 @@ def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
     )
 
 
-def refuse_contradictions(asked: Translate) -> None:
+def refuse_contradictions(settings: Translate) -> None:
     """Raise `DragomanError` for options that contradict each other, before any work."""
-    if asked.stream:
-        refuse_more_than_a_beam(asked.search, "stream")
-        if asked.json or asked.trace or asked.alternatives or asked.output or asked.search.n_best > 1:
+    if settings.stream:
+        refuse_more_than_a_beam(settings.search, "stream")
+        if (
+            settings.json
+            or settings.trace
+            or settings.alternatives
+            or settings.output
+            or settings.search.n_best > 1
+        ):
             raise DragomanError(
                 "--stream writes one plain translation per line to standard output; leave --json, --trace, "
                 "--alternatives, --n-best and --output out."
             )
-    if asked.search.n_best > 1 and not asked.json and not asked.search.mbr:
+    if settings.search.n_best > 1 and not settings.json and not settings.search.mbr:
         raise DragomanError(
-            f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input."
+            f"--n-best {settings.search.n_best} needs --json: plain output has one line for each line of "
+            "input."
         )
-    if (asked.trace or asked.alternatives) and not asked.json:
+    if (settings.trace or settings.alternatives) and not settings.json:
         raise DragomanError(
             "--trace and --alternatives need --json: plain output has one translation per line."
         )
-    if not 0 <= asked.alternatives <= MAX_ALTERNATIVES:
+    if not 0 <= settings.alternatives <= MAX_ALTERNATIVES:
         raise DragomanError(
-            f"--alternatives is {asked.alternatives}; it must be between 0 and {MAX_ALTERNATIVES}."
+            f"--alternatives is {settings.alternatives}; it must be between 0 and {MAX_ALTERNATIVES}."
         )
-    if asked.trace or asked.alternatives:
-        refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
-    if asked.alternatives and (asked.trace or asked.search.n_best > 1):
+    if settings.trace or settings.alternatives:
+        refuse_more_than_a_beam(settings.search, "trace" if settings.trace else "list of alternatives")
+    if settings.alternatives and (settings.trace or settings.search.n_best > 1):
         raise DragomanError("--alternatives replaces the translations; leave --trace and --n-best out.")
-    refuse_shortlist(asked)
-    several = asked.search.n_best > 1 and not asked.search.mbr
-    if asked.document is not None and (asked.input or asked.json or asked.stream or several):
+    refuse_shortlist(settings)
+    has_several_translations = settings.search.n_best > 1 and not settings.search.mbr
+    if settings.document is not None and (
+        settings.input or settings.json or settings.stream or has_several_translations
+    ):
         raise DragomanError(
             "--document writes one translation of a whole document; leave --input, --json, --stream and "
             "--n-best out."
         )
-    if asked.format is not None and asked.document is None:
-        raise DragomanError(f"--format {asked.format} is that of a document; give --document FILE.")
-    if asked.output is not None and asked.input is None and asked.document is None:
+    if settings.format is not None and settings.document is None:
+        raise DragomanError(f"--format {settings.format} is that of a document; give --document FILE.")
+    if settings.output is not None and settings.input is None and settings.document is None:
         raise DragomanError(
             "--output needs --input: only a file can be resumed. Without --input redirect the output: > FILE."
         )
-    if asked.output is not None:
-        refuse_output(asked.output, asked.input, asked.document)
-        if asked.document is not None:
-            refuse_missing_folder("--output", asked.output)
+    if settings.output is not None:
+        refuse_output(settings.output, settings.input, settings.document)
+        if settings.document is not None:
+            refuse_missing_folder("--output", settings.output)
 
 
-def refuse_shortlist(asked: Translate) -> None:
+def refuse_shortlist(settings: Translate) -> None:
     """Raise `DragomanError` for a shortlist where all tokens are needed."""
-    if asked.engine.shortlist is None:
+    if settings.engine.shortlist is None:
         return
-    if asked.stream or asked.trace or asked.alternatives:
+    if settings.stream or settings.trace or settings.alternatives:
         raise DragomanError("--stream, --trace and --alternatives need all tokens; leave --shortlist out.")
-    if not asked.search.is_standard_beam_search:
+    if not settings.search.is_standard_beam_search:
         raise DragomanError(SHORTLIST_NEEDS_NATIVE)
 
 
@@ -190,9 +199,9 @@ class TranslationJob:
     They are longer than any of training, or have several sentences.
     """
 
-    def __init__(self, translator: "Translator", asked: Translate) -> None:
-        self.translator, self.asked = translator, asked
-        self.place = asked.input or STANDARD_INPUT
+    def __init__(self, translator: "Translator", settings: Translate) -> None:
+        self.translator, self.asked = translator, settings
+        self.place = settings.input or STANDARD_INPUT
         """Where the lines come from, for errors."""
         self.long: Counter[SearchSettings] = Counter()
         self.lines = self.several = 0
@@ -212,17 +221,22 @@ class TranslationJob:
 
     def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
         """A line of output for each numbered line of input. Raises `DragomanError` as `decode`."""
-        asked, translator = self.asked, self.translator
+        settings, translator = self.asked, self.translator
         lines = self.decode(block)
-        if asked.alternatives:
-            found = [translator.alternatives(line, asked.alternatives, asked.search) for line in lines]
-            return [as_json(line, "alternatives", each) for line, each in zip(lines, found, strict=True)]
-        whole = dataclasses.replace(asked.search, split=0)  # the search whose hypotheses the trace has
-        n_best = translator.n_best(lines, whole if asked.trace else asked.search)
-        if not asked.json:
+        if settings.alternatives:
+            alternatives = [
+                translator.alternatives(line, settings.alternatives, settings.search) for line in lines
+            ]
+            return [
+                as_json(line, "alternatives", candidates)
+                for line, candidates in zip(lines, alternatives, strict=True)
+            ]
+        search = dataclasses.replace(settings.search, split=0)  # the search whose hypotheses the trace has
+        n_best = translator.n_best(lines, search if settings.trace else settings.search)
+        if not settings.json:
             return [best[0].text for best in n_best]
-        more = [self.trace(line) if asked.trace else {} for line in lines]
-        records = zip(lines, n_best, more, strict=True)
+        traces = [self.trace(line) if settings.trace else {} for line in lines]
+        records = zip(lines, n_best, traces, strict=True)
         return [as_json(line, "translations", best, about) for line, best, about in records]
 
     def trace(self, line: str) -> dict[str, object]:
@@ -239,11 +253,11 @@ class TranslationJob:
         from dragoman.translation.segmentation import long_translation_message
         from dragoman.translation.sentence_ends import several_sentences_message
 
-        one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
+        is_one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
         for settings, count in self.long.items():
-            used = dataclasses.replace(settings, split=0) if one_by_one else settings
+            search = dataclasses.replace(settings, split=0) if is_one_by_one else settings
             if count:
-                warn(long_translation_message(count, self.translator, used))
+                warn(long_translation_message(count, self.translator, search))
         if self.several:
             warn(several_sentences_message(self.several, self.lines))
 
@@ -296,13 +310,13 @@ def translate_document(job: TranslationJob, path: Path) -> str:
     """The translation of a document. Raises as `format_of_name` and `read_document`."""
     from dragoman.translation.documents import split_by_marks
 
-    asked, languages = job.asked.search, job.translator.languages
+    search, languages = job.asked.search, job.translator.languages
     file_format = job.asked.format or format_of_name(path, languages)
     text = read_document(path, file_format)
     warn_of_document(job.asked.run, languages, path, text, file_format)
-    document = parse_document(path, text, file_format, languages.source, asked.keep_tags)
+    document = parse_document(path, text, file_format, languages.source, search.keep_tags)
     translations: dict[int, str] = {}
-    searches = asked, dataclasses.replace(asked, keep_tags=True, split=None)  # tags need whole sentences
+    searches = search, dataclasses.replace(search, keep_tags=True, split=None)  # tags need whole sentences
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
         sentences = [document.sentences[number] for number in numbers]
         job.count_long(sentences, settings)
@@ -318,19 +332,19 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
     from dragoman.translation.files import translate_file
     from dragoman.translation.model_folder import model_hash
 
-    asked, engine = job.asked, job.asked.engine
-    settings = job.translator.prepare([], asked.search).settings  # raises for words that cannot be written
-    search = dataclasses.asdict(settings) | {"max_extra_tokens": settings.extra_tokens}
-    del search["batch_tokens"]
+    settings, engine = job.asked, job.asked.engine
+    search = job.translator.prepare([], settings.search).settings  # raises for words that cannot be written
+    search_values = dataclasses.asdict(search) | {"max_extra_tokens": search.extra_tokens}
+    del search_values["batch_tokens"]
     about = {
-        "models": list(map(model_hash, (asked.run, *asked.ensemble))),
-        "search": search,
+        "models": list(map(model_hash, (settings.run, *settings.ensemble))),
+        "search": search_values,
         "precision": engine.precision,
         "native": engine.native,
         "shortlist": None if engine.shortlist is None else file_hash(engine.shortlist),
-        "json": asked.json,
-        "trace": asked.trace,
-        "alternatives": asked.alternatives,
+        "json": settings.json,
+        "trace": settings.trace,
+        "alternatives": settings.alternatives,
     }
     rank = process_rank()
     return translate_file(source, out, about, job.translate, say, rank, processes)

@@ -55,8 +55,8 @@ def command(name: str) -> Command[Any]:
     """The verb of this name. Raises `DragomanError` for one that does not exist, with the nearest."""
     if name in MODULES:
         return importlib.import_module(MODULES[name]).COMMAND
-    near = difflib.get_close_matches(name, MODULES, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(MODULES)}."
+    suggestions = difflib.get_close_matches(name, MODULES, n=1)
+    hint = f"Did you mean {suggestions[0]!r}?" if suggestions else f"There are: {', '.join(MODULES)}."
     what = "option" if name.startswith("-") else "verb"
     hint = "See dragoman --help." if what == "option" else hint
     raise DragomanError(f"There is no {what} {name!r}. {hint}")

@@ -52,9 +52,9 @@ def module_function(name: str, text: str) -> str:
     exports: list[str] = []
 
     def listed(match: re.Match[str]) -> str:
-        for each in match[1].split(","):
-            own, _, exported = each.strip().partition(" as ")
-            exports.append(f"{exported or own}: {own}")
+        for entry in match[1].split(","):
+            local, _, exported = entry.strip().partition(" as ")
+            exports.append(f"{exported or local}: {local}")
         return ""
 
     lines = [converted(name, line, exports) for line in EXPORT_LIST.sub(listed, text).splitlines()]

@@ -157,7 +157,7 @@ class Search:
     @cached_property
     def found(self) -> tuple[Hypothesis, int]:
         """The translation and its node: the best, or with `mbr` the one that `Translator.n_best` takes."""
-        texts = [self.translator.detokenize(one.ids) for one, _ in self.tree.found]
+        texts = [self.translator.detokenize(hypothesis.ids) for hypothesis, _ in self.tree.found]
         return self.tree.found[minimum_bayes_risk(texts) if self.settings.mbr else 0]
 
     @property
@@ -242,8 +242,8 @@ class Search:
         ]
         if not encoder:  # an enriched model has no self-attention
             heads, source = cross[0].size(0), cross[0].size(2)
-            own = empty(0, heads, source, source), empty(0, heads, tokens, tokens)
-            return Attention(*own, as_array(torch.stack(cross)))
+            self_attention = empty(0, heads, source, source), empty(0, heads, tokens, tokens)
+            return Attention(*self_attention, as_array(torch.stack(cross)))
         decoder = []
         for name, calls in weights.items():
             if name.startswith("decoder.") and name.endswith(".self_attention"):
@@ -252,7 +252,7 @@ class Search:
                     # Of the W keys at a position, one is an ancestor's; the others have a weight of 0.
                     square[:, step, : step + 1] = row_of(call, w).unflatten(1, (step + 1, -1)).sum(2)
                 decoder.append(square)
-        return Attention(*(as_array(torch.stack(each)) for each in (encoder, decoder, cross)))
+        return Attention(*(as_array(torch.stack(layers)) for layers in (encoder, decoder, cross)))
 
     def neurons(self) -> Neurons:
         """The activations of the feed-forward sub-layers' hidden units."""
@@ -263,9 +263,9 @@ class Search:
     def stream(self) -> ResidualStream:
         """Norms of the residual stream, and of what the sub-layers add to it."""
         outputs, along = self.recording.outputs, self.along
-        own = "token_mixer" if isinstance(self.model, Enriched) else "self_attention"
-        encoder_parts = own, "feed_forward"
-        decoder_parts = own, "cross_attention", "feed_forward"
+        first_sublayer = "token_mixer" if isinstance(self.model, Enriched) else "self_attention"
+        encoder_parts = first_sublayer, "feed_forward"
+        decoder_parts = first_sublayer, "cross_attention", "feed_forward"
         source, *target = outputs["embedding"]
         encoder = [f"encoder.{number}" for number in range(len(self.model.encoder))]
         decoder = [f"decoder.{number}" for number in range(len(self.model.decoder))]
@@ -303,11 +303,13 @@ class Search:
     @torch.no_grad()
     def candidates(self) -> dict[int, tuple[TokenProbability, ...]]:
         """The likeliest next tokens of each hypothesis that was extended, by its node."""
-        found: dict[int, tuple[TokenProbability, ...]] = {}
+        candidates: dict[int, tuple[TokenProbability, ...]] = {}
         for features, live in zip(self.parts.features(), self.tree.live, strict=True):
             likeliest = self.likeliest(features.reshape(-1, features.size(-1)))
-            found |= {number: row for number, row in zip(live, likeliest, strict=False) if number is not None}
-        return found
+            candidates |= {
+                number: row for number, row in zip(live, likeliest, strict=False) if number is not None
+            }
+        return candidates
 
     def features(self) -> list[Tensor]:
         """What the output projection read in each call of the decoder [1 R D] or [R 1 D]."""
@@ -321,19 +323,19 @@ class Search:
     def drawn(self) -> dict[int, tuple[TokenProbability, ...]]:
         """What the tokens of samples were drawn from, likeliest first."""
         pieces = self.translator.tokenizers.target.pieces
-        found = {}
+        distributions = {}
         for number, log_probs in self.tree.drawn.items():
             tokens = sorted(log_probs, key=lambda token: -log_probs[token])
-            found[number] = tuple(
+            distributions[number] = tuple(
                 TokenProbability(piece, log_probs[token])
                 for piece, token in zip(pieces(tokens), tokens, strict=True)
             )
-        return found
+        return distributions
 
     def met(self) -> tuple[Met, ...]:
         """What each hypothesis has met of the forced words."""
         words = self.settings.force_words
-        return tuple(Met(each.tokens, tuple(words[n] for n in each.phrases)) for each in self.tree.met)
+        return tuple(Met(entry.tokens, tuple(words[n] for n in entry.phrases)) for entry in self.tree.met)
 
     def modules(self) -> list[ModuleSummary]:
         """The parts of the model: their parameters, the shape of what they gave first, and their code."""

@@ -82,21 +82,21 @@ def contents(
         if number is not None and not 1 <= number <= count:
             raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")
     last = {kind: [min(layer or depth, depth) - 1] if depth else [] for kind, depth in depths.items()}
-    every = Places({kind: list(range(depth)) for kind, depth in depths.items()}, list(range(heads)))
+    all_places = Places({kind: list(range(depth)) for kind, depth in depths.items()}, list(range(heads)))
     if room is None:
-        return Contents(every, every)
-    choices = [every, Places(last, every.heads), Places(last, [(head or 1) - 1])]
+        return Contents(all_places, all_places)
+    choices = [all_places, Places(last, all_places.heads), Places(last, [(head or 1) - 1])]
     weights = first_that_fits(choices, partial(weights_bytes, inspection), room.weights)
-    most = room.projections(weights_bytes(inspection, weights))
-    projections = first_that_fits(choices, partial(projections_bytes, inspection), most)
+    limit = room.projections(weights_bytes(inspection, weights))
+    projections = first_that_fits(choices, partial(projections_bytes, inspection), limit)
     between_tokens = weights_bytes(inspection, weights) + mean_bytes(inspection, weights)
     words = between_tokens + words_bytes(inspection, weights) <= room.weights
     return Contents(weights, projections, words, room.neurons)
 
 
-def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], most: int) -> Places:
+def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], max_bytes: int) -> Places:
     """The first choice of at most so many bytes, or the last one."""
-    return next((each for each in choices if bytes_of(each) <= most), choices[-1])
+    return next((choice for choice in choices if bytes_of(choice) <= max_bytes), choices[-1])
 
 
 def weights_bytes(inspection: Record, places: Places) -> int:
@@ -125,8 +125,8 @@ def projections_bytes(inspection: Record, places: Places) -> int:
         return 0
     total = weights_bytes(inspection, places)
     for kind in KINDS:
-        each = inspection.projections.of(kind)
-        arrays = (each.queries, each.keys, each.values, each.outputs)
+        projections = inspection.projections.of(kind)
+        arrays = (projections.queries, projections.keys, projections.values, projections.outputs)
         total += sum(size(array, places, kind) for array in arrays)
     return total
 

@@ -34,24 +34,24 @@ VERSION = 2
 MAX_ACTIVE = 8  # neurons of each layer and token
 
 
-def to_json(inspection: Record, held: Contents | None = None) -> dict[str, Any]:
+def to_json(inspection: Record, included: Contents | None = None) -> dict[str, Any]:
     """The inspection as a table of texts, numbers and encoded arrays; no number in it is NaN or infinite.
 
-    `held` is what it has of attention, by default all.
+    `included` is what it has of attention, by default all.
     """
-    stream, held = inspection.stream, held or contents(inspection)
+    stream, included = inspection.stream, included or contents(inspection)
     parts = SUBLAYERS.get(inspection.model.architecture, ((), ()))
     table = {
         "version": VERSION,
         "sentence": inspection.sentence,
         **search_json(inspection),
         "model": to_table(inspection.model),
-        "attention": {kind: attention_json(inspection, kind, held) for kind in KINDS},
+        "attention": {kind: attention_json(inspection, kind, included) for kind in KINDS},
         "statistics": {
             kind: {name: table.round(4).tolist() for name, table in tables.items()}
             for kind, tables in statistics(inspection).items()
         },
-        "projections": projections_json(inspection.projections, held),
+        "projections": projections_json(inspection.projections, included),
         "masks": masks_json(inspection.masks),
         "alignment": inspection.alignment,
         "head_alignment": [
@@ -70,8 +70,8 @@ def to_json(inspection: Record, held: Contents | None = None) -> dict[str, Any]:
         "distances": products_by_distance(inspection.positions).round(4).tolist(),
         "modules": [asdict(module) for module in inspection.modules],
         "parameters": sum(module.parameters for module in inspection.modules),
-        "neighbours": [neighbours_json(each) for each in inspection.neighbours],
-        "neurons": neurons_json(inspection.neurons, held.neurons),
+        "neighbours": [neighbours_json(matrix) for matrix in inspection.neighbours],
+        "neurons": neurons_json(inspection.neurons, included.neurons),
         "head_effects": effects_json(inspection),
         "attribution": attribution_json(inspection),
         "value_zeroing": inspection.value_zeroing
@@ -99,7 +99,7 @@ def search_json(inspection: Record) -> dict[str, Any]:
             "best_path": inspection.best_path,
             "candidates": tables_json(inspection.candidates),
             "drawn": tables_json(inspection.drawn),
-            "met": [asdict(each) for each in inspection.met],
+            "met": [asdict(entry) for entry in inspection.met],
         },
     }
 
@@ -114,13 +114,17 @@ def tables_json(tables: dict[int, tuple[TokenProbability, ...]]) -> dict[str, li
     return {str(number): tokens_json(tokens) for number, tokens in tables.items()}
 
 
-def attention_json(inspection: Record, kind: Kind, held: Contents) -> dict[str, Any]:
+def attention_json(inspection: Record, kind: Kind, included: Contents) -> dict[str, Any]:
     """The weights of the layers and heads that are held, with small maps of all heads if some are not.
 
     `words` are the weights between words: None if each token is one, absent if they are not held. `mean` is
     the mean of all heads of the decoder's layers that are held, for the decoding steps.
     """
-    weights, layers, heads = inspection.attention.of(kind), held.weights.layers[kind], held.weights.heads
+    weights, layers, heads = (
+        inspection.attention.of(kind),
+        included.weights.layers[kind],
+        included.weights.heads,
+    )
     part = weights[np.ix_(layers, heads)]
     small = {} if part.shape == weights.shape else {"overview": array_json(overview(weights))}
     table = {"layers": numbers_from_1(layers), "heads": numbers_from_1(heads), **array_json(part), **small}
@@ -128,7 +132,7 @@ def attention_json(inspection: Record, kind: Kind, held: Contents) -> dict[str, 
         table["mean"] = array_json(weights[layers].mean(1))
     if words_are_tokens(inspection, kind):
         return {**table, "words": None}
-    if not held.words:
+    if not included.words:
         return table
     return {**table, "words": shares_json(merged(part, *words_of_kind(inspection, kind)))}
 
@@ -142,11 +146,11 @@ def sublayers_json(names: Sequence[str], norms: Array, sublayers: Array) -> dict
     }
 
 
-def projections_json(projections: Projections | None, held: Contents) -> dict[str, Any]:
+def projections_json(projections: Projections | None, included: Contents) -> dict[str, Any]:
     """By kind of attention, what equation 1 was computed from, for the layers and heads that are held."""
     if projections is None:
         return {}
-    layers, heads = held.projections.layers, held.projections.heads
+    layers, heads = included.projections.layers, included.projections.heads
     return {
         kind: {
             "layers": numbers_from_1(layers[kind]),
@@ -175,19 +179,19 @@ def bits_json(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
     return {"shape": mask.shape, "bits": base64.b64encode(np.packbits(mask).tobytes()).decode("ascii")}
 
 
-def neurons_json(neurons: Neurons | None, held: int | None) -> dict[str, Any] | None:
+def neurons_json(neurons: Neurons | None, count: int | None) -> dict[str, Any] | None:
     """By side, the most active neurons at each token, and the activations at all tokens of those that are
     held: the most active ones of each layer.
     """
     if neurons is None:
         return None
-    return {side: side_neurons_json(neurons.of(side), held) for side in SIDES}
+    return {side: side_neurons_json(neurons.of(side), count) for side in SIDES}
 
 
-def side_neurons_json(activations: Numbers, held: int | None) -> dict[str, Any]:
+def side_neurons_json(activations: Numbers, count: int | None) -> dict[str, Any]:
     """Of a side [L P F]. Neurons are counted from 1."""
     at_tokens = most_active(activations, MAX_ACTIVE)  # [L P K]
-    of_layers = most_active_of_layer(activations, held or activations.shape[2])  # [L M]
+    of_layers = most_active_of_layer(activations, count or activations.shape[2])  # [L M]
     values = np.stack([layer[:, units].T for layer, units in zip(activations, of_layers, strict=True)])
     return {
         "width": activations.shape[2],
@@ -218,7 +222,7 @@ def attribution_json(inspection: Record) -> dict[str, Any] | None:
         "baseline": attribution.baseline.round(4).tolist(),
         "other": [*attribution.other],
         "layer": attribution.layer,
-        **{method: array_json(found) for method, found in attribution.contributions.items()},
+        **{method: array_json(contributions) for method, contributions in attribution.contributions.items()},
         "layers": array_json(attribution.layers),
     }
 
@@ -236,12 +240,14 @@ def numbers_from_1(places: list[int]) -> list[int]:
 
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
     """Tokens with their log-probabilities, likeliest first."""
-    return [(each.token, round(each.log_probability, 4)) for each in tokens]
+    return [(token.token, round(token.log_probability, 4)) for token in tokens]
 
 
 def neighbours_json(matrix: Neighbours) -> dict[str, Any]:
     """The parts that share a matrix, and pairs of a token and its nearest ones with their cosines."""
-    tokens = [(token, [(other, round(cosine, 4)) for other, cosine in near]) for token, near in matrix.tokens]
+    tokens = [
+        (token, [(other, round(cosine, 4)) for other, cosine in nearest]) for token, nearest in matrix.tokens
+    ]
     return {"parts": matrix.parts, "tokens": tokens}
 
 
@@ -267,7 +273,7 @@ def array_from_json(table: dict[str, Any]) -> Array:
 def finite(value: Any) -> Any:
     """The same value with None for numbers that JSON does not have: NaN and the infinities."""
     if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -67,7 +67,7 @@ def inspect_changed(
     if not changes:
         return inspect(translator, sentence, settings)
     interventions = [
-        each for each in changes if not isinstance(each, SourceToken | TargetToken | SearchSetting)
+        change for change in changes if not isinstance(change, SourceToken | TargetToken | SearchSetting)
     ]
     changed = translator
     if interventions:
@@ -80,9 +80,9 @@ def inspect_changed(
     forced = forced_prefix(translator, sentence, changes, settings)
     prefix = forced + list(constraints.prefix[len(forced) :])
     constraints = replace(constraints, prefix=prefix)
-    found = inspect_ids(changed, sentence, source, after, constraints)
-    refuse_other_beginning(found, translator.tokenizers.target.pieces(prefix))
-    return found
+    inspection = inspect_ids(changed, sentence, source, after, constraints)
+    refuse_other_beginning(inspection, translator.tokenizers.target.pieces(prefix))
+    return inspection
 
 
 def changed_model(translator: Translator, interventions: Sequence[Intervention]) -> InspectedModel:
@@ -166,9 +166,9 @@ def token_id(translator: Translator, change: SourceToken | TargetToken) -> int:
     return number
 
 
-def refuse_other_beginning(found: Inspection, tokens: Sequence[str]) -> None:
+def refuse_other_beginning(inspection: Inspection, tokens: Sequence[str]) -> None:
     """Raise `DragomanError` if other constraints did not let the translation begin with these tokens."""
-    if list(found.target[: len(tokens)]) != list(tokens):
+    if list(inspection.target[: len(tokens)]) != list(tokens):
         raise DragomanError(
             f"The other settings of the search do not allow a translation that begins with "
             f"{' '.join(tokens)}; leave no_repeat_ngram and banned words out."

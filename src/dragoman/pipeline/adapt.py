@@ -23,32 +23,32 @@ from dragoman.translation.model_folder import Tokenizers, model_folder, read_abo
 
 # Settings of the model that no weight depends on.
 CHANGEABLE = ("dropout", "attention_dropout", "alignment_head")
-SAMPLING = {each.name for each in fields(SubwordSampling)}
+SAMPLING = {field.name for field in fields(SubwordSampling)}
 """Settings of the tokenizer that concern the training text alone, and may differ from the initial model's."""
 
 
 def adapted_recipe(
-    asked: Recipe, table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe]
+    requested: Recipe, table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe]
 ) -> Recipe:
     """`complete_recipe` for an initial model. A run that has begun needs that model's folder no longer.
 
     Raises `DragomanError` for settings that the initial model contradicts, and where `check_recipe` does.
     """
-    refuse_contradictions(asked)
-    initial_model, out = asked.adaptation.initial_model, asked.out
+    refuse_contradictions(requested)
+    initial_model, out = requested.adaptation.initial_model, requested.out
     assert initial_model is not None
     recorded = read_recipe(out) if out is not None and (out / "recipe.toml").exists() else None
     if recorded is not None:
-        kept = Recipe(model=recorded.model, tokenizer=recorded.tokenizer)
-        kept = with_byte_lengths(kept, recorded.tokenizer)
+        initial = Recipe(model=recorded.model, tokenizer=recorded.tokenizer)
+        initial = with_byte_lengths(initial, recorded.tokenizer)
     else:
-        kept = kept_settings(initial_model)
-    refuse_other_languages(asked.data, kept.data, initial_model)
-    recipe = with_replay_in_folder(flags(overlay(kept, table, origin)))
+        initial = kept_settings(initial_model)
+    refuse_other_languages(requested.data, initial.data, initial_model)
+    recipe = with_replay_in_folder(flags(overlay(initial, table, origin)))
     if recorded is None:  # a run that has begun refuses changes itself
-        refuse_changes(recipe, kept, initial_model)
-        given = flags(overlay(Recipe(), table, origin)).model.alignment_head
-        recipe = replace(recipe, model=with_guided_head(recipe.model, kept.model, given))
+        refuse_changes(recipe, initial, initial_model)
+        alignment_head = flags(overlay(Recipe(), table, origin)).model.alignment_head
+        recipe = replace(recipe, model=with_guided_head(recipe.model, initial.model, alignment_head))
     check_recipe(recipe)
     return recipe if recipe.adaptation.lora_rank is None else without_average(recipe)
 
@@ -81,22 +81,22 @@ def without_average(recipe: Recipe) -> Recipe:
 def refuse_contradictions(recipe: Recipe) -> None:
     """Raise `DragomanError` for settings of the adaptation that do not belong together."""
     adaptation = recipe.adaptation
-    given = [each.name for each in fields(adaptation) if getattr(adaptation, each.name) is not None]
+    names = [field.name for field in fields(adaptation) if getattr(adaptation, field.name) is not None]
     if adaptation.initial_model is None:
         raise DragomanError(
-            f"{given[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
+            f"{names[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
         )
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
-        both = [path for path in paths or () if is_parallel(Path(path))]
-        if both and len(paths or ()) != 1:
-            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as {name}.")
-        if paths is not None and not both and len(paths) != 2:
+        parallel_paths = [path for path in paths or () if is_parallel(Path(path))]
+        if parallel_paths and len(paths or ()) != 1:
+            raise DragomanError(f"{parallel_paths[0]} has both sides of a corpus; give it alone, as {name}.")
+        if paths is not None and not parallel_paths and len(paths) != 2:
             raise DragomanError(
                 f"{name} needs two files, source and target, or one that has both, and has {len(paths)}."
             )
-    if "replay_share" in given and "replay" not in given:
+    if "replay_share" in names and "replay" not in names:
         raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
-    lora = [name for name in ("lora_alpha", "lora_maps") if name in given]
+    lora = [name for name in ("lora_alpha", "lora_maps") if name in names]
     if lora and adaptation.lora_rank is None:
         raise DragomanError(f"{lora[0]} belongs to adapters, and lora_rank is missing: give --lora-rank 8.")
     if adaptation.lora_rank is not None and recipe.training.shard:
@@ -131,29 +131,30 @@ def kept_settings(initial_model: Path) -> Recipe:
     return with_byte_lengths(Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder)), tokenizer)
 
 
-def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_model: Path) -> None:
+def refuse_other_languages(data: DataSettings, initial_data: DataSettings, initial_model: Path) -> None:
     """Raise `DragomanError` if the name of a text says another language than that of the initial model."""
     for side in ("source", "target"):
-        named, known = getattr(asked.languages, side), getattr(kept, f"{side}_language")
-        is_given = getattr(asked, f"{side}_language") is not None
-        if not is_given and known is not None and named not in (UNKNOWN_LANGUAGE, primary(known)):
+        language, known = getattr(data.languages, side), getattr(initial_data, f"{side}_language")
+        is_given = getattr(data, f"{side}_language") is not None
+        if not is_given and known is not None and language not in (UNKNOWN_LANGUAGE, primary(known)):
             raise DragomanError(
-                f"The {side} text is called {getattr(asked, side)}, and the {side} language of the initial "
-                f"model in {initial_model} is {known}. Exchange the files, or give --{side}-language {named}."
+                f"The {side} text is called {getattr(data, side)}, and the {side} language of the initial "
+                f"model in {initial_model} is {known}. Exchange the files, or give "
+                f"--{side}-language {language}."
             )
 
 
-def refuse_changes(recipe: Recipe, kept: Recipe, initial_model: Path) -> None:
+def refuse_changes(recipe: Recipe, initial: Recipe, initial_model: Path) -> None:
     """Raise `DragomanError` for the first setting that the initial model contradicts.
 
     A model may have fewer layers, except with adapters, which are exported as changes of the initial model's.
     """
-    model, tokenizer = kept.model, kept.tokenizer
+    model, tokenizer = initial.model, initial.tokenizer
     free = set(CHANGEABLE)
     if can_leave_out_layers(model) and recipe.adaptation.lora_rank is None:
         free |= {name for name in LAYERS if getattr(recipe.model, name) < getattr(model, name)}
-    own = {name: getattr(model, name) for name in CHANGEABLE}
-    if recipe.preset != "auto" and replace(PRESETS[recipe.preset], **own) != model:
+    changeable = {name: getattr(model, name) for name in CHANGEABLE}
+    if recipe.preset != "auto" and replace(PRESETS[recipe.preset], **changeable) != model:
         raise DragomanError(
             f"The preset is {recipe.preset}, and the initial model in {initial_model} has other sizes "
             f"({model.architecture}, d_model {model.d_model}, {model.encoder_layers} + "
@@ -163,11 +164,11 @@ def refuse_changes(recipe: Recipe, kept: Recipe, initial_model: Path) -> None:
         (recipe.model, replace(model, **{name: getattr(recipe.model, name) for name in free})),
         (recipe.tokenizer, tokenizer),
     ):
-        for each in fields(old):
-            if each.name in SAMPLING:
+        for field in fields(old):
+            if field.name in SAMPLING:
                 continue
-            if (value := getattr(new, each.name)) != (before := getattr(old, each.name)):
+            if (value := getattr(new, field.name)) != (before := getattr(old, field.name)):
                 raise DragomanError(
-                    f"{each.name} is {value!r}, and the initial model in {initial_model} has {before!r}, "
-                    f"which is kept; leave {each.name} out."
+                    f"{field.name} is {value!r}, and the initial model in {initial_model} has {before!r}, "
+                    f"which is kept; leave {field.name} out."
                 )

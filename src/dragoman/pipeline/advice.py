@@ -62,12 +62,12 @@ def nll_of_frequencies(train: Corpus, valid: Corpus, vocabulary: int) -> float:
     """The nll per validation token, END included, of the frequencies of the training text's tokens."""
 
     def counts(corpus: Corpus, pairs: int) -> np.ndarray:
-        found = np.zeros(vocabulary, dtype=np.int64)
+        totals = np.zeros(vocabulary, dtype=np.int64)
         for number in range(pairs):
-            np.add.at(found, corpus[number][1], 1)
-        found[END] += pairs
-        return found
+            np.add.at(totals, corpus[number][1], 1)
+        totals[END] += pairs
+        return totals
 
-    known = counts(train, min(len(train), COUNTED)) + 1  # each token was seen once more
-    seen = counts(valid, len(valid))
-    return float(-(seen * np.log(known / known.sum())).sum() / seen.sum())
+    train_counts = counts(train, min(len(train), COUNTED)) + 1  # each token was seen once more
+    valid_counts = counts(valid, len(valid))
+    return float(-(valid_counts * np.log(train_counts / train_counts.sum())).sum() / valid_counts.sum())

@@ -81,8 +81,9 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     if training.warmup_steps is None:
         is_paper = training.schedule == "paper"
         is_low = is_paper and round(peak_rate(recipe), 4) == 0.002
-        half = ", half of the updates: so few may not converge" * (is_paper and warmup == updates // 2)
-        low = ", to keep the learning rate at 0.002 or below" * is_low
+        is_half = is_paper and warmup == updates // 2
+        half = ", half of the updates: so few may not converge" if is_half else ""
+        low = ", to keep the learning rate at 0.002 or below" if is_low else ""
         reasons.append(f"{warmup:,} warm-up step{'s' * (warmup > 1)}{half or low}")
     if reasons:
         say(f"Chosen: {'; '.join(reasons)}.")
@@ -111,8 +112,13 @@ def updates_and_validations(
     """
     if recipe.training.updates is not None:
         return recipe.training.updates, 0, 0.1 * recipe.training.updates / speed
-    each, every = seconds_of_validation(model, recipe, data, world), recipe.training.validate_every
-    updates, validations, seconds = choose_updates(minutes, updates_per_epoch, speed, each, every)
+    validation_seconds, validate_every = (
+        seconds_of_validation(model, recipe, data, world),
+        recipe.training.validate_every,
+    )
+    updates, validations, seconds = choose_updates(
+        minutes, updates_per_epoch, speed, validation_seconds, validate_every
+    )
     if seconds > 2 * SHARE * 60 * minutes:
         say(
             f"Validations take {duration(seconds)} of {minutes:g} min: each translates "
@@ -129,7 +135,8 @@ def choose_from_text(
     reasons = []
     if tokenizer.vocabulary is None:
         size = max(len(data.tokenizers.source), len(data.tokenizers.target))
-        rule = " (40 · √pairs)" * (size == choose_vocabulary(recipe, data.train.statistics.pairs))
+        is_chosen = size == choose_vocabulary(recipe, data.train.statistics.pairs)
+        rule = " (40 · √pairs)" if is_chosen else ""
         tokenizer = replace(tokenizer, vocabulary=size)
         reasons.append(f"a vocabulary of {size:,} tokens{rule}")
     source, target = batches.source_tokens_per_batch, batches.target_tokens_per_batch
@@ -161,12 +168,12 @@ def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
 def choose_schedule(recipe: Recipe, updates: int, validations: int = 0) -> Recipe:
     """Warm-up and intervals for a number of updates; 0 validations are 20, or one in 1,000 updates."""
     training, saved = recipe.training, min(1000, math.ceil(updates / 20))
-    every = training.validate_every or (math.ceil(updates / validations) if validations else saved)
+    validate_every = training.validate_every or (math.ceil(updates / validations) if validations else saved)
     training = replace(
         training,
         updates=updates,
         warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model, training.schedule),
-        validate_every=every,
+        validate_every=validate_every,
         checkpoint_every=training.checkpoint_every or training.validate_every or saved,
     )
     return replace(recipe, training=training)
@@ -196,11 +203,13 @@ def choose_warmup(updates: int, d_model: int, schedule: str | None = "paper") ->
 def check_positions(model: Model, data: PreparedData) -> None:
     """Raise `DragomanError` if a text is longer than the positions that the model learns."""
     for name, corpus in (("training", data.train), ("validation", data.valid)):
-        for lengths, most in zip(corpus.lengths(), (model.longest_source, model.longest_target), strict=True):
-            if most is not None and (longest := int(lengths.max()) + 1) > most:
+        for lengths, limit in zip(
+            corpus.lengths(), (model.longest_source, model.longest_target), strict=True
+        ):
+            if limit is not None and (longest := int(lengths.max()) + 1) > limit:
                 raise DragomanError(
                     f"A text of the {name} data has {longest} tokens with its end, and the model learns "
-                    f"{most} positions. Raise --max-positions, or leave such pairs out (of the training "
+                    f"{limit} positions. Raise --max-positions, or leave such pairs out (of the training "
                     "data, --longest does)."
                 )
 
@@ -208,8 +217,8 @@ def check_positions(model: Model, data: PreparedData) -> None:
 def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
     """The model in words."""
     settings, (source, target) = recipe.model, (data.tokenizers.source, data.tokenizers.target)
-    two = f"vocabularies of {len(source):,} and {len(target):,}"
-    sizes = f"a vocabulary of {len(source):,}" if source is target else two
+    description = f"vocabularies of {len(source):,} and {len(target):,}"
+    sizes = f"a vocabulary of {len(source):,}" if source is target else description
     return (
         f"Model: {settings.architecture}, d_model {settings.d_model}, {settings.encoder_layers} + "
         f"{settings.decoder_layers} layers, dropout {settings.dropout}, {sizes} tokens; "
@@ -222,10 +231,10 @@ def describe_training(recipe: Recipe, passes: float, is_open: bool) -> str:
     training, batches, updates = recipe.training, recipe.batches, recipe.training.updates or 0
     cooldown = training.cooldown_steps
     part = "the second half" if cooldown is None else f"the last {counted(cooldown, 'update')}"
-    fall = f", stays there and falls to 0 in {part}" * (training.schedule == "trapezoid")
+    fall = f", stays there and falls to 0 in {part}" if training.schedule == "trapezoid" else ""
     return (
-        f"Training: {'about ' * is_open}{updates:,} update{'s' * (updates > 1)}{' at most' * (not is_open)}, "
-        f"{passes:.1f} times over the text; "
+        f"Training: {'about ' if is_open else ''}{updates:,} update{'s' * (updates > 1)}"
+        f"{'' if is_open else ' at most'}, {passes:.1f} times over the text; "
         f"batches of {batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} "
         f"target tokens{f' ({batches.accumulate} per update)' * (batches.accumulate > 1)}; "
         f"{training.precision}; the learning rate rises to {peak_rate(recipe):.4f} at update "
@@ -283,7 +292,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     for _ in range(2 if is_cuda(world.device) else 1):
         if sum(seconds) < MAX_REPEATED:
             seconds = [seconds_for(number) for number in timed]
-    per_token = [one / count for one, count in zip(seconds, tokens[1:], strict=True)]
+    per_token = [elapsed / count for elapsed, count in zip(seconds, tokens[1:], strict=True)]
     error = 2 * pstdev(per_token) / math.sqrt(TIMED_UPDATES) / fmean(per_token)
     speed = world.size * sum(tokens[1:]) / (sum(seconds) * tokens_per_update(batches))
     return speed, min(MAX_ERROR, max(MIN_ERROR, error))

@@ -27,25 +27,25 @@ def complete_recipe(
     for unknown keys, wrong values, contradictions and missing training data.
     """
     plain = {key: value for key, value in table.items() if key != "model"}
-    asked = flags(overlay(Recipe(), plain, origin))
-    if asked.adaptation != AdaptationSettings():
-        return adapted_recipe(asked, table, origin, flags)
-    if "byte" in (asked.tokenizer.source_tokens, asked.tokenizer.target_tokens):
-        asked = flags(overlay(with_byte_lengths(Recipe(), asked.tokenizer), plain, origin))
-    if asked.preset == "auto" and asked.out is not None and (asked.out / "recipe.toml").exists():
-        recorded = read_recipe(asked.out)
+    requested = flags(overlay(Recipe(), plain, origin))
+    if requested.adaptation != AdaptationSettings():
+        return adapted_recipe(requested, table, origin, flags)
+    if "byte" in (requested.tokenizer.source_tokens, requested.tokenizer.target_tokens):
+        requested = flags(overlay(with_byte_lengths(Recipe(), requested.tokenizer), plain, origin))
+    if requested.preset == "auto" and requested.out is not None and (requested.out / "recipe.toml").exists():
+        recorded = read_recipe(requested.out)
         preset, model, reason = recorded.preset, recorded.model, None
-    elif asked.preset == "auto":
-        preset, model, reason = choose_preset(asked.data, asked.training, gpu())
+    elif requested.preset == "auto":
+        preset, model, reason = choose_preset(requested.data, requested.training, gpu())
     else:
-        preset, model, reason = asked.preset, PRESETS[asked.preset], None
-    recipe = flags(overlay(replace(asked, model=model), table, origin))
+        preset, model, reason = requested.preset, PRESETS[requested.preset], None
+    recipe = flags(overlay(replace(requested, model=model), table, origin))
     if recipe.model.architecture in ("lstm", "gru", "conv"):  # which have no norm
-        recipe = flags(overlay(replace(asked, model=replace(model, norm="post")), table, origin))
+        recipe = flags(overlay(replace(requested, model=replace(model, norm="post")), table, origin))
     recipe = replace(recipe, preset="base" if recipe.model == PRESETS["base"] else preset)
     check_recipe(recipe)
     if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
-        dropout = f" with dropout {model.dropout}" * (recipe.model == model)
+        dropout = f" with dropout {model.dropout}" if recipe.model == model else ""
         say(f"Chosen: preset {preset}{dropout}, for {reason}.")
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
         recipe = replace(recipe, model=replace(recipe.model, tied="target"))

@@ -19,13 +19,13 @@ def refuse_swapped(recipe: Recipe) -> None:
     The direction is that of the recipe or of its initial model; if they have none, that of the training text
     or of the first corpus.
     """
-    named = [(files, named_languages(files)) for files in texts(recipe)]
-    wanted = recipe.data.languages
-    if named and wanted == Languages():
-        _, wanted = named[0]
-    source, target = primary(wanted.source), primary(wanted.target)
-    for files, found in named:
-        if source != target and (found.source, found.target) == (target, source):
+    named_texts = [(files, named_languages(files)) for files in texts(recipe)]
+    expected = recipe.data.languages
+    if named_texts and expected == Languages():
+        _, expected = named_texts[0]
+    source, target = primary(expected.source), primary(expected.target)
+    for files, languages in named_texts:
+        if source != target and (languages.source, languages.target) == (target, source):
             raise DragomanError(
                 f"By their names, the sides of {' and '.join(map(str, files))} are in {target} and {source}, "
                 f"and the model is trained from {source} to {target}. Exchange the sides."

@@ -95,17 +95,17 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
             "The teacher has no validation text, and new sentences cannot serve as it; give "
             "--valid-source and --valid-target."
         )
-    given = resolve_paths(replace(recipe.data, target=distillation.references))
-    assert given.source is not None
-    check_readable(given.valid_source, given.valid_target)
-    check_readable(given.test_source, given.test_target)
-    found = replace(distillation, text=given.source, references=given.target)
+    data = resolve_paths(replace(recipe.data, target=distillation.references))
+    assert data.source is not None
+    check_readable(data.valid_source, data.valid_target)
+    check_readable(data.test_source, data.test_target)
+    resolved = replace(distillation, text=data.source, references=data.target)
     from dragoman.pipeline.advice import run_with_advice
     from dragoman.pipeline.run import lock
 
     with lock(out):  # raises before hours of translation for a folder that a run would damage
         pass
-    sources = write_distilled(found, out, say)
+    sources = write_distilled(resolved, out, say)
     if distillation.new_sentences:  # their file has no language in its name
         language = recipe.data.languages.source
         known = None if language == UNKNOWN_LANGUAGE else language
@@ -152,8 +152,8 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
     refuse_other_translations(out, about)
     if not path.exists():
         teacher()  # raises before anything is written
-        more = f" and {counted(new, 'new sentence')}" if new else ""
-        say(f"The teacher translates {distillation.text}{more}.")
+        extra = f" and {counted(new, 'new sentence')}" if new else ""
+        say(f"The teacher translates {distillation.text}{extra}.")
     if new:
         from dragoman.text.sampled_sentences import write_with_new_sentences
 
@@ -163,9 +163,11 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
 
     def translate(block: Block) -> list[str]:
         lines = [decode_line(raw, source, number) for number, raw in block]
-        found = teacher().n_best(lines, search)
+        translations = teacher().n_best(lines, search)
         # Training refuses a NUL, which bytes of a vocabulary can make.
-        n_best = [[each.text.replace("\0", "") for each in candidates] for candidates in found]
+        n_best = [
+            [candidate.text.replace("\0", "") for candidate in candidates] for candidates in translations
+        ]
         first_line = block[0][0]
         return [best for best, *_ in n_best] if choose is None else choose(first_line, n_best)
 
@@ -196,10 +198,10 @@ def nearest_candidates(references: Path, new: int) -> Callable[[int, list[list[s
     numbered = enumerate(chain(read_lines(references), repeat(None, new)), 1)
 
     def choose(first_line: int, n_best: list[list[str]]) -> list[str]:
-        own = islice(dropwhile(lambda pair: pair[0] < first_line, numbered), len(n_best))
+        block_references = islice(dropwhile(lambda pair: pair[0] < first_line, numbered), len(n_best))
         return [
             candidates[0 if reference is None else nearest(candidates, reference)]
-            for candidates, (_, reference) in zip(n_best, own, strict=True)
+            for candidates, (_, reference) in zip(n_best, block_references, strict=True)
         ]
 
     return choose
@@ -217,23 +219,23 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
     """
     folder = model_folder(teacher)
     refuse_language(text, read_about(folder)[1])
-    kept = kept_settings(teacher)
-    data = replace(kept.data, source=text, target=out / DISTILLED, drop_overlap=True)
-    kept = replace(kept, out=out, data=overlay(data, held_out_files(teacher), "the teacher"))
+    recipe = kept_settings(teacher)
+    data = replace(recipe.data, source=text, target=out / DISTILLED, drop_overlap=True)
+    recipe = replace(recipe, out=out, data=overlay(data, held_out_files(teacher), "the teacher"))
     if preset == "shallow":
-        model = shallow_settings(kept.model)
-        return replace(kept, model=model, adaptation=AdaptationSettings(initial_model=teacher))
+        model = shallow_settings(recipe.model)
+        return replace(recipe, model=model, adaptation=AdaptationSettings(initial_model=teacher))
     tokenizers = Tokenizers.load(folder)
     shared = tokenizers.source is tokenizers.target
-    model = student_settings(PRESETS[preset], kept.model) if preset in SCALED else PRESETS[preset]
+    model = student_settings(PRESETS[preset], recipe.model) if preset in SCALED else PRESETS[preset]
     tokenizer = replace(
-        kept.tokenizer,
+        recipe.tokenizer,
         vocabulary=max(len(tokenizers.source), len(tokenizers.target)),
         share_vocabulary=shared,
         of_model=teacher,
     )
     model = model if shared else replace(model, tied="target")
-    return replace(kept, preset=preset, tokenizer=tokenizer, model=model)
+    return replace(recipe, preset=preset, tokenizer=tokenizer, model=model)
 
 
 def refuse_language(text: Path, teacher: Languages) -> None:

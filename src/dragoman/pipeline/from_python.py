@@ -29,7 +29,7 @@ def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
 
     table = dict(recipe) if isinstance(recipe, Mapping) else recipe_table(Path(recipe))
     origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
-    complete = complete_recipe(table, origin, lambda asked: asked, has_gpu, say)
+    complete = complete_recipe(table, origin, lambda default: default, has_gpu, say)
     check_symbols(complete.tokenizer.symbols)
     refuse_swapped(complete)
     return run_with_advice(complete, say)

@@ -73,8 +73,8 @@ def prepare_adaptation(
     sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
     refuse_unknown_parts(recipe, weight_shapes(recipe.model, *sizes))
     layers = describe_layers(stored.settings, recipe.model)
-    but = ", but not all layers" * bool(layers)
-    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept{but}.")
+    exception = ", but not all layers" if layers else ""
+    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept{exception}.")
     for sentence in layers:
         say(sentence)
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
@@ -94,7 +94,9 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
     freeze = adaptation.freeze or ()
     for part in freeze:
         if not any(is_frozen(name, (part,)) for name in shapes):
-            parts = [each for each in PARTS if any(is_frozen(name, (each,)) for name in shapes)]
+            parts = [
+                known_part for known_part in PARTS if any(is_frozen(name, (known_part,)) for name in shapes)
+            ]
             modules = sorted({name.split(".")[0] for name in shapes}.difference(parts))
             raise DragomanError(
                 f"freeze names {part!r}, and the model has no such part. It has "
@@ -105,8 +107,8 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
     if not trained:
         names = ("freeze",) if adaptation.lora_rank is None else ("freeze", "lora_maps")
         values = {name: getattr(adaptation, name) for name in names}
-        given = (f"{name} is {', '.join(map(repr, value))}" for name, value in values.items() if value)
-        raise DragomanError(f"No weight of the initial model is left to train: {'; '.join(given)}.")
+        conditions = (f"{name} is {', '.join(map(repr, value))}" for name, value in values.items() if value)
+        raise DragomanError(f"No weight of the initial model is left to train: {'; '.join(conditions)}.")
     for name in trained:
         if adaptation.lora_rank is not None and adaptation.lora_rank >= min(shapes[name]):
             raise DragomanError(
@@ -193,8 +195,8 @@ def choose_for_adaptation(
         warmup = max(1, updates // 10)
         reasons.append(f"{counted(warmup, 'warm-up step')}, a tenth of the updates")
     if peak_rate is None:
-        peak_rate, why = choose_peak_rate(recipe, perplexity)
-        reasons.append(f"a peak learning rate of {peak_rate:g}, {why}")
+        peak_rate, reason = choose_peak_rate(recipe, perplexity)
+        reasons.append(f"a peak learning rate of {peak_rate:g}, {reason}")
     training = replace(training, updates=updates, warmup_steps=warmup)
     return replace(
         recipe, training=training, adaptation=replace(recipe.adaptation, peak_rate=peak_rate)
@@ -212,8 +214,8 @@ def choose_peak_rate(recipe: Recipe, perplexity: Callable[[], float]) -> tuple[f
         return LORA_PEAK_RATE, "since adapters begin with 0"
     if kept_layers(read_settings(model_folder(recipe.adaptation.initial_model)), recipe.model):
         return FEWER_LAYERS_PEAK_RATE, "since layers are left out"
-    if (found := perplexity()) > FAR:
-        return FAR_PEAK_RATE, f"since the text is far from that of the initial model: perplexity {found:.4g}"
+    if (value := perplexity()) > FAR:
+        return FAR_PEAK_RATE, f"since the text is far from that of the initial model: perplexity {value:.4g}"
     return PEAK_RATE, "so that little is forgotten"
 
 

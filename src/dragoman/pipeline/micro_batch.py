@@ -17,8 +17,8 @@ GRADIENT_AND_MOMENTS = 3  # times the bytes of the weights: what the first updat
 def choose_micro_batch_tokens(model: Model, recipe: Recipe, data: PreparedData, world: World) -> int:
     """The number of tokens of the longest pairs that fit into memory at once."""
     objective = Objective.of(model, recipe.training)
-    whole = replace(recipe.batches, micro_batch_tokens=None)
-    batches = make_batches(replace(recipe, batches=whole), data, world)
+    settings = replace(recipe.batches, micro_batch_tokens=None)
+    batches = make_batches(replace(recipe, batches=settings), data, world)
     lengths = np.maximum(*batches.lengths)
     longest_first = np.argsort(-lengths)
 

@@ -66,7 +66,7 @@ def read_passports(run: Path) -> list[dict[str, Any]]:
     """
     path = run / PASSPORT
     passports = read_json(path, MAX_LIST) if path.exists() else []
-    if not isinstance(passports, list) or not all(isinstance(each, dict) for each in passports):
+    if not isinstance(passports, list) or not all(isinstance(entry, dict) for entry in passports):
         raise DragomanError(f"{path} has to hold a list of objects, one for each start of the training.")
     return passports
 
@@ -79,20 +79,20 @@ def describe(passport: Mapping[str, Any]) -> str:
 
 def describe_commit(passport: Mapping[str, Any]) -> str:
     """The commit in parentheses; nothing for a package that is in no repository of its own."""
-    changed = " with changes" * bool(passport.get("dirty"))
+    changed = " with changes" if passport.get("dirty") else ""
     return f" ({passport['commit']}{changed})" if passport.get("commit") else ""
 
 
 def origin(passports: Sequence[Mapping[str, Any]]) -> str:
     """What a page says of where its results come from: each different commit, date, machine and torch."""
-    made = {
+    origins = {
         name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
         for name in ("commit", "date", "machine", "device", "torch")
     }
-    changed = " with changes" * any(passport.get("dirty") for passport in passports)
+    changed = " with changes" if any(passport.get("dirty") for passport in passports) else ""
     return (
-        f"Commit {made['commit']}{changed}; {made['date']}; {made['machine']}; {made['device']};\n"
-        f"  torch {made['torch']}"
+        f"Commit {origins['commit']}{changed}; {origins['date']}; {origins['machine']}; "
+        f"{origins['device']};\n  torch {origins['torch']}"
     )
 
 
@@ -113,7 +113,7 @@ def commit() -> dict[str, Any]:
 def git(*words: str) -> str:
     """What git says in the folder of this file; nothing without git or a repository."""
     try:
-        done = subprocess.run(  # noqa: S603
+        process = subprocess.run(  # noqa: S603
             # Without locks: if this process is killed, none stays and keeps the user from committing.
             ["git", "--no-optional-locks", *words],  # noqa: S607
             cwd=HERE,
@@ -123,7 +123,7 @@ def git(*words: str) -> str:
         )
     except OSError:
         return ""
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def processor() -> str:

@@ -37,7 +37,7 @@ def choose_preset(
     reason = f"{megabytes:,.1f} MB of text and {'a' if gpu else 'no'} GPU"
     if not gpu and training.updates is None:
         minutes = choose_minutes(training, gpu)
-        tokens = {each: 60 * minutes * tokens_per_second(each, training) for each in OPERATIONS}
+        tokens = {preset: 60 * minutes * tokens_per_second(preset, training) for preset in OPERATIONS}
         if tokens["small"] < ENOUGH_TOKENS:
             name = "tiny"
         if tokens[name] < MANY_PASSES * megabytes * 1e6 / BYTES_PER_TOKEN:
@@ -63,7 +63,8 @@ def text_size(data: DataSettings) -> int:
     """
     if data.corpus:
         return sum(
-            text_size(DataSettings(each.source, each.target, folder=data.folder)) for each in data.corpus
+            text_size(DataSettings(corpus.source, corpus.target, folder=data.folder))
+            for corpus in data.corpus
         )
     if data.dataset is not None:
         return find_dataset(data.dataset).training_bytes

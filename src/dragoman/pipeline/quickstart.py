@@ -112,19 +112,21 @@ PUBLISHED = (
 """Word error rates on this dictionary without stress marks, on other random splits."""
 
 
-def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Path | None = None) -> None:
+def quickstart(
+    out: Path, minutes: float, updates: int | None, say: Say, user_recipe: Path | None = None
+) -> None:
     """Prepare, train, score, and show results.
 
-    Without `updates`, as many as fit into `minutes`; `own` overrides the recipe. Raises `DragomanError` for
-    packages that are not installed, before the training.
+    Without `updates`, as many as fit into `minutes`; `user_recipe` overrides the recipe. Raises
+    `DragomanError` for packages that are not installed, before the training.
     """
     from dragoman.pipeline.advice import run_with_advice
 
     if importlib.util.find_spec("jiwer") is None:  # it is needed at the end
         raise DragomanError("Error rates need jiwer: pip install 'dragoman[quickstart]'")
     recipe = quickstart_recipe(out, minutes)
-    if own is not None:
-        recipe = replace(overlay(recipe, read_toml(own), str(own)), out=out)
+    if user_recipe is not None:
+        recipe = replace(overlay(recipe, read_toml(user_recipe), str(user_recipe)), out=out)
         check_architecture(recipe.model)
     if updates is not None:
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
@@ -161,8 +163,8 @@ def report(out: Path, say: Say) -> None:
 def read_test(path: Path) -> Pronunciations:
     """The held-out words. Raises `DragomanError` if the file is not as `write_data` writes it."""
     test = read_json(path, MAX_LIST)
-    is_test = isinstance(test, dict) and all(isinstance(each, list) for each in test.values())
-    if not is_test or not all(isinstance(text, str) for each in test.values() for text in each):
+    is_test = isinstance(test, dict) and all(isinstance(texts, list) for texts in test.values())
+    if not is_test or not all(isinstance(text, str) for texts in test.values() for text in texts):
         raise DragomanError(f"{path} is not a table of words with their pronunciations; restore it.")
     return dict(test)
 

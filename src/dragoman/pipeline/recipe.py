@@ -99,10 +99,10 @@ def check_file_pairs(data: DataSettings) -> None:
     Text that needs conversion is checked by `check_files`.
     """
     for kind in () if data.needs_conversion() else ("valid", "test"):
-        given = [side for side in ("source", "target") if f"{kind}_{side}" in data.files]
-        if len(given) == 1:
+        sides = [side for side in ("source", "target") if f"{kind}_{side}" in data.files]
+        if len(sides) == 1:
             raise DragomanError(
-                f"There is only --{kind}-{given[0]}; give --{kind}-source and --{kind}-target."
+                f"There is only --{kind}-{sides[0]}; give --{kind}-source and --{kind}-target."
             )
 
 
@@ -116,8 +116,10 @@ def resolve_paths(data: DataSettings) -> DataSettings:
         files = (Path(f"{path}{ending}") for ending in ("", ".gz", ".zst"))
         paths[name] = next(filter(Path.is_file, files), None)
         if paths[name] is None:
-            why = "which is not a regular file: it is read several times"
-            raise DragomanError(f"{name} is {path}, {why if path.exists() else 'and there is no such file'}.")
+            reason = "which is not a regular file: it is read several times"
+            raise DragomanError(
+                f"{name} is {path}, {reason if path.exists() else 'and there is no such file'}."
+            )
     return replace(data, folder=None, **paths)
 
 

@@ -100,11 +100,11 @@ def recorded_recipe(out: Path) -> Recipe | None:
         raise DragomanError(f"{path} was changed since the run began: {error}") from error
     model = readable_folder(out / "model")
     if (model / "model.toml").exists():
-        kept = read_settings(model)
-        if changes := changed_settings(recipe.model, kept):
+        model_settings = read_settings(model)
+        if changes := changed_settings(recipe.model, model_settings):
             raise DragomanError(
                 f"{path} was changed since the run began: of its model, "
-                f"{'; '.join(describe_changes(changes, kept))}. Restore it."
+                f"{'; '.join(describe_changes(changes, model_settings))}. Restore it."
             )
     return recipe
 
@@ -170,10 +170,10 @@ def record(changed: Recipe, out: Path, has_updates: bool) -> None:
 def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
     """Say how long the rest of a resumed run takes, at its speed so far."""
     events = read_events(out / "log.jsonl")
-    validations = [each for each in events if each["event"] == "validation" and "minutes" in each]
-    done = max(map(step_of, checkpoints(out)), default=0)
-    begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
-    if begun and done and (updates := schedule.updates - done) > 0:
+    validations = [event for event in events if event["event"] == "validation" and "minutes" in event]
+    last_step = max(map(step_of, checkpoints(out)), default=0)
+    has_begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
+    if has_begun and last_step and (updates := schedule.updates - last_step) > 0:
         seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
         say(f"Remaining: {counted(updates, 'update')} at most, {duration(seconds)}.")
 
@@ -261,15 +261,15 @@ def restore_model_from_checkpoint(out: Path, recipe: Recipe, say: Say) -> None:
     if problem is None and are_equal(tensors, load_tensors(model / WEIGHTS)):
         return
     data = PreparedData.load(out / "data")
-    own = make_model(recipe, data, torch.device("cpu"))
-    load_weights(own, tensors, best)
-    save_model(model, own, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages)
+    best_model = make_model(recipe, data, torch.device("cpu"))
+    load_weights(best_model, tensors, best)
+    save_model(model, best_model, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages)
     say(f"{model} is made from the checkpoint at {state.best_step:,} again.")
 
 
-def are_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+def are_equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     """Whether both have the same weights."""
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def with_file_name(error: OSError, out: Path) -> OSError:
@@ -306,7 +306,7 @@ def files_newer_than(data: Path, settings: DataSettings) -> list[Path]:
     """The text files that were changed after the text was prepared."""
     prepared = (data / "train" / "corpus.json").stat().st_mtime
     folder = settings.folder or Path()
-    corpora = [folder / path for each in settings.corpus for path in (each.source, each.target) if path]
+    corpora = [folder / path for corpus in settings.corpus for path in (corpus.source, corpus.target) if path]
     return [
         path
         for path in [*settings.files.values(), *corpora]
@@ -328,12 +328,12 @@ def flatten(table: dict[str, Any], prefix: str = "") -> Changes:
     return flat
 
 
-def changed_settings(asked: Any, recorded: Any) -> Changes:
+def changed_settings(requested: Any, recorded: Any) -> Changes:
     """Settings that a command asks for and that differ from the run's.
 
     None and `auto` ask for nothing, except in a search.
     """
-    old, new = flatten(to_table(recorded)), flatten(to_table(asked))
+    old, new = flatten(to_table(recorded)), flatten(to_table(requested))
     dropped = {key: None for key in old if key.startswith("search.") and key not in new}
     return {
         key: value for key, value in new.items() if value not in ("auto", old.get(key)) and key not in IGNORED
@@ -348,14 +348,14 @@ def is_changeable(key: str) -> bool:
     return key in CHANGEABLE or key.startswith("search.")
 
 
-def apply_changes(changes: Changes, asked: Recipe, recorded: Recipe) -> Recipe:
+def apply_changes(changes: Changes, requested: Recipe, recorded: Recipe) -> Recipe:
     """The recorded recipe with these changes. Raises `DragomanError` for contradictions."""
     tables: dict[str, Any] = {}
     for key, value in changes.items():
         table, name = key.split(".")
         tables.setdefault(table, {})[name] = value
     tables.pop("search", None)  # replaced as one
-    return replace(overlay(recorded, tables, "the command line"), search=asked.search)
+    return replace(overlay(recorded, tables, "the command line"), search=requested.search)
 
 
 def describe_changes(changes: Changes, recorded: Recipe | ModelSettings) -> list[str]:

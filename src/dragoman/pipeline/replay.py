@@ -64,11 +64,11 @@ def scan_old_text(old: DataSettings, recipe: Recipe, say: Say) -> PairFilter:
     }
     hashes = {name: source_hashes(path) for name, path in paths.items() if path is not None}
     candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
-    statistics, found = scan_corpus((old.source, old.target), old, hashes, candidates)
+    statistics, pair_filter = scan_corpus((old.source, old.target), old, hashes, candidates)
     if any(statistics.overlap.values()):
         say(f"Text to replay: {'; '.join(statistics.describe())}.")
-    own = hashes.get("replay's validation", frozenset())
-    return replace(found, drop_sources=found.drop_sources | own)
+    validation_hashes = hashes.get("replay's validation", frozenset())
+    return replace(pair_filter, drop_sources=pair_filter.drop_sources | validation_hashes)
 
 
 def old_text(recipe: Recipe) -> DataSettings:
@@ -122,14 +122,14 @@ def add_old_pairs(
 
     Raises `DragomanError` if no old pair is left.
     """
-    share, named = share_of(recipe.adaptation), " and ".join(recipe.adaptation.replay or ())
-    kept = (all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old))
-    usable = np.flatnonzero(np.fromiter(kept, bool))
+    share, names = share_of(recipe.adaptation), " and ".join(recipe.adaptation.replay or ())
+    is_usable = (all(pair_filter.keeps(*pair) for pair_filter in filters) for pair in read_pairs(*old))
+    usable = np.flatnonzero(np.fromiter(is_usable, bool))
     if not len(usable):
-        raise DragomanError(f"No pair of {named} is left to replay.")
+        raise DragomanError(f"No pair of {names} is left to replay.")
     count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))
-    wanted = max(round(share / (1 - share) * count), share > 0)
-    drawn = usable[shuffled_passes(len(usable), 0, wanted, (recipe.training.seed, 1))]
+    target_count = max(round(share / (1 - share) * count), share > 0)
+    drawn = usable[shuffled_passes(len(usable), 0, target_count, (recipe.training.seed, 1))]
     times = np.bincount(drawn, minlength=usable[-1] + 1)
     folder.mkdir(exist_ok=True)
     mixed = folder / "mixed.source", folder / "mixed.target"
@@ -139,8 +139,8 @@ def add_old_pairs(
             for line, repeats in zip(read_lines(second), times, strict=False):
                 file.write(f"{line}\n" * int(repeats))
     say(
-        f"Replay: {wanted:,} pairs, from {len(usable):,} of {named}, are added to {count:,} "
-        f"new ones: {wanted / (wanted + count):.0%} of the training pairs."
+        f"Replay: {target_count:,} pairs, from {len(usable):,} of {names}, are added to {count:,} "
+        f"new ones: {target_count / (target_count + count):.0%} of the training pairs."
     )
     return mixed
 

@@ -74,8 +74,8 @@ def run(recipe: Recipe, say: Say) -> Path:
         set_threads(recipe)
         world.main_first(lambda: open_run(out, recipe, say, world))
         if (out / "result.json").exists():
-            more = f"dragoman train {quote(f'{out}/recipe.toml')} --updates MORE"
-            say(f"{out} is finished. To train it further: {more}")
+            command = f"dragoman train {quote(f'{out}/recipe.toml')} --updates MORE"
+            say(f"{out} is finished. To train it further: {command}")
             return out
         recipe = read_recipe(out)
         set_threads(recipe)
@@ -97,12 +97,12 @@ def lock(out: Path) -> Iterator[None]:
     would damage.
     """
     names = ("data", "model", "model.toml", "best", "checkpoints", "log.jsonl", "result.json")
-    taken = [name for name in (*names, "test.hypotheses.txt") if (out / name).exists()]
-    is_prepared = taken == ["data"] and (out / "data" / "train" / "corpus.json").exists()
-    taken += [path.parts[-4] for path in sorted(out.glob("*/data/train/corpus.json"))[:3]]
-    if taken and not is_prepared and not (out / "recipe.toml").exists():
+    existing = [name for name in (*names, "test.hypotheses.txt") if (out / name).exists()]
+    is_prepared = existing == ["data"] and (out / "data" / "train" / "corpus.json").exists()
+    existing += [path.parts[-4] for path in sorted(out.glob("*/data/train/corpus.json"))[:3]]
+    if existing and not is_prepared and not (out / "recipe.toml").exists():
         raise DragomanError(
-            f"{out} is not a run, and it has {', '.join(taken)}, which a run would damage; choose another "
+            f"{out} is not a run, and it has {', '.join(existing)}, which a run would damage; choose another "
             "--out. A run has a recipe.toml, which is missing there."
         )
     is_new = not out.exists()
@@ -213,15 +213,15 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
     state = fit(*open_ended(recipe, schedule, most), data, say, world, seconds, budget.training)
 
     if world.is_main:
-        events, every = read_events(out / "log.jsonl"), schedule.validate_every
+        events, interval = read_events(out / "log.jsonl"), schedule.validate_every
         test_seconds = seconds_of_test(recipe, world)
-        updates = choose_updates(budget, state, events, every, most, test_seconds)
+        updates = choose_updates(budget, state, events, interval, most, test_seconds)
         chosen = replace(recipe, training=replace(recipe.training, updates=updates))
         write_toml(with_cooldown(chosen, state.step), out / "recipe.toml")
         (out / BUDGET).unlink()
-        took = duration(budget.preparation + state.seconds)
+        elapsed = duration(budget.preparation + state.seconds)
         say(
-            f"The run will have {updates:,} updates: {state.step:,} of them took {took}, the preparation "
+            f"The run will have {updates:,} updates: {state.step:,} of them took {elapsed}, the preparation "
             "included."
         )
     world.barrier()
@@ -282,8 +282,8 @@ def fit(
     try:
         return train(context)
     except TrainingInterruptedError as interruption:
-        where = f"after update {interruption.step:,}"
-        say(f"Stopped {where}; nothing is lost. Resume with: dragoman resume {quote(str(out))}")
+        position = f"after update {interruption.step:,}"
+        say(f"Stopped {position}; nothing is lost. Resume with: dragoman resume {quote(str(out))}")
         raise
 
 
@@ -311,8 +311,10 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
             f"perplexity {scores['perplexity']:.4g}, BLEU {scores['bleu']:.2f} (greedy)."
         )
         rows = list(zip(data.valid_source, data.valid_target, translations, strict=True))
-        shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
-        return scores, [dict(zip(("source", "reference", "translation"), row, strict=True)) for row in shown]
+        sampled_rows = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
+        return scores, [
+            dict(zip(("source", "reference", "translation"), row, strict=True)) for row in sampled_rows
+        ]
 
     if (recipe.adaptation.replay or recipe.adaptation.replay_valid) is not None:
         plain = replace(recipe, adaptation=AdaptationSettings())
@@ -342,8 +344,14 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
         keep(out / "model", model, recipe, data)
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
-    found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.4g}" for one in candidates)
-    say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity ({found}).")
+    perplexities = ", ".join(
+        f"{names.get(candidate.kind, candidate.kind)} {candidate.scores['perplexity']:.4g}"
+        for candidate in candidates
+    )
+    say(
+        f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity "
+        f"({perplexities})."
+    )
     patience = recipe.training.patience
     reason = f", as {patience} validation{'s' * (patience != 1)} (--patience) brought no gain"
     early = reason if state.step < make_schedule(recipe).updates else ""
@@ -398,9 +406,9 @@ def model_candidates(
         scores, _ = validate(model, f"of {description}")
         return Candidate(kind, description, scores, tensors)
 
-    every, count = make_schedule(recipe).checkpoint_every, recipe.training.average
-    (last,) = regular_checkpoints(out, 1, every, state.step)
-    average, steps = average_checkpoints(out, count, every, state.step, say)
+    interval, count = make_schedule(recipe).checkpoint_every, recipe.training.average
+    (last,) = regular_checkpoints(out, 1, interval, state.step)
+    average, steps = average_checkpoints(out, count, interval, state.step, say)
     candidates = []
     if state.best is not None:
         candidates.append(Candidate("best", f"the checkpoint at {state.best_step:,}", state.best, None))

@@ -28,17 +28,17 @@ def write_valid(
     source, target = data.valid_source, data.valid_target
     if source is not None and target is not None:
         pairs = [pair for pair in read_pairs(source, target) if all(map(str.strip, pair))]
-        of_source, of_target = tokenizers.source, tokenizers.target
-        if not any(of_source.encode([s])[0] and of_target.encode([t])[0] for s, t in pairs):
+        source_tokenizer, target_tokenizer = tokenizers.source, tokenizers.target
+        if not any(source_tokenizer.encode([s])[0] and target_tokenizer.encode([t])[0] for s, t in pairs):
             raise DragomanError(f"{source} and {target} have no pair with tokens on both sides.")
     else:
-        found = held_out_pairs(*files, pair_filter.held_out, data)
-        pairs = fitting_pairs(found, data, (tokenizers.source, tokenizers.target))
-        held_out, too_long = len(pairs), len(found) - len(pairs)
+        candidates = held_out_pairs(*files, pair_filter.held_out, data)
+        pairs = fitting_pairs(candidates, data, (tokenizers.source, tokenizers.target))
+        held_out, too_long = len(pairs), len(candidates) - len(pairs)
     write_pairs(folder, "valid", pairs)
-    own, settings = (folder / "valid.source.txt", folder / "valid.target.txt"), DataSettings(longest=0)
-    statistics, keep_all = scan_corpus(own, settings, {}, candidates=None)
-    write_corpus(folder / "valid", own, tokenizers.paths(folder), settings, keep_all, statistics)
+    paths, settings = (folder / "valid.source.txt", folder / "valid.target.txt"), DataSettings(longest=0)
+    statistics, keep_all = scan_corpus(paths, settings, {}, candidates=None)
+    write_corpus(folder / "valid", paths, tokenizers.paths(folder), settings, keep_all, statistics)
     return held_out, too_long
 
 

@@ -141,8 +141,8 @@ ANSWERS: dict[str, Any] = {
 
 def answer_schemas() -> tuple[dict[str, Any], dict[str, Any]]:
     """The schemas of `ANSWERS` by path, and those that they refer to by name."""
-    found, shared = TypeAdapter.json_schemas(
+    schemas, shared = TypeAdapter.json_schemas(
         [(path, "validation", TypeAdapter(kind)) for path, kind in ANSWERS.items()],
         ref_template="#/components/schemas/{model}",
     )
-    return {path: schema for (path, _), schema in found.items()}, shared["$defs"]
+    return {path: schema for (path, _), schema in schemas.items()}, shared["$defs"]

@@ -161,7 +161,11 @@ def describe(app: FastAPI, service: Service, *, needs_key: bool) -> None:
             models = service.models.models
             targets = [model.target for model in models]
             # Without a key a client may read the description, but not the names of the adapters.
-            adapters = [] if needs_key else [each.adapter for model in models for each in model.adapted]
+            adapters = (
+                []
+                if needs_key
+                else [adapted_model.adapter for model in models for adapted_model in model.adapted]
+            )
             with warnings.catch_warnings():
                 # FastAPI gives the methods of a route one name; `complete` gives them their own.
                 warnings.simplefilter("ignore", UserWarning)

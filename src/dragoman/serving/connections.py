@@ -106,8 +106,8 @@ class Connection(HttpToolsProtocol):
 
     def has_body(self) -> bool:
         """Whether the headers announce a body."""
-        given = dict(self.headers)
-        return b"transfer-encoding" in given or given.get(b"content-length", b"0").strip(b"0") != b""
+        headers = dict(self.headers)
+        return b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0") != b""
 
     def on_message_complete(self) -> None:
         self._head_bytes, self._is_in_head = 0, True

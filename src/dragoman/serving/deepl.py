@@ -79,32 +79,32 @@ def router(service: Service) -> APIRouter:
     async def translate(request: Request) -> dict[str, Any]:
         """Translate texts."""
         nonlocal characters
-        asked = await parameters(request, TranslateParameters)
-        refuse_unsupported(asked, min(MAX_TEXTS, service.settings.max_texts))
-        model = choose_model(service.models, asked)
+        params = await parameters(request, TranslateParameters)
+        refuse_unsupported(params, min(MAX_TEXTS, service.settings.max_texts))
+        model = choose_model(service.models, params)
         documents = await service.cut(
-            lambda text: document_of(asked, text, model.source), asked.text, request.scope
+            lambda text: document_of(params, text, model.source), params.text, request.scope
         )
-        found = await service.translate(model, documents, service.default_search, request.scope)
-        characters += sum(map(len, asked.text))
+        results = await service.translate(model, documents, service.default_search, request.scope)
+        characters += sum(map(len, params.text))
         await load_identifier()
         return {
             "translations": [
                 {
-                    "detected_source_language": source_of(asked, text, model, service.models),
+                    "detected_source_language": source_of(params, text, model, service.models),
                     "text": document.join([best[0].text for best in n_best]),
                     "billed_characters": len(text),
                 }
-                for text, document, n_best in zip(asked.text, documents, found, strict=True)
+                for text, document, n_best in zip(params.text, documents, results, strict=True)
             ]
         }
 
     @routes.api_route("/v2/languages", methods=["GET", "POST"], openapi_extra=described(LanguagesParameters))
     async def languages(request: Request) -> list[dict[str, Any]]:
         """The languages that are read, or those that are written."""
-        asked = await parameters(request, LanguagesParameters)
+        params = await parameters(request, LanguagesParameters)
         models = service.models.models
-        if asked.type == "source":
+        if params.type == "source":
             codes = {base(code) for code in listed(model.source for model in models)}
             return [{"language": code, "name": language_name(code)} for code in sorted(codes)]
         written = listed(model.target for model in models)
@@ -146,37 +146,37 @@ async def not_supported(request: Request) -> None:
     raise ApiError(400, f"This server does not support {request.url.path}; it translates texts.")
 
 
-def refuse_unsupported(asked: TranslateParameters, max_texts: int) -> None:
+def refuse_unsupported(params: TranslateParameters, max_texts: int) -> None:
     """Raise `ApiError` 400 for what these models cannot do, and for no text or too many."""
-    if not asked.text:
+    if not params.text:
         raise ApiError(400, "Parameter 'text' not specified.")
-    if len(asked.text) > max_texts:
-        raise ApiError(400, f"The request has {len(asked.text)} texts; {max_texts} are allowed.")
+    if len(params.text) > max_texts:
+        raise ApiError(400, f"The request has {len(params.text)} texts; {max_texts} are allowed.")
     for name in UNSUPPORTED:
-        if getattr(asked, name):
+        if getattr(params, name):
             raise ApiError(400, f"{name} is not supported by this server; leave it out.")
-    if asked.outline_detection in ("0", 0):
+    if params.outline_detection in ("0", 0):
         raise ApiError(400, "outline_detection=0 is not supported by this server; leave it out.")
-    if asked.formality and asked.formality != "default" and not asked.formality.startswith("prefer_"):
+    if params.formality and params.formality != "default" and not params.formality.startswith("prefer_"):
         raise ApiError(
             400,
-            f"'formality' is not supported for given 'target_lang'. It is {asked.formality!r}; leave it out, "
-            "or give prefer_more or prefer_less.",
+            f"'formality' is not supported for given 'target_lang'. It is {params.formality!r}; leave it "
+            "out, or give prefer_more or prefer_less.",
         )
 
 
-def choose_model(models: Models, asked: TranslateParameters) -> ServedModel:
+def choose_model(models: Models, params: TranslateParameters) -> ServedModel:
     """The model for a request's languages.
 
     Raises `ApiError` 400, which begins in DeepL's words, for languages that are not served.
     """
-    source, target = asked.source_lang or "", asked.target_lang or ""
+    source, target = params.source_lang or "", params.target_lang or ""
     each_pair = (f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
     pairs = ", ".join(dict.fromkeys(each_pair))
     if not target or not any(matches(target, model.target) for model in models.models):
         raise ApiError(400, f"Value for 'target_lang' not supported. This server translates {pairs}.")
     try:
-        return models.between(source or "auto", target, " ".join(asked.text))
+        return models.between(source or "auto", target, " ".join(params.text))
     except ApiError as error:
         message = f"Value for 'source_lang' not supported. This server translates {pairs}."
         raise ApiError(400, message, error.code) from error
@@ -187,27 +187,27 @@ def base(code: str) -> str:
     return code.replace("_", "-").split("-")[0].upper()
 
 
-def source_of(asked: TranslateParameters, text: str, model: ServedModel, models: Models) -> str:
+def source_of(params: TranslateParameters, text: str, model: ServedModel, models: Models) -> str:
     """The source language of a text that a model has translated."""
-    if model.source == UNKNOWN_LANGUAGE and asked.source_lang:
-        return base(asked.source_lang)
+    if model.source == UNKNOWN_LANGUAGE and params.source_lang:
+        return base(params.source_lang)
     return base(detected(text, model.source, listed(models.languages))[0])
 
 
-def document_of(asked: TranslateParameters, text: str, language: str) -> Document:
+def document_of(params: TranslateParameters, text: str, language: str) -> Document:
     """A text of a request as sentences."""
-    split = asked.split_sentences not in ("0", 0, False)
-    ignored, ending, whole = map(
-        frozenset, (asked.ignore_tags, asked.splitting_tags, asked.non_splitting_tags)
+    split = params.split_sentences not in ("0", 0, False)
+    ignore_tags, splitting_tags, non_splitting_tags = map(
+        frozenset, (params.ignore_tags, params.splitting_tags, params.non_splitting_tags)
     )
-    if asked.tag_handling not in ("html", "xml"):
+    if params.tag_handling not in ("html", "xml"):
         return plain_text(text, language, split)
-    read = markup.html if asked.tag_handling == "html" else markup.xml
-    return read(
+    parse = markup.html if params.tag_handling == "html" else markup.xml
+    return parse(
         text,
         language,
         split=split,
-        ignore_tags=ignored,
-        splitting_tags=ending,
-        non_splitting_tags=whole,
+        ignore_tags=ignore_tags,
+        splitting_tags=splitting_tags,
+        non_splitting_tags=non_splitting_tags,
     )

@@ -71,15 +71,15 @@ def error_response(path: str, error: ApiError) -> JSONResponse:
     return JSONResponse(error_body(path, error.code, error.message), error.status, headers)
 
 
-def wrong_field(found: Mapping[str, Any]) -> str:
+def wrong_field(error: Mapping[str, Any]) -> str:
     """What pydantic found wrong with a request, after the name of the field."""
-    if found["type"] == "json_invalid":
-        return f"The body is not JSON: {found['ctx']['error']} (character {found['loc'][-1]})"
-    names = [str(part) for part in found["loc"] if part != "body"]
-    if not names and found["type"] in NO_OBJECT:
+    if error["type"] == "json_invalid":
+        return f"The body is not JSON: {error['ctx']['error']} (character {error['loc'][-1]})"
+    names = [str(part) for part in error["loc"] if part != "body"]
+    if not names and error["type"] in NO_OBJECT:
         return "The body has to be a JSON object, sent with Content-Type: application/json"
     place = ".".join(names[:1] + [name for name in names[1:] if not TYPES.fullmatch(name)])
-    message = re.sub(r"^\w+ should", "it has to", found["msg"])
+    message = re.sub(r"^\w+ should", "it has to", error["msg"])
     return f"{place or 'The body'}: {message}"
 
 

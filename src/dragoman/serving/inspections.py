@@ -39,25 +39,25 @@ def refuse_long_search(settings: SearchSettings) -> None:
             )
 
 
-def asked_views(asked: InspectRequest) -> list[str]:
+def asked_views(request: InspectRequest) -> list[str]:
     """The views of `ASKED` that a request asks for."""
-    return [name for name in ASKED if getattr(asked, name)]
+    return [name for name in ASKED if getattr(request, name)]
 
 
-def refuse_contradictions(asked: InspectRequest) -> None:
+def refuse_contradictions(request: InspectRequest) -> None:
     """Raise `DragomanError` for fields of a request that do not fit each other."""
-    for name in asked_views(asked):
-        if asked.changes:
+    for name in asked_views(request):
+        if request.changes:
             raise DragomanError(f"{name} needs the unchanged model; leave changes out, or leave {name} out.")
-        refuse_truncation(asked.truncate, name)
+        refuse_truncation(request.truncate, name)
     for name in ("contrast", "target_tokens"):
-        if getattr(asked, name) and not asked.attribution:
+        if getattr(request, name) and not request.attribution:
             raise DragomanError(f"{name} needs attribution; send attribution too, or leave {name} out.")
 
 
 def compute_inspection(
     model: ServedModel,
-    asked: InspectRequest,
+    request: InspectRequest,
     changes: "Sequence[Change]",
     settings: SearchSettings,
     *,
@@ -73,34 +73,36 @@ def compute_inspection(
     from dragoman.inspection.what_if import inspect_changed
 
     tokenizers = model.translator.tokenizers
-    refuse_long(tokenizers.source, [asked.text], MAX_INSPECTED, INSPECTION, ELSEWHERE)
-    refuse_long(tokenizers.target, [asked.prefix], MAX_INSPECTED, INSPECTION, ELSEWHERE)
+    refuse_long(tokenizers.source, [request.text], MAX_INSPECTED, INSPECTION, ELSEWHERE)
+    refuse_long(tokenizers.target, [request.prefix], MAX_INSPECTED, INSPECTION, ELSEWHERE)
     for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
         refuse_long_search(searched)
-    for name in asked_views(asked):
-        refuse_long(tokenizers.source, [asked.text], *ASKED[name], ELSEWHERE)
-    found = inspect_changed(model.translator, asked.text, changes, settings)
-    for name in asked_views(asked):
-        refuse_long_translation(found.target, *ASKED[name], ELSEWHERE)
-    found = with_asked_views(model, asked, found)
+    for name in asked_views(request):
+        refuse_long(tokenizers.source, [request.text], *ASKED[name], ELSEWHERE)
+    inspection = inspect_changed(model.translator, request.text, changes, settings)
+    for name in asked_views(request):
+        refuse_long_translation(inspection.target, *ASKED[name], ELSEWHERE)
+    inspection = with_asked_views(model, request, inspection)
     if not changes:
         training = training_of(model.folder, model.name, show_samples=show_samples)
-        found = dataclasses.replace(found, training=training)
-    return to_json(found, contents(found, LIVE))
+        inspection = dataclasses.replace(inspection, training=training)
+    return to_json(inspection, contents(inspection, LIVE))
 
 
-def with_asked_views(model: ServedModel, asked: InspectRequest, found: "Inspection") -> "Inspection":
+def with_asked_views(model: ServedModel, request: InspectRequest, inspection: "Inspection") -> "Inspection":
     """The inspection with the views that are asked for."""
     from dragoman.inspection.analyse.ablation import head_effects
     from dragoman.inspection.analyse.attribution import attribute
     from dragoman.inspection.analyse.value_zeroing import value_zeroing
 
-    translator, pair = model.translator, (asked.text, found.target)
-    if asked.heads:
-        found = dataclasses.replace(found, head_effects=head_effects(translator, *pair))
-    if asked.attribution:
-        contributions = attribute(translator, *pair, with_prefix=asked.target_tokens, contrast=asked.contrast)
-        found = dataclasses.replace(found, attribution=contributions)
-    if asked.value_zeroing:
-        found = dataclasses.replace(found, value_zeroing=value_zeroing(translator, *pair))
-    return found
+    translator, pair = model.translator, (request.text, inspection.target)
+    if request.heads:
+        inspection = dataclasses.replace(inspection, head_effects=head_effects(translator, *pair))
+    if request.attribution:
+        contributions = attribute(
+            translator, *pair, with_prefix=request.target_tokens, contrast=request.contrast
+        )
+        inspection = dataclasses.replace(inspection, attribution=contributions)
+    if request.value_zeroing:
+        inspection = dataclasses.replace(inspection, value_zeroing=value_zeroing(translator, *pair))
+    return inspection

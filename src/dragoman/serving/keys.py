@@ -62,11 +62,11 @@ class Keys:
         """
         if not key.strip():
             return None
-        digest, found = hash_of(key), None
+        digest, owner = hash_of(key), None
         for name, value in self.hashes.items():
             if hmac.compare_digest(digest, value):
-                found = name
-        return found
+                owner = name
+        return owner
 
 
 def check_file(path: Path) -> bool:

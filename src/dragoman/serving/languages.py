@@ -36,20 +36,22 @@ def listed(languages: Iterable[str]) -> list[str]:
     A model whose language is unknown takes every code. All of ISO 639-1 stand for it, because clients refuse
     a language that they do not find in the list, and know no `und`.
     """
-    codes = [two_letter_codes() if language == UNKNOWN_LANGUAGE else [language] for language in languages]
-    return list(dict.fromkeys(code for each in codes for code in each))
+    code_lists = [
+        two_letter_codes() if language == UNKNOWN_LANGUAGE else [language] for language in languages
+    ]
+    return list(dict.fromkeys(code for codes in code_lists for code in codes))
 
 
 def listed_pairs(pairs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """The target languages of each listed language; [] for one that is only a target."""
-    found: dict[str, dict[str, None]] = {}
+    targets_of: dict[str, dict[str, None]] = {}
     for source, targets in pairs.items():
         for code in listed([source]):
-            own = [target for target in listed(targets) if target != code or target in targets]
-            found.setdefault(code, {}).update(dict.fromkeys(own))
+            target_codes = [target for target in listed(targets) if target != code or target in targets]
+            targets_of.setdefault(code, {}).update(dict.fromkeys(target_codes))
     for target in listed(target for targets in pairs.values() for target in targets):
-        found.setdefault(target, {})
-    return {code: list(targets) for code, targets in found.items()}
+        targets_of.setdefault(target, {})
+    return {code: list(targets) for code, targets in targets_of.items()}
 
 
 async def load_identifier() -> None:
@@ -63,11 +65,11 @@ def detected(text: str, source: str, among: Collection[str]) -> tuple[str, float
     `source` is the model's. If it is unknown, the language is the likeliest; `en` with probability 0 if the
     text has none, as LibreTranslate answers.
     """
-    found = identify(text, among)
+    detections = identify(text, among)
     if source != UNKNOWN_LANGUAGE:
-        shares = {primary(code): share for code, share in found}
+        shares = {primary(code): share for code, share in detections}
         return source, percent(shares.get(primary(source), 0.0))
-    return (found[0][0], percent(found[0][1])) if found else ("en", 0.0)
+    return (detections[0][0], percent(detections[0][1])) if detections else ("en", 0.0)
 
 
 def percent(share: float) -> float:

@@ -48,18 +48,18 @@ def router(service: Service) -> APIRouter:
     @routes.post("/translate", openapi_extra=described(TranslateParameters))
     async def translate(request: Request) -> dict[str, Any]:
         """Translate a text or several."""
-        asked = await parameters(request, TranslateParameters)
-        q, source, target = (required(asked, name) for name in ("q", "source", "target"))
-        count = alternatives_of(asked, service.settings)
+        params = await parameters(request, TranslateParameters)
+        q, source, target = (required(params, name) for name in ("q", "source", "target"))
+        count = alternatives_of(params, service.settings)
         texts = [q] if isinstance(q, str) else q
         if len(texts) > service.settings.max_texts:
             raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
         model = choose_model(service.models, source, target, " ".join(texts))
-        cut = cutter(asked.format)
+        cut = cutter(params.format)
         documents = await service.cut(lambda text: cut(text, model.source), texts, request.scope)
         search = with_alternatives(service.default_search, count)
-        found = await service.translate(model, documents, search, request.scope)
-        pairs = list(zip(documents, found, strict=True))
+        results = await service.translate(model, documents, search, request.scope)
+        pairs = list(zip(documents, results, strict=True))
         answer: dict[str, Any] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
         if source.lower() == "auto":
             await load_identifier()
@@ -82,10 +82,10 @@ def router(service: Service) -> APIRouter:
         q = required(await parameters(request, DetectParameters), "q")
         codes = listed(service.models.languages)
         await load_identifier()
-        found = identify(q if isinstance(q, str) else " ".join(q), codes)[:MAX_DETECTIONS]
-        if not found:  # clients read the first one
-            found = [("en" if "en" in codes else codes[0], 0.0)]
-        return [{"language": code, "confidence": percent(share)} for code, share in found]
+        detections = identify(q if isinstance(q, str) else " ".join(q), codes)[:MAX_DETECTIONS]
+        if not detections:  # clients read the first one
+            detections = [("en" if "en" in codes else codes[0], 0.0)]
+        return [{"language": code, "confidence": percent(share)} for code, share in detections]
 
     @routes.get("/frontend/settings")
     async def settings() -> dict[str, Any]:
@@ -129,23 +129,23 @@ def invalid(reason: str) -> ApiError:
     return ApiError(400, f"Invalid request: {reason}")
 
 
-def required(asked: BaseModel, name: str) -> Any:
+def required(params: BaseModel, name: str) -> Any:
     """A parameter. Raises `ApiError` 400 if it is missing or empty."""
-    value = getattr(asked, name)
+    value = getattr(params, name)
     if not value:
         raise invalid(f"missing {name} parameter")
     return value
 
 
-def alternatives_of(asked: TranslateParameters, settings: ServerSettings) -> int:
+def alternatives_of(params: TranslateParameters, settings: ServerSettings) -> int:
     """The number of other translations. Raises `ApiError` 400 for what is no number, and for too many."""
     try:
-        count = max(0, int(asked.alternatives or 0))
+        count = max(0, int(params.alternatives or 0))
     except ValueError as error:
         raise invalid("alternatives parameter is not a number") from error
-    most = min(settings.max_beam_size, settings.max_n_best) - 1
-    if count > most:
-        raise invalid(f"alternatives parameter must be <= {most}")
+    limit = min(settings.max_beam_size, settings.max_n_best) - 1
+    if count > limit:
+        raise invalid(f"alternatives parameter must be <= {limit}")
     return count
 
 

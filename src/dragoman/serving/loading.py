@@ -38,12 +38,12 @@ def load_models(folders: Sequence[Path], engine: EngineSettings) -> Models:
             )
     models = []
     for run, content, run_hash in zip(runs, stored, hashes, strict=True):
-        own = [(path, adapter) for path, adapter in adapters if adapter.base == run_hash]
-        refuse_double(f"adapters of {name_of(run)}", [path for path, _ in own])
+        run_adapters = [(path, adapter) for path, adapter in adapters if adapter.base == run_hash]
+        refuse_double(f"adapters of {name_of(run)}", [path for path, _ in run_adapters])
         model = serve_model(name_of(run), content, engine)
         adapted = [
             replace(serve_model(model.name, adapter.merge(content), engine), adapter=name_of(path))
-            for path, adapter in own
+            for path, adapter in run_adapters
         ]
         models.append(replace(model, folder=run, adapted=tuple(adapted)))
     return Models(tuple(models))
@@ -58,14 +58,14 @@ def served_in(folder: Path) -> list[Path]:
         raise DragomanError(f"{folder} is not a folder; give the folder of a run, or one with runs in it.")
     if (folder / "model.toml").exists() or (folder / "model").is_dir() or is_adapter(folder):
         return [folder]
-    found = [
+    folders = [
         path
         for path in sorted(folder.iterdir())
         if (path / "model.toml").exists() or (path / "model" / "model.toml").exists() or is_adapter(path)
     ]
-    if not found:
+    if not folders:
         raise DragomanError(f"{folder} holds no model and no adapter, and neither do the folders in it.")
-    return found
+    return folders
 
 
 def name_of(folder: Path) -> str:
@@ -84,8 +84,8 @@ def name_of(folder: Path) -> str:
 def refuse_double(what: str, folders: Sequence[Path]) -> None:
     """Raise `DragomanError` if two folders have the same name."""
     names = list(map(name_of, folders))
-    if double := next((name for name in names if names.count(name) > 1), None):
-        raise DragomanError(f"Two {what} are named {double}; rename one of their folders.")
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise DragomanError(f"Two {what} are named {duplicate}; rename one of their folders.")
 
 
 def serve_model(name: str, stored: StoredModel, engine: EngineSettings) -> ServedModel:

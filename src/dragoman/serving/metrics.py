@@ -68,9 +68,11 @@ class Metrics(Collector):
             "Seconds from a request's head to the end of its answer.",
             labels=["route"],
         )
-        for route, each in self.seconds.items():
+        for route, histogram in self.seconds.items():
             seconds.add_metric(
-                [route], list(zip(LABELS, map(float, accumulate(each.counts)), strict=True)), each.total
+                [route],
+                list(zip(LABELS, map(float, accumulate(histogram.counts)), strict=True)),
+                histogram.total,
             )
         yield seconds
         yield CounterMetricFamily("dragoman_sentences", "Sentences translated.", self.sentences)

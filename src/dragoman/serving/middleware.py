@@ -67,7 +67,7 @@ HEADERS = [
 
 def all_headers() -> list[tuple[str, str]]:
     """The headers of every answer, also of those that no application gives: uvicorn adds them."""
-    styles = "".join(f" '{each}'" for each in style_hashes())
+    styles = "".join(f" '{style_hash}'" for style_hash in style_hashes())
     return [("content-security-policy", POLICY.format(styles=styles)), *HEADERS]
 
 
@@ -207,8 +207,8 @@ class Exchange:
     def __init__(self, scope: Scope, send: Send) -> None:
         self.headers = dict(scope["headers"])
         """Of the request; their names are in lower case."""
-        given = self.headers.get(b"x-request-id", b"").decode("latin-1")
-        self.id = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        request_id = self.headers.get(b"x-request-id", b"").decode("latin-1")
+        self.id = request_id if REQUEST_ID.fullmatch(request_id) else os.urandom(8).hex()
         self.method = scope["method"]
         self.started, self.status, self.route, self.error = time.monotonic(), 0, "", ""
         self.is_unread = False
@@ -322,24 +322,24 @@ def key_of(scope: Scope, body: bytes) -> str:
 def key_of_form(text: str) -> str:
     """The API key among the parameters of a form or a query string; "" if there is none, or too many."""
     try:
-        given = parse_qs(text, max_num_fields=MAX_FIELDS)
+        fields = parse_qs(text, max_num_fields=MAX_FIELDS)
     except ValueError:
         return ""
-    return next((given[name][0] for name in KEY_NAMES if name in given), "")
+    return next((fields[name][0] for name in KEY_NAMES if name in fields), "")
 
 
 def key_of_body(kind: str, body: bytes) -> str:
     """The API key in a body of this media type, read as `parameters` reads it; "" if there is none."""
     if kind == "multipart/form-data":
-        found = MULTIPART_KEY.search(body)
-        return found[1].decode("utf-8", "replace") if found else ""
+        match = MULTIPART_KEY.search(body)
+        return match[1].decode("utf-8", "replace") if match else ""
     if b"_key" not in body:
         return ""
     if not is_json(kind, body):
         return key_of_form(body.decode("utf-8", "replace"))
     try:
-        given = json_of(body)
+        fields = json_of(body)
     except ValueError:
         return ""
-    keys = [given.get(name) for name in KEY_NAMES] if isinstance(given, dict) else []
+    keys = [fields.get(name) for name in KEY_NAMES] if isinstance(fields, dict) else []
     return next((key for key in keys if isinstance(key, str)), "")

@@ -38,7 +38,12 @@ class Models:
 
     def with_adapter(self, name: str) -> "Models":
         """The models that have an adapter of this name, with it. Raises `ApiError` 404 if none has."""
-        adapted = [each for model in self.models for each in model.adapted if each.adapter == name]
+        adapted = [
+            adapted_model
+            for model in self.models
+            for adapted_model in model.adapted
+            if adapted_model.adapter == name
+        ]
         if not adapted:
             raise ApiError(404, f"There is no adapter {name!r}; /v1/models lists those that are served.")
         return Models(tuple(adapted))
@@ -77,18 +82,18 @@ class Models:
                 key=lambda model: closeness(source, model.source) + closeness(target, model.target),
             )
         pairs = ", ".join(sorted({f"{model.source} to {model.target}" for model in self.models}))
-        asked = f"from {source or 'any language'} to {target or 'any language'}"
+        direction = f"from {source or 'any language'} to {target or 'any language'}"
         raise ApiError(
-            400, f"No model translates {asked}{self._in_words}. There are: {pairs}.", "no_such_pair"
+            400, f"No model translates {direction}{self._in_words}. There are: {pairs}.", "no_such_pair"
         )
 
     def language_of(self, text: str, target: str = "") -> str:
         """The likeliest source language of a text among those that have a model into `target`."""
         # In the models' order: of two varieties of a language it is the first.
-        sources = list(dict.fromkeys(each.source for each in self.models if matches(target, each.target)))
+        sources = list(dict.fromkeys(model.source for model in self.models if matches(target, model.target)))
         if len(sources) > 1:
-            found = identify(text, sources)
-            return found[0][0] if found else ""
+            detections = identify(text, sources)
+            return detections[0][0] if detections else ""
         return sources[0] if sources else ""
 
     @property
@@ -107,22 +112,22 @@ class Models:
         return sorted({code for model in self.models for code in (model.source, model.target)})
 
 
-def matches(asked: str, language: str) -> bool:
+def matches(requested: str, language: str) -> bool:
     """Whether a language is the one that is asked for: `en-GB` and `EN` match `en`, "" matches all.
 
     A model whose language is unknown translates every one.
     """
-    if not asked or language == UNKNOWN_LANGUAGE:
+    if not requested or language == UNKNOWN_LANGUAGE:
         return True
-    one, other = (code.replace("_", "-").lower() for code in (asked, language))
-    return one == other or one.split("-")[0] == other or one == other.split("-")[0]
+    first, second = (code.replace("_", "-").lower() for code in (requested, language))
+    return first == second or first.split("-")[0] == second or first == second.split("-")[0]
 
 
-def closeness(asked: str, language: str) -> int:
+def closeness(requested: str, language: str) -> int:
     """2 for the code that is asked for, 1 for its language with another region, 0 if one of them is open."""
-    if not asked or language == UNKNOWN_LANGUAGE:
+    if not requested or language == UNKNOWN_LANGUAGE:
         return 0
-    return 2 if asked.replace("_", "-").lower() == language.lower() else 1
+    return 2 if requested.replace("_", "-").lower() == language.lower() else 1
 
 
 def name_of_side(language: str, side: str) -> str:
@@ -141,5 +146,5 @@ def describe(model: ServedModel) -> dict[str, object]:
         "architecture": model.architecture,
         "parameters": model.parameters,
         "precision": model.translator.engine_settings.precision,
-        "adapters": [each.adapter for each in model.adapted],
+        "adapters": [adapted_model.adapter for adapted_model in model.adapted],
     }

@@ -88,8 +88,8 @@ def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) ->
             for status in statuses_of(path, method):
                 responses[status] = error_answer(path, status)
             add_example(path, operation, targets)
-    for unused in ("HTTPValidationError", "ValidationError"):
-        components.pop(unused, None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.pop(name, None)
     return schema
 
 

@@ -47,7 +47,7 @@ def check_request(method: str, path: str, headers: Headers, settings: ServerSett
 
 def values_of(headers: Headers, name: bytes) -> list[str]:
     """The values of all headers of a name."""
-    return [value.decode("latin-1").strip() for each, value in headers if each == name]
+    return [value.decode("latin-1").strip() for header, value in headers if header == name]
 
 
 def is_permitted_host(host: str, settings: ServerSettings) -> bool:

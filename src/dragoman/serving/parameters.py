@@ -20,7 +20,7 @@ async def parameters(request: Request, model: type[M]) -> M:
     A parameter that is given more than once is a list. Raises `ApiError` 400 for a body that is not what its
     type says, and for parameters that do not fit the model.
     """
-    given = table(parse_qsl(request.url.query, keep_blank_values=True))
+    values = table(parse_qsl(request.url.query, keep_blank_values=True))
     body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
@@ -28,18 +28,18 @@ async def parameters(request: Request, model: type[M]) -> M:
             async with request.form() as form:
                 pairs = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
             "".join(value for _, value in pairs).encode()  # refuses surrogates, which some charsets give
-            given |= table(pairs)
+            values |= table(pairs)
         elif is_json(kind, body):
             value = json_of(body)
             if not isinstance(value, dict):
                 raise ApiError(400, "The body has to be a JSON object.")
-            given |= value
+            values |= value
         elif body:
-            given |= table(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+            values |= table(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError as error:
         raise ApiError(400, f"The body cannot be read as {kind or 'a form'}: {error}.") from error
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
         sentences = map(wrong_field, error.errors()[:5])
         raise ApiError(400, f"Invalid request: {'; '.join(sentences)}.") from error

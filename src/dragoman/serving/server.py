@@ -81,13 +81,13 @@ def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSetti
         Keys.load(settings.api_keys)  # before the address is used, which nobody would answer
     with listening(settings) as listener:
         host, port = listener.getsockname()[:2]
-        where = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         if settings.processes == 1:
             app = load_app(folders, engine, settings)
-            say(f"Serving {names(app)} at {where}")
+            say(f"Serving {names(app)} at {address}")
             Server(app, settings).run(sockets=[listener])
             return
-        serve_with_processes(folders, engine, settings, listener, lambda: say(f"Serving at {where}"))
+        serve_with_processes(folders, engine, settings, listener, lambda: say(f"Serving at {address}"))
 
 
 def names(app: Gateway) -> str:
@@ -100,16 +100,20 @@ def names(app: Gateway) -> str:
 
 def adapters_of(model: ServedModel) -> str:
     """The adapters of a model in words; "" if it has none."""
-    return f"; adapters: {', '.join(each.adapter for each in model.adapted)}" if model.adapted else ""
+    return (
+        f"; adapters: {', '.join(adapted_model.adapter for adapted_model in model.adapted)}"
+        if model.adapted
+        else ""
+    )
 
 
 @contextmanager
 def listening(settings: ServerSettings) -> Iterator[socket.socket]:
     """A socket at the address. Raises `DragomanError` if the address cannot be used."""
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         try:
             family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-            listener = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((settings.host, settings.port))
             listener.listen(2048)

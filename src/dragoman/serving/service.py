@@ -63,7 +63,7 @@ def prepare_groups(
             sentences = [segments[place].sentence for place in places]
             if settings.keep_tags:
                 refuse_many_tags(sentences)
-            plain = [remove_tags(each)[0] for each in sentences] if settings.keep_tags else sentences
+            plain = [remove_tags(sentence)[0] for sentence in sentences] if settings.keep_tags else sentences
             refuse_many_tokens(translator, plain, max_tokens)
             prepared = translator.prepare(sentences, settings)
             refuse_long_constraints(prepared.constraints)
@@ -71,21 +71,21 @@ def prepare_groups(
     return groups
 
 
-def refuse_many_tokens(translator: Translator, sentences: Sequence[str], most: int) -> None:
+def refuse_many_tokens(translator: Translator, sentences: Sequence[str], limit: int) -> None:
     """Raise `ApiError` 413 for more tokens than are allowed, before sentences are cut into parts.
 
     Only long texts are counted: after NFKC a character has a few tokens at most.
     """
     if sum(map(length_of, sentences)) > FEW_CHARACTERS:
-        refuse_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), most)
+        refuse_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), limit)
 
 
-def refuse_tokens(tokens: int, most: int) -> None:
+def refuse_tokens(tokens: int, limit: int) -> None:
     """Raise `ApiError` 413 for a request of too many tokens."""
-    if tokens > most:
+    if tokens > limit:
         raise ApiError(
             413,
-            f"The request has {tokens:,} tokens, and {most:,} are allowed; send less text at once.",
+            f"The request has {tokens:,} tokens, and {limit:,} are allowed; send less text at once.",
         )
 
 
@@ -93,9 +93,9 @@ def refuse_long_constraints(constraints: Constraints) -> None:
     """Raise `ApiError` 413 for a prefix or forced words of too many tokens: they make translations longer."""
     forced = sum(map(len, constraints.forced))
     limits = ("prefix", len(constraints.prefix), MAX_PREFIX), ("force_words", forced, MAX_FORCED)
-    for name, tokens, most in limits:
-        if tokens > most:
-            raise ApiError(413, f"{name} has {tokens:,} tokens, and {most:,} are allowed; send less.")
+    for name, tokens, limit in limits:
+        if tokens > limit:
+            raise ApiError(413, f"{name} has {tokens:,} tokens, and {limit:,} are allowed; send less.")
 
 
 def length_of(text: str) -> int:
@@ -105,7 +105,9 @@ def length_of(text: str) -> int:
     """
     if text.isascii():
         return len(text)
-    return sum(len(unicodedata.normalize("NFKC", each)) * count for each, count in Counter(text).items())
+    return sum(
+        len(unicodedata.normalize("NFKC", character)) * count for character, count in Counter(text).items()
+    )
 
 
 def refuse_many_tags(sentences: Sequence[str]) -> None:
@@ -126,12 +128,12 @@ def prepare_each(
 
     Raises `ApiError` as `prepare_groups`.
     """
-    each: dict[int, PreparedSentences] = {}
+    prepared_segments: dict[int, PreparedSentences] = {}
     for group in prepare_groups(translator, segments, search, max_tokens):
-        whole = group.prepared
-        for place, sentence, parts in zip(group.places, whole.without_tags, whole.parts, strict=True):
-            each[place] = replace(whole, without_tags=[sentence], parts=[parts])
-    return [each[place] for place in range(len(segments))]
+        prepared = group.prepared
+        for place, sentence, parts in zip(group.places, prepared.without_tags, prepared.parts, strict=True):
+            prepared_segments[place] = replace(prepared, without_tags=[sentence], parts=[parts])
+    return [prepared_segments[place] for place in range(len(segments))]
 
 
 def with_tags(search: SearchSettings, segment: Segment) -> SearchSettings:
@@ -216,18 +218,18 @@ class Service:
         for document in documents:
             segments += document.segments
             characters += length_of(document.text)
-        most = self.settings.max_tokens
+        max_tokens = self.settings.max_tokens
         groups = await self.prepare(
-            lambda: prepare_groups(model.translator, segments, search, most), characters, scope
+            lambda: prepare_groups(model.translator, segments, search, max_tokens), characters, scope
         )
         refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
         with self.admit(tokens, self.admission, scope):
-            found = await self.search(model, [group.prepared for group in groups], scope)
+            results = await self.search(model, [group.prepared for group in groups], scope)
         n_best: NBest = [[]] * len(segments)
         target_tokens = 0
-        for group, own in zip(groups, found, strict=True):
-            for place, best in zip(group.places, own, strict=True):
+        for group, result in zip(groups, results, strict=True):
+            for place, best in zip(group.places, result, strict=True):
                 n_best[place] = best
                 target_tokens += len(best[0].tokens)
         self.metrics.translated(len(segments), tokens, target_tokens)
@@ -263,19 +265,19 @@ class Service:
             scope,
         )
         refuse_much_output(prepared)
-        tokens = sum(each.tokens for each in prepared)
+        tokens = sum(sentence.tokens for sentence in prepared)
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
         with self.admit(tokens, self.admission, scope):
             try:
-                for sentence, own in zip(prepared, progress, strict=True):
-                    futures.append(model.translator.submit(sentence, own))
+                for sentence, sentence_progress in zip(prepared, progress, strict=True):
+                    futures.append(model.translator.submit(sentence, sentence_progress))
                     await asyncio.sleep(0)  # many constraints take milliseconds
                     self.refuse_late(scope)
                 yield "", []
-                for future, sentence, own in zip(futures, prepared, progress, strict=True):
+                for future, sentence, sentence_progress in zip(futures, prepared, progress, strict=True):
                     if not sentence.needs_alignment and len(sentence.sources) == 1:
-                        stable = partial(stable_text, model.translator, own, 0)
+                        stable = partial(stable_text, model.translator, sentence_progress, 0)
                         async for text in self.growing(future, stable, scope):
                             yield text, []
                     ((n_best,),) = await self.in_time([future], scope)
@@ -293,9 +295,9 @@ class Service:
         while not future.done():
             await asyncio.sleep(POLL_SECONDS)
             self.refuse_late(scope)
-            if len(now := text()) > len(written):
-                yield now
-                written = now
+            if len(current := text()) > len(written):
+                yield current
+                written = current
 
     async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
@@ -380,14 +382,14 @@ class Service:
 
     def refuse_too_much(self, search: SearchSettings) -> None:
         """Raise `ApiError` for a search beyond the server's limits: 400, or 413 for too long constraints."""
-        for name, most in (
+        for name, limit in (
             ("beam_size", self.settings.max_beam_size),
             ("n_best", self.settings.max_n_best),
         ):
             if name == "beam_size" and search.temperature:
                 continue  # samples have no beam
-            if (value := getattr(search, name)) > most:
-                raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
+            if (value := getattr(search, name)) > limit:
+                raise ApiError(400, f"{name} is {value}; this server allows {limit} at most.")
         if (forced := sum(map(len, search.force_words))) > MAX_FORCED:
             raise ApiError(
                 413,
@@ -419,10 +421,10 @@ def refuse_much_output(prepared: Sequence[PreparedSentences]) -> None:
     Raises `DragomanError` as `max_target_length`.
     """
     tokens = sum(
-        each.settings.n_best
-        * max_target_length(len(source), None, each.settings, each.constraints.min_capacity)
-        for each in prepared
-        for source in each.sources
+        group.settings.n_best
+        * max_target_length(len(source), None, group.settings, group.constraints.min_capacity)
+        for group in prepared
+        for source in group.sources
     )
     if tokens > MAX_OUTPUT:
         raise ApiError(

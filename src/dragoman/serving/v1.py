@@ -35,39 +35,39 @@ EVENT = {
 """The schema of a server-sent event."""
 
 
-def settings_of(service: Service, asked: Any) -> SearchSettings:
+def settings_of(service: Service, request: Any) -> SearchSettings:
     """The settings of the search that a request asks for; others are those of the server's default search.
 
     Raises `DragomanError` if they contradict each other.
     """
-    given = asked.model_fields_set & SETTINGS
-    if not given:
+    names = request.model_fields_set & SETTINGS
+    if not names:
         return service.default_search
-    values = {name: getattr(asked, name) for name in given}
+    values = {name: getattr(request, name) for name in names}
     if not values.get("temperature"):
         values = {"beam_size": service.default_search.beam_size} | values
     settings = SearchSettings(**values)
-    settings.refuse_contradictions(given)
+    settings.refuse_contradictions(names)
     return settings
 
 
-def choose_model(service: Service, asked: Choice, text: str) -> ServedModel:
+def choose_model(service: Service, request: Choice, text: str) -> ServedModel:
     """The model that a request names, or the first one between its languages; with the adapter it names.
 
     Raises `ApiError` 404 if there is none of the name, and 400 for languages that no model, or not the named
     one, has.
     """
-    models = service.models.with_adapter(asked.adapter) if asked.adapter else service.models
-    if not asked.model:
-        return models.between(asked.source, asked.target, text)
-    model = models.named(asked.model)
-    source = "" if asked.source == "auto" else asked.source
-    if matches(source, model.source) and matches(asked.target, model.target):
+    models = service.models.with_adapter(request.adapter) if request.adapter else service.models
+    if not request.model:
+        return models.between(request.source, request.target, text)
+    model = models.named(request.model)
+    source = "" if request.source == "auto" else request.source
+    if matches(source, model.source) and matches(request.target, model.target):
         return model
     raise ApiError(
         400,
         f"The model {model.name} translates {model.source} to {model.target}, and the request asks for "
-        f"{source or 'any language'} to {asked.target or 'any language'}; leave the model or the languages "
+        f"{source or 'any language'} to {request.target or 'any language'}; leave the model or the languages "
         "out.",
         "no_such_pair",
     )
@@ -88,11 +88,11 @@ def refuse_many(service: Service, count: int, what: str) -> None:
         )
 
 
-def document_of(asked: Any, text: str, language: str) -> Document:
+def document_of(request: Any, text: str, language: str) -> Document:
     """A text of a request as sentences."""
-    if asked.format == "html":
-        return markup.html(text, language, split=asked.split_sentences)
-    return plain_text(text, language, asked.split_sentences)
+    if request.format == "html":
+        return markup.html(text, language, split=request.split_sentences)
+    return plain_text(text, language, request.split_sentences)
 
 
 def candidate(translation: Translation) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict
     text, spans = document.join_with_spans([best[0].text for best in n_best])
     sentences = []
     for segment, best in zip(document.segments, n_best, strict=True):
-        candidates = [candidate(each) for each in best]
+        candidates = [candidate(translation) for translation in best]
         if with_spans:
-            for each in candidates:
-                each["text"] = segment.restore(each["text"])
+            for candidate_json in candidates:
+                candidate_json["text"] = segment.restore(candidate_json["text"])
         source = segment.source if with_spans else segment.sentence
         sentences.append({"source": source, **candidates[0], "n_best": candidates})
     if with_spans:
@@ -123,28 +123,28 @@ def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict
     return {"text": text, "sentences": sentences}
 
 
-async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
+async def translated(service: Service, request: Any, scope: Scope) -> bytes:
     """The answer to a `TranslateRequest`."""
-    texts = texts_of(service, asked.text)
-    model = choose_model(service, asked, " ".join(texts))
-    settings = settings_of(service, asked)
-    documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
-    found = await service.translate(model, documents, settings, scope)
+    texts = texts_of(service, request.text)
+    model = choose_model(service, request, " ".join(texts))
+    settings = settings_of(service, request)
+    documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
+    results = await service.translate(model, documents, settings, scope)
     translations = [
-        translated_text(document, n_best, asked.format == "text")
-        for document, n_best in zip(documents, found, strict=True)
+        translated_text(document, n_best, request.format == "text")
+        for document, n_best in zip(documents, results, strict=True)
     ]
-    await add_analyses(service, model, asked, translations, scope)
+    await add_analyses(service, model, request, translations, scope)
     return orjson.dumps(response(model, translations))
 
 
 async def add_analyses(
-    service: Service, model: ServedModel, asked: Any, translations: list[dict[str, Any]], scope: Scope
+    service: Service, model: ServedModel, request: Any, translations: list[dict[str, Any]], scope: Scope
 ) -> None:
     """Add the alignments and the attention that a request asks for to its sentences."""
-    sentences = [sentence for each in translations for sentence in each["sentences"]]
+    sentences = [sentence for translation in translations for sentence in translation["sentences"]]
     for name in ("alignment", "attention"):
-        if getattr(asked, name):
+        if getattr(request, name):
             size = sum(least_tokens(sentence["source"]) for sentence in sentences)
             rows = await service.analyse(
                 lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
@@ -158,10 +158,10 @@ async def add_analyses(
 async def translate_directly(service: Service, scope: Scope, body: bytes) -> bytes | None:
     """The answer to a request of /v1/translate; None if its body is no `TranslateRequest`."""
     try:
-        asked = TranslateRequest.model_validate_json(body)
+        request = TranslateRequest.model_validate_json(body)
     except ValidationError:
         return None
-    return await translated(service, asked, scope)
+    return await translated(service, request, scope)
 
 
 class StreamInTime(StreamingResponse):
@@ -202,28 +202,28 @@ def router(service: Service) -> APIRouter:
         }
 
     @routes.post("/translate", response_model=TranslateResponse, response_model_exclude_none=True)
-    async def translate(asked: TranslateRequest, request: Request) -> Any:
+    async def translate(request: TranslateRequest, raw_request: Request) -> Any:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
-        return Response(await translated(service, asked, request.scope), media_type="application/json")
+        return Response(await translated(service, request, raw_request.scope), media_type="application/json")
 
     @routes.post(
         "/translate/stream",
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {"schema": EVENT}}}},
     )
-    async def stream(asked: TranslateRequest, request: Request) -> Any:
+    async def stream(request: TranslateRequest, raw_request: Request) -> Any:
         """Translate one text, as server-sent events whose data is JSON.
 
         `piece` has `{"text": …}`: the texts of all pieces, joined, are the translation. `end` has the body of
         `/v1/translate`, and `error` that of an error. HTML comes as one piece.
         """
-        texts = texts_of(service, asked.text)
+        texts = texts_of(service, request.text)
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
-        model = choose_model(service, asked, texts[0])
-        settings = settings_of(service, asked)
-        scope = request.scope
-        (document,) = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
+        model = choose_model(service, request, texts[0])
+        settings = settings_of(service, request)
+        scope = raw_request.scope
+        (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         translations = service.stream(model, document, settings, scope)
         await anext(translations)  # errors until here have a status of their own
 
@@ -233,17 +233,17 @@ def router(service: Service) -> APIRouter:
             n_best: NBest = []
             try:
                 async for current, best in translations:
-                    if asked.format == "text":  # in HTML tags have their places when all sentences are done
+                    if request.format == "text":  # in HTML tags have their places when all sentences are done
                         part = part_of(document, len(n_best), current, best)
                         yield event("piece", {"text": part[sent:]})
                         written, sent = written + len(part) - sent, 0 if best else len(part)
                     if best:
                         n_best.append(best)
-                whole = translated_text(document, n_best, asked.format == "text")
-                if rest := whole["text"][written:]:
+                translation = translated_text(document, n_best, request.format == "text")
+                if rest := translation["text"][written:]:
                     yield event("piece", {"text": rest})
-                await add_analyses(service, model, asked, [whole], scope)
-                yield event("end", response(model, [whole]))
+                await add_analyses(service, model, request, [translation], scope)
+                yield event("end", response(model, [translation]))
             except (ApiError, DragomanError) as error:
                 answer = refusal(error)
                 note_refusal(scope, answer)

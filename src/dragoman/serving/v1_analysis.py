@@ -18,32 +18,32 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["Dragoman"])
 
     @routes.post("/alternatives")
-    async def alternatives(asked: AlternativesRequest, request: Request) -> dict[str, Any]:
+    async def alternatives(request: AlternativesRequest, raw_request: Request) -> dict[str, Any]:
         """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
-        model, settings = choose_model(service, asked, asked.text), settings_of(service, asked)
+        model, settings = choose_model(service, request, request.text), settings_of(service, request)
         service.refuse_too_much(settings)
-        service.note_texts(request.scope, [asked.text])
+        service.note_texts(raw_request.scope, [request.text])
 
         def search() -> list[Any]:
-            refuse_long_pairs(model, [(asked.text, asked.prefix)])
-            return model.translator.alternatives(asked.text, asked.count, settings)
+            refuse_long_pairs(model, [(request.text, request.prefix)])
+            return model.translator.alternatives(request.text, request.count, settings)
 
-        size = least_tokens(asked.text) * asked.count + least_tokens(asked.prefix)
-        found = await service.analyse(search, size, request.scope)
+        size = least_tokens(request.text) * request.count + least_tokens(request.prefix)
+        results = await service.analyse(search, size, raw_request.scope)
         return {
             "alternatives": [
                 {
-                    "token": each.token,
-                    "text": each.translation.text,
-                    "log_probability": math.log(each.probability) if each.probability else None,
-                    "score": each.translation.score,
+                    "token": alternative.token,
+                    "text": alternative.translation.text,
+                    "log_probability": math.log(alternative.probability) if alternative.probability else None,
+                    "score": alternative.translation.score,
                 }
-                for each in found
+                for alternative in results
             ]
         }
 
     @routes.post("/inspect")
-    async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
+    async def inspect(request: InspectRequest, raw_request: Request) -> dict[str, Any]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
         With `changes`, what it would have computed. Without them, a run's answer has its training; `heads`
@@ -51,44 +51,44 @@ def router(service: Service) -> APIRouter:
         a layer mixes each token into the others.
         docs/inspection-data.md describes the answer.
         """
-        model, settings = choose_model(service, asked, asked.text), settings_of(service, asked)
-        changes = parse_changes(asked.changes)
-        refuse_contradictions(asked)
+        model, settings = choose_model(service, request, request.text), settings_of(service, request)
+        changes = parse_changes(request.changes)
+        refuse_contradictions(request)
         for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
             service.refuse_too_much(searched)
-        service.note_texts(request.scope, [asked.text])
+        service.note_texts(raw_request.scope, [request.text])
 
         def compute() -> dict[str, Any]:
             show_samples = service.settings.show_samples
-            return compute_inspection(model, asked, changes, settings, show_samples=show_samples)
+            return compute_inspection(model, request, changes, settings, show_samples=show_samples)
 
-        size = least_tokens(asked.text) + least_tokens(asked.prefix)
-        return await service.analyse(compute, size, request.scope)
+        size = least_tokens(request.text) + least_tokens(request.prefix)
+        return await service.analyse(compute, size, raw_request.scope)
 
     @routes.post("/score")
-    async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
+    async def score(request: ScoreRequest, raw_request: Request) -> dict[str, Any]:
         """The log-probabilities of given translations, by token."""
-        refuse_many(service, len(asked.pairs), "pairs")
-        pairs = [(source, target) for source, target in asked.pairs]
-        model = choose_model(service, asked, " ".join(source for source, _ in pairs))
+        refuse_many(service, len(request.pairs), "pairs")
+        pairs = [(source, target) for source, target in request.pairs]
+        model = choose_model(service, request, " ".join(source for source, _ in pairs))
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
-        service.note_texts(request.scope, [text for pair in pairs for text in pair])
+        service.note_texts(raw_request.scope, [text for pair in pairs for text in pair])
 
         def compute() -> list[Any]:
             refuse_long_pairs(model, pairs)
             return model.translator.score(pairs)
 
-        found = await service.analyse(compute, size, request.scope)
+        likelihoods = await service.analyse(compute, size, raw_request.scope)
         return {
             "scores": [
                 {
-                    "log_probability": each.log_probability,
+                    "log_probability": likelihood.log_probability,
                     "tokens": [
                         {"token": token, "log_probability": log_p}
-                        for token, log_p in zip(each.tokens, each.log_probabilities, strict=True)
+                        for token, log_p in zip(likelihood.tokens, likelihood.log_probabilities, strict=True)
                     ],
                 }
-                for each in found
+                for likelihood in likelihoods
             ]
         }
 

@@ -48,34 +48,39 @@ class FigureOptions:
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
-def figure(given: Given) -> None:
+def figure(arguments: Given) -> None:
     """Draw a figure, or list them."""
-    asked = settings_from(FigureOptions, given)
-    if asked.listed:
+    settings = settings_from(FigureOptions, arguments)
+    if settings.listed:
         print(catalogue.listing())
         return
-    if asked.name is None:
+    if settings.name is None:
         raise DragomanError("Which figure? Give its name; dragoman figure --list shows all.")
-    chosen = catalogue.figure(asked.name)
-    out = asked.out or Path(f"{chosen.name}.svg")
+    chosen = catalogue.figure(settings.name)
+    out = settings.out or Path(f"{chosen.name}.svg")
     if out.suffix.lower() not in (".svg", ".png"):
         raise DragomanError(f"--out is {out}; its name has to end with .svg or .png.")
     refuse_missing_folder("--out", out)
     refuse_replacing("--out", out)
-    parts, own = ("layer", "kind", "heads", "query", "step"), {each.name for each in fields(FigureOptions)}
+    parts, option_names = (
+        ("layer", "kind", "heads", "query", "step"),
+        {setting.name for setting in fields(FigureOptions)},
+    )
     catalogue.refuse_missing(
         chosen,
-        asked.run,
-        asked.sentence,
-        [name for name in parts if name in given],
-        [name for name in given if name not in own],
+        settings.run,
+        settings.sentence,
+        [name for name in parts if name in arguments],
+        [name for name in arguments if name not in option_names],
     )
-    asked.search.refuse_contradictions(given)
+    settings.search.refuse_contradictions(arguments)
     from dragoman.inspection.views.png import to_png
     from dragoman_paper.figures.draw import draw_figure
 
-    choice = Choice(asked.layer, asked.heads or (), asked.query, asked.step, asked.kind or "encoder")
-    svg = draw_figure(chosen, asked.run, asked.sentence, choice, asked.search)
+    choice = Choice(
+        settings.layer, settings.heads or (), settings.query, settings.step, settings.kind or "encoder"
+    )
+    svg = draw_figure(chosen, settings.run, settings.sentence, choice, settings.search)
     content = to_png(svg) if out.suffix.lower() == ".png" else svg.encode("utf-8", "replace")
     with atomic_write(out) as path:
         path.write_bytes(content)

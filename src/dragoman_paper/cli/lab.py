@@ -28,31 +28,31 @@ class Lab:
     """The folder of the results: NAME.json, NAME.svg and NAME.md."""
 
 
-def lab(given: Given) -> None:
+def lab(arguments: Given) -> None:
     """Run an experiment, or all that have no result yet, and print their verdicts.
 
     Raises `DragomanError` for a name that does not exist, and if an experiment cannot run; of all of them,
     when the others have run.
     """
-    asked = settings_from(Lab, given)
+    settings = settings_from(Lab, arguments)
     from dragoman_paper.lab.frame import catalogue, report
 
-    if asked.listed:
+    if settings.listed:
         print(catalogue.listing())
         return
-    chosen = catalogue.experiments() if asked.name is None else [catalogue.experiment(asked.name)]
-    asked.out.mkdir(parents=True, exist_ok=True)
-    if asked.name is not None:
-        run(chosen[0], asked)
+    chosen = catalogue.experiments() if settings.name is None else [catalogue.experiment(settings.name)]
+    settings.out.mkdir(parents=True, exist_ok=True)
+    if settings.name is not None:
+        run(chosen[0], settings)
         return
     failed = []
     for number, experiment in enumerate(chosen, 1):
-        if report.has_result(asked.out, experiment.name, asked.quick):
-            say(f"{experiment.name} has a result in {asked.out}.")
+        if report.has_result(settings.out, experiment.name, settings.quick):
+            say(f"{experiment.name} has a result in {settings.out}.")
             continue
         say(f"Experiment {number} of {len(chosen)}: {experiment.name}.")
         try:
-            run(experiment, asked)
+            run(experiment, settings)
         except DragomanError as error:  # an optional package is missing: the others can run
             say(f"{experiment.name}: {error}")
             failed.append(experiment.name)
@@ -60,19 +60,19 @@ def lab(given: Given) -> None:
         raise DragomanError(f"These experiments have no result: {', '.join(failed)}.")
 
 
-def run(experiment: "Experiment", asked: Lab) -> None:
+def run(experiment: "Experiment", settings: Lab) -> None:
     """Run an experiment, write its files, and print its verdict."""
     from dragoman.pipeline.passport import command, passport
     from dragoman_paper.lab.frame import report
 
     began = time.perf_counter()
-    result = experiment.run(asked.quick)
+    result = experiment.run(settings.quick)
     seconds = time.perf_counter() - began
-    made = passport(command(), __version__, {})
-    record = report.content(experiment, result, asked.quick, seconds, made)
-    report.write_result(asked.out, experiment, result, record)
-    verdict = f"In the quick form: {result.verdict}" if asked.quick else report.capitalised(result.verdict)
-    say(f"The page is {asked.out / experiment.name}.md; its picture and its numbers are beside it.")
+    origin = passport(command(), __version__, {})
+    record = report.content(experiment, result, settings.quick, seconds, origin)
+    report.write_result(settings.out, experiment, result, record)
+    verdict = f"In the quick form: {result.verdict}" if settings.quick else report.capitalised(result.verdict)
+    say(f"The page is {settings.out / experiment.name}.md; its picture and its numbers are beside it.")
     print(f"{experiment.claim.claim}\n{result.because}\n{verdict}.", flush=True)
 
 

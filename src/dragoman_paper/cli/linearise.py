@@ -24,14 +24,14 @@ class Linearise:
     """Write the part of speech of each word. A word without one is written as XX."""
 
 
-def linearise(given: Given) -> None:
+def linearise(arguments: Given) -> None:
     """Write the words and the symbols of the trees."""
-    asked = settings_from(Linearise, given)
-    refuse_replacing("--source", asked.source, asked.trees)
-    refuse_replacing("--target", asked.target, asked.trees)
-    if asked.source.resolve() == asked.target.resolve():
-        raise DragomanError(f"--source and --target are both {asked.source}; give two files.")
-    for path in (asked.source, asked.target):  # in other verbs these options name files to read
+    settings = settings_from(Linearise, arguments)
+    refuse_replacing("--source", settings.source, settings.trees)
+    refuse_replacing("--target", settings.target, settings.trees)
+    if settings.source.resolve() == settings.target.resolve():
+        raise DragomanError(f"--source and --target are both {settings.source}; give two files.")
+    for path in (settings.source, settings.target):  # in other verbs these options name files to read
         if path.is_file():
             raise DragomanError(f"{path} exists already, and it would be replaced; give another name.")
     from dragoman.text.lines import read_lines
@@ -40,16 +40,16 @@ def linearise(given: Given) -> None:
 
     count = 0
     with (
-        atomic_write(asked.source) as source,
-        atomic_write(asked.target) as target,
+        atomic_write(settings.source) as source,
+        atomic_write(settings.target) as target,
         source.open("w", encoding="utf-8", newline="\n") as words,
         target.open("w", encoding="utf-8", newline="\n") as brackets,
     ):
-        for tree in read_trees(read_lines(asked.trees), str(asked.trees)):
+        for tree in read_trees(read_lines(settings.trees), str(settings.trees)):
             words.write(" ".join(tree.words) + "\n")
-            brackets.write(symbols(tree, asked.tags) + "\n")
+            brackets.write(symbols(tree, settings.tags) + "\n")
             count += 1
-    say(f"{asked.source} has the words of {counted(count, 'tree')}, and {asked.target} their symbols.")
+    say(f"{settings.source} has the words of {counted(count, 'tree')}, and {settings.target} their symbols.")
 
 
 COMMAND = Command(

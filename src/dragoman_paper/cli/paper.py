@@ -33,16 +33,18 @@ class Paper:
         check_bounds(self, at_least=dict.fromkeys(counts, 1) | {"hours": 0.01}, at_most={"length": 2**20})
 
 
-def paper(given: Given) -> None:
+def paper(arguments: Given) -> None:
     """Print the report."""
-    asked = settings_from(Paper, given)
+    settings = settings_from(Paper, arguments)
     from dragoman_paper.paper_map.page import pages
     from dragoman_paper.paper_map.report import as_table, report_on
     from dragoman_paper.paper_map.subject import subject_of
 
-    subject = subject_of(asked.subject, asked.vocabulary)
-    report = report_on(subject, asked.length, asked.updates, asked.tokens, asked.hours, asked.gpus)
-    if asked.json:
+    subject = subject_of(settings.subject, settings.vocabulary)
+    report = report_on(
+        subject, settings.length, settings.updates, settings.tokens, settings.hours, settings.gpus
+    )
+    if settings.json:
         print(json.dumps(as_table(report), ensure_ascii=False))
         return
     from dragoman.system.terminal import Terminal

@@ -33,34 +33,38 @@ class ParseF1:
     counts an outermost bracket without a label."""
 
 
-def parse_f1(given: Given) -> None:
+def parse_f1(arguments: Given) -> None:
     """Read both files, repair what is ill-formed, and print the scores."""
-    asked = settings_from(ParseF1, given)
-    outputs = {"--output": asked.output, "--gold-output": asked.gold_output}
+    settings = settings_from(ParseF1, arguments)
+    outputs = {"--output": settings.output, "--gold-output": settings.gold_output}
     for option, path in outputs.items():
         if path is not None:
             refuse_missing_folder(option, path)
-            refuse_replacing(option, path, asked.hypotheses, asked.gold)
-    if asked.output and asked.gold_output and asked.output.resolve() == asked.gold_output.resolve():
-        raise DragomanError(f"--output and --gold-output are both {asked.output}; give two files.")
+            refuse_replacing(option, path, settings.hypotheses, settings.gold)
+    if (
+        settings.output
+        and settings.gold_output
+        and settings.output.resolve() == settings.gold_output.resolve()
+    ):
+        raise DragomanError(f"--output and --gold-output are both {settings.output}; give two files.")
     from dragoman.text.lines import read_lines
     from dragoman_paper.treebank.bracketing import bracketing_by_length
     from dragoman_paper.treebank.trees import read_trees
 
-    gold = list(read_trees(read_lines(asked.gold), str(asked.gold)))
-    lines = list(read_lines(asked.hypotheses))
+    gold = list(read_trees(read_lines(settings.gold), str(settings.gold)))
+    lines = list(read_lines(settings.hypotheses))
     repairs: list[Counter[str]] = []
-    if asked.bracketed:
-        trees = list(read_trees(lines, str(asked.hypotheses)))
+    if settings.bracketed:
+        trees = list(read_trees(lines, str(settings.hypotheses)))
     else:
-        refuse_trees(lines, asked.hypotheses)
+        refuse_trees(lines, settings.hypotheses)
         trees, repairs = restore_all(lines, gold)
         if not any("(" in line for line in lines):
-            warn(f"{asked.hypotheses} has no bracket; it has to hold symbols such as (S (NP PRP )NP )S.")
+            warn(f"{settings.hypotheses} has no bracket; it has to hold symbols such as (S (NP PRP )NP )S.")
     counts = bracketing_by_length(trees, gold)
     if not counts["all"].gold:
         raise DragomanError(
-            f"{asked.gold} has no constituent with a word that counts; nothing can be scored."
+            f"{settings.gold} has no constituent with a word that counts; nothing can be scored."
         )
     scored = [replace(tree, leaves=other.leaves) for tree, other in zip(trees, gold, strict=True)]
     for path, written in zip(outputs.values(), (scored, gold), strict=True):
@@ -68,7 +72,7 @@ def parse_f1(given: Given) -> None:
             with atomic_write(path) as new:
                 new.write_text("".join(f"{tree}\n" for tree in written), "utf-8", newline="\n")
     print(f"F1 = {counts['all'].f1:.2f}  [EVALB's rules, COLLINS.prm]\n\n{score_table(counts)}")
-    if not asked.bracketed:
+    if not settings.bracketed:
         print(f"\n{describe_repairs(repairs)}")
 
 
@@ -116,9 +120,8 @@ def describe_repairs(repairs: list[Counter[str]]) -> str:
     ill_formed = sum(map(bool, repairs))
     total = sum(repairs, Counter[str]())
     kinds = "; ".join(f"{kind}: {count:,}" for kind, count in total.most_common())
-    return (
-        f"{ill_formed:,} of {len(repairs):,} lines were ill-formed and repaired{': ' * bool(kinds)}{kinds}."
-    )
+    details = f": {kinds}" if kinds else ""
+    return f"{ill_formed:,} of {len(repairs):,} lines were ill-formed and repaired{details}."
 
 
 COMMAND = Command(

@@ -46,39 +46,39 @@ class Reproduce:
     """The folder of the results: TABLE/SCALE/ROW/SEED below it."""
 
 
-def reproduce(given: Given) -> None:
+def reproduce(arguments: Given) -> None:
     """Train what is missing of a table, then write and print its page."""
-    asked = settings_from(Reproduce, given)
+    settings = settings_from(Reproduce, arguments)
     from dragoman_paper.tables.tables import TABLES
 
-    if asked.list:
+    if settings.list:
         print("\n\n".join([TABLE1, TABLE2, *(listing(table) for table in TABLES.values())]))
         return
-    refuse_empty_names(given)
-    if asked.table == "table1":
-        measure_layers(asked, given)
+    refuse_empty_names(arguments)
+    if settings.table == "table1":
+        measure_layers(settings, arguments)
         return
-    if asked.table == "table2":
-        train_translators(asked, given)
+    if settings.table == "table2":
+        train_translators(settings, arguments)
         return
-    if asked.table == "table4":
+    if settings.table == "table4":
         raise DragomanError(
             "Table 4 is trained by a recipe: dragoman train experiments/table4/wsj.toml --folder FOLDER. "
             "docs/parsing.md says which files it needs, and how trees are scored."
         )
-    if asked.table not in TABLES:
-        what = "Name a table" if asked.table is None else f"There is no table {asked.table!r}"
+    if settings.table not in TABLES:
+        what = "Name a table" if settings.table is None else f"There is no table {settings.table!r}"
         raise DragomanError(
             f"{what}; there are: table1, table2, {', '.join(TABLES)}. See dragoman reproduce --list."
         )
-    if not 1 <= asked.seeds <= MAX_SEEDS:
-        raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1, and at most {MAX_SEEDS:,}.")
-    table = TABLES[asked.table]
-    scale, rows = table.scale(asked.scale), table.choose(asked.rows)
+    if not 1 <= settings.seeds <= MAX_SEEDS:
+        raise DragomanError(f"--seeds is {settings.seeds}; it must be at least 1, and at most {MAX_SEEDS:,}.")
+    table = TABLES[settings.table]
+    scale, rows = table.scale(settings.scale), table.choose(settings.rows)
     from dragoman_paper.tables.runner import Request
 
-    scale = scale.quick() if asked.quick else scale
-    request = Request(table, scale, rows, asked.seeds, asked.out, asked.data, command(), __version__)
+    scale = scale.quick() if settings.quick else scale
+    request = Request(table, scale, rows, settings.seeds, settings.out, settings.data, command(), __version__)
 
     def run() -> None:
         page = make_page(request)
@@ -89,9 +89,9 @@ def reproduce(given: Given) -> None:
     run_training(run)
 
 
-def refuse_empty_names(given: Given) -> None:
+def refuse_empty_names(arguments: Given) -> None:
     """Raise `DragomanError` if --rows has a name that is empty, which would be taken for all rows."""
-    rows = given.get("rows")
+    rows = arguments.get("rows")
     if rows is not None and not all(map(str.strip, rows.split(","))):
         raise DragomanError(
             f"--rows is {rows!r}, in which a name is empty; give names separated by commas, as A,B1,D, or "
@@ -126,48 +126,50 @@ def curves_page(request: "Request") -> str | None:
     points = run_curves(request, say)
     if not all(len(point.results) == request.seeds for point in points):
         return None
-    drawn = [Point(each.row, each.pairs, mean(each.bleu), spread_of(each.bleu) or 0.0) for each in points]
+    drawn = [
+        Point(point.row, point.pairs, mean(point.bleu), spread_of(point.bleu) or 0.0) for point in points
+    ]
     with atomic_write(request.folder / PICTURE) as path:
         path.write_text(learning_curves(drawn, request.scale.about), "utf-8")
     return write_curves(request, points)
 
 
-def measure_layers(asked: Reproduce, given: Given) -> None:
+def measure_layers(settings: Reproduce, arguments: Given) -> None:
     """Measure Table 1, write its page with pictures, and print the page.
 
     Raises `DragomanError` for options of other tables.
     """
     for name in ("scale", "rows", "seeds", "data"):
-        if name in given:
+        if name in arguments:
             raise DragomanError(f"table1 is measured without training, so it has no --{name}; leave it out.")
     from dragoman_paper.figures.layer_costs import layer_pictures
     from dragoman_paper.tables.table1 import content, measure_table, write_table
 
-    folder = asked.out / ("table1-quick" if asked.quick else "table1")
+    folder = settings.out / ("table1-quick" if settings.quick else "table1")
     folder.mkdir(parents=True, exist_ok=True)  # an error is told before minutes of measurements
-    measured = measure_table(asked.quick, say)
+    measured = measure_table(settings.quick, say)
     table = content(measured, command(), __version__)
     print(write_table(folder, measured, table, layer_pictures(table)))
     say(f"The page is {folder / 'table.md'}; its pictures are beside it.")
 
 
-def train_translators(asked: Reproduce, given: Given) -> None:
+def train_translators(settings: Reproduce, arguments: Given) -> None:
     """Train what is missing of Table 2, then write and print its page."""
     for name in ("seeds", "quick"):
-        if name in given:
+        if name in arguments:
             raise DragomanError(
                 f"table2 is trained once, as in the paper, so it has no --{name}; leave it out. --scale "
                 "multi30k tries it in minutes."
             )
     from dragoman_paper.tables.table2 import choose, rows_of
 
-    scale = asked.scale if "scale" in given else "paper"
-    every = rows_of(scale)
-    chosen = choose(every, asked.rows)
+    scale = settings.scale if "scale" in arguments else "paper"
+    all_rows = rows_of(scale)
+    chosen = choose(all_rows, settings.rows)
     from dragoman_paper.tables.table2_page import write_page
     from dragoman_paper.tables.table2_runs import Table2Request, run_rows
 
-    request = Table2Request(scale, every, chosen, asked.out, asked.data, command(), __version__)
+    request = Table2Request(scale, all_rows, chosen, settings.out, settings.data, command(), __version__)
 
     def run() -> None:
         if run_rows(request, say):

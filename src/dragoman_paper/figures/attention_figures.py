@@ -48,45 +48,45 @@ def layer_weights(inspection: Inspection, choice: Choice) -> LayerWeights:
 
     Raises `DragomanError` if there is no such layer.
     """
-    seen = view(inspection, choice.kind)
-    layer = layer_number(choice.layer, len(seen.weights))
+    attention_view = view(inspection, choice.kind)
+    layer = layer_number(choice.layer, len(attention_view.weights))
     name = NAMES[choice.kind]
     return LayerWeights(
         f"{name[0].lower()}{name[1:]}, layer {layer + 1}",
         layer,
-        seen.weights[layer],
-        seen.queries,
-        seen.keys,
-        f"Q{seen.query_axis[1:]}; {seen.key_axis}.",
-        seen.notes,
+        attention_view.weights[layer],
+        attention_view.queries,
+        attention_view.keys,
+        f"Q{attention_view.query_axis[1:]}; {attention_view.key_axis}.",
+        attention_view.notes,
     )
 
 
-def layer_number(asked: int | None, layers: int) -> int:
+def layer_number(requested: int | None, layers: int) -> int:
     """A layer counted from 0; the last but one if none is asked for. Raises for one that does not exist."""
-    if asked is None:
+    if requested is None:
         return max(layers - 2, 0)
-    if not 1 <= asked <= layers:
-        raise DragomanError(f"There is no layer {asked}; this model has {layers}, counted from 1.")
-    return asked - 1
+    if not 1 <= requested <= layers:
+        raise DragomanError(f"There is no layer {requested}; this model has {layers}, counted from 1.")
+    return requested - 1
 
 
-def head_numbers(asked: Sequence[int], heads: int) -> list[int]:
+def head_numbers(requested: Sequence[int], heads: int) -> list[int]:
     """Heads counted from 0; all if none are asked for. Raises for one that does not exist."""
-    for head in asked:
+    for head in requested:
         if not 1 <= head <= heads:
             raise DragomanError(f"There is no head {head}; this model has {heads}, counted from 1.")
-    return [head - 1 for head in asked] or list(range(heads))
+    return [head - 1 for head in requested] or list(range(heads))
 
 
-def one_head(asked: Sequence[int], heads: int) -> int:
+def one_head(requested: Sequence[int], heads: int) -> int:
     """The head that is asked for, or the first. Raises for more than one and for one that does not exist."""
-    if len(asked) > 1:
-        raise DragomanError(f"This figure shows one head; --heads has {len(asked)}.")
-    return head_numbers(asked, heads)[0]
+    if len(requested) > 1:
+        raise DragomanError(f"This figure shows one head; --heads has {len(requested)}.")
+    return head_numbers(requested, heads)[0]
 
 
-def two_heads(weights: Array, asked: Sequence[int]) -> tuple[int, int]:
+def two_heads(weights: Array, requested: Sequence[int]) -> tuple[int, int]:
     """The two heads of [H Q K] that are asked for, or the two whose weights differ most.
 
     Raises `DragomanError` for another count, for a head that does not exist, and for a model with one head.
@@ -94,19 +94,19 @@ def two_heads(weights: Array, asked: Sequence[int]) -> tuple[int, int]:
     heads = len(weights)
     if heads < 2:
         raise DragomanError("This figure compares two heads, and this model has one.")
-    numbers = head_numbers(asked, heads)
-    if asked:
+    numbers = head_numbers(requested, heads)
+    if requested:
         if len(numbers) != 2 or numbers[0] == numbers[1]:
             raise DragomanError("This figure compares two heads: --heads 1 2.")
         return numbers[0], numbers[1]
-    pairs = [(one, other) for one in range(heads) for other in range(one)]
-    one, other = max(pairs, key=lambda pair: difference(weights[pair[0]], weights[pair[1]]))
-    return min(one, other), max(one, other)
+    pairs = [(first, second) for first in range(heads) for second in range(first)]
+    first, second = max(pairs, key=lambda pair: difference(weights[pair[0]], weights[pair[1]]))
+    return min(first, second), max(first, second)
 
 
-def difference(one: Array, other: Array) -> float:
+def difference(first: Array, second: Array) -> float:
     """The share of attention [Q K] that two heads give to different keys, a mean over queries."""
-    return float(np.abs(one - other).sum(-1).mean() / 2)
+    return float(np.abs(first - second).sum(-1).mean() / 2)
 
 
 def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
@@ -115,40 +115,40 @@ def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
     return (weights * np.abs(queries - keys)).sum(-1).mean(0)
 
 
-def query_number(seen: LayerWeights, asked: str | None) -> int:
+def query_number(attention: LayerWeights, requested: str | None) -> int:
     """The query: a token's number from 1 or its text; without one, the token farthest from its keys.
 
     Raises `DragomanError` if the sentence has no such token.
     """
-    if asked is None:
-        last = seen.queries[-1]
-        words = np.array([any(map(str.isalnum, token)) and token != last for token in seen.queries])
-        return int(np.where(words | ~words.any(), mean_distances(seen.weights), -1.0).argmax())
-    count = len(seen.queries)
-    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= count:
-        return int(asked) - 1
-    for place, token in enumerate(seen.queries):
-        if asked in (token, token.lstrip("▁")):
+    if requested is None:
+        last = attention.queries[-1]
+        words = np.array([any(map(str.isalnum, token)) and token != last for token in attention.queries])
+        return int(np.where(words | ~words.any(), mean_distances(attention.weights), -1.0).argmax())
+    count = len(attention.queries)
+    if requested.isascii() and requested.isdigit() and 1 <= int(requested) <= count:
+        return int(requested) - 1
+    for place, token in enumerate(attention.queries):
+        if requested in (token, token.lstrip("▁")):
             return place
-    numbered = ", ".join(f"{place} {token}" for place, token in enumerate(seen.queries, 1))
-    raise DragomanError(f"There is no query {asked!r}. The queries are: {numbered}.")
+    numbered = ", ".join(f"{place} {token}" for place, token in enumerate(attention.queries, 1))
+    raise DragomanError(f"There is no query {requested!r}. The queries are: {numbered}.")
 
 
 # ---- lines between two rows of tokens, as in the paper
 
 
-def draw_rows(drawing: Drawing, seen: LayerWeights, thick: int | None) -> tuple[float, float, float]:
+def draw_rows(drawing: Drawing, attention: LayerWeights, thick: int | None) -> tuple[float, float, float]:
     """Queries above and keys below, upright. Returns the x of the first, and the y of both ends of lines."""
     left = 40.0
-    high = drawing.height + 46 + min(widest(seen.queries), 160.0)
+    high = drawing.height + 46 + min(widest(attention.queries), 160.0)
     low = high + GAP
     drawing.text(16, drawing.height + 24, "queries above, keys below", 11, "fill-faint")
-    for place, token in enumerate(seen.queries):
+    for place, token in enumerate(attention.queries):
         drawing.label(left + place * COLUMN + 4, high - 8, token, turn=-90, bold=place == thick)
-    for place, token in enumerate(seen.keys):
+    for place, token in enumerate(attention.keys):
         drawing.label(left + place * COLUMN + 4, low + 10, token, anchor="end", turn=-90)
-    columns = max(len(seen.queries), len(seen.keys))
-    drawing.reach(left + columns * COLUMN, low + min(widest(seen.keys), 160.0) + 14)
+    columns = max(len(attention.queries), len(attention.keys))
+    drawing.reach(left + columns * COLUMN, low + min(widest(attention.keys), 160.0) + 14)
     return left, high, low
 
 
@@ -179,25 +179,26 @@ def head_key(drawing: Drawing, heads: Sequence[int], colours: Sequence[str]) -> 
 
 def figure_3(inspection: Inspection, choice: Choice) -> str:
     """One query's attention in the heads of a layer: lines, and a mark for each head at each key."""
-    seen = layer_weights(inspection, choice)
-    query, heads = query_number(seen, choice.query), head_numbers(choice.heads, len(seen.weights))
+    attention = layer_weights(inspection, choice)
+    query, heads = query_number(attention, choice.query), head_numbers(choice.heads, len(attention.weights))
     colours = [HEAD_COLOURS[head % len(HEAD_COLOURS)] for head in heads]
-    token = seen.queries[query]
+    token = attention.queries[query]
     drawing = Drawing(
         "figure-3",
-        f"{token} in {f'head {heads[0] + 1}' if len(heads) == 1 else f'{len(heads)} heads'}: {seen.name}",
+        f"{token} in {f'head {heads[0] + 1}' if len(heads) == 1 else f'{len(heads)} heads'}: "
+        f"{attention.name}",
         f"Lines go from the query {token} to its keys; opacity grows with the weight. "
         f"{sentences(inspection)}",
     )
-    place = draw_rows(drawing, seen, query)
+    place = draw_rows(drawing, attention, query)
     for head, colour in zip(heads, colours, strict=True):
-        draw_lines(drawing, seen.weights[head], [query], colour, place)
+        draw_lines(drawing, attention.weights[head], [query], colour, place)
     top = drawing.height + 14
     drawing.text(16, top + 4, "weight of each head, by key", 11, "fill-faint")
     for row, (head, colour) in enumerate(zip(heads, colours, strict=True)):
         y = top + 12 + row * (BAR + 2)
-        for key, weight in enumerate(seen.weights[head, query].tolist()):
-            title = f"head {head + 1}\nkey: {seen.keys[key]}\nweight: {weight:.3f}"
+        for key, weight in enumerate(attention.weights[head, query].tolist()):
+            title = f"head {head + 1}\nkey: {attention.keys[key]}\nweight: {weight:.3f}"
             x = place[0] + key * COLUMN - COLUMN * 0.42
             drawing.rectangle(x, y, COLUMN * 0.84, BAR, f"fill-{colour}", title, opacity=clear(weight))
     head_key(drawing, heads, colours)
@@ -208,48 +209,48 @@ def figure_3(inspection: Inspection, choice: Choice) -> str:
         *[many] * (len(heads) > len(HEAD_COLOURS)),
         *[chosen] * (choice.query is None),
     ]
-    return finished(drawing, [*notes, seen.axes, *seen.notes])
+    return finished(drawing, [*notes, attention.axes, *attention.notes])
 
 
 def figure_4(inspection: Inspection, choice: Choice) -> str:
     """All attention of a head above, one query's in two heads below."""
-    seen = layer_weights(inspection, choice)
-    query = query_number(seen, choice.query)
-    heads = two_heads(seen.weights, choice.heads)
-    token = seen.queries[query]
+    attention = layer_weights(inspection, choice)
+    query = query_number(attention, choice.query)
+    heads = two_heads(attention.weights, choice.heads)
+    token = attention.queries[query]
     drawing = Drawing(
         "figure-4",
-        f"Heads {heads[0] + 1} and {heads[1] + 1}: {seen.name}",
+        f"Heads {heads[0] + 1} and {heads[1] + 1}: {attention.name}",
         f"Above: all attention of head {heads[0] + 1}. Below: that of {token} in both heads. "
         f"{sentences(inspection)}",
     )
     drawing.text(16, drawing.height + 28, f"Head {heads[0] + 1}, all queries", 13, bold=True)
-    place = draw_rows(drawing, seen, None)
-    draw_lines(drawing, seen.weights[heads[0]], range(len(seen.queries)), HEAD_COLOURS[0], place)
+    place = draw_rows(drawing, attention, None)
+    draw_lines(drawing, attention.weights[heads[0]], range(len(attention.queries)), HEAD_COLOURS[0], place)
     drawing.text(16, drawing.height + 34, f"The query {token} in both heads", 13, bold=True)
-    place = draw_rows(drawing, seen, query)
+    place = draw_rows(drawing, attention, query)
     for head, colour in zip(heads, HEAD_COLOURS, strict=False):
-        draw_lines(drawing, seen.weights[head], [query], colour, place)
+        draw_lines(drawing, attention.weights[head], [query], colour, place)
     head_key(drawing, heads, HEAD_COLOURS[:2])
-    notes = [unit("(below: the square root of)"), *why_these(choice), seen.axes, *seen.notes]
+    notes = [unit("(below: the square root of)"), *why_these(choice), attention.axes, *attention.notes]
     return finished(drawing, notes)
 
 
 def figure_5(inspection: Inspection, choice: Choice) -> str:
     """All attention of two heads, one below the other."""
-    seen = layer_weights(inspection, choice)
-    heads = two_heads(seen.weights, choice.heads)
+    attention = layer_weights(inspection, choice)
+    heads = two_heads(attention.weights, choice.heads)
     drawing = Drawing(
         "figure-5",
-        f"Heads {heads[0] + 1} and {heads[1] + 1}: {seen.name}",
+        f"Heads {heads[0] + 1} and {heads[1] + 1}: {attention.name}",
         f"All attention of two heads. {sentences(inspection)}",
     )
     for head, colour in zip(heads, HEAD_COLOURS, strict=False):
         drawing.text(16, drawing.height + 30, f"Head {head + 1}", 13, bold=True)
-        place = draw_rows(drawing, seen, None)
-        draw_lines(drawing, seen.weights[head], range(len(seen.queries)), colour, place)
-    notes = [unit("equal to"), difference_note(seen, heads), *why_these(choice), seen.axes]
-    return finished(drawing, [*notes, *seen.notes])
+        place = draw_rows(drawing, attention, None)
+        draw_lines(drawing, attention.weights[head], range(len(attention.queries)), colour, place)
+    notes = [unit("equal to"), difference_note(attention, heads), *why_these(choice), attention.axes]
+    return finished(drawing, [*notes, *attention.notes])
 
 
 def unit(opacity: str) -> str:
@@ -262,9 +263,9 @@ def why_these(choice: Choice) -> list[str]:
     return ["These two heads of the layer differ most; --heads chooses others."] * (not choice.heads)
 
 
-def difference_note(seen: LayerWeights, heads: tuple[int, int]) -> str:
+def difference_note(attention: LayerWeights, heads: tuple[int, int]) -> str:
     """How much two heads differ."""
-    share = difference(seen.weights[heads[0]], seen.weights[heads[1]])
+    share = difference(attention.weights[heads[0]], attention.weights[heads[1]])
     return f"The two heads give {share:.0%} of their attention to different keys (mean over queries)."
 
 
@@ -289,26 +290,29 @@ FACTS = {
 
 def head_comparison(inspection: Inspection, choice: Choice) -> str:
     """Two heads as heat maps side by side, with their facts below."""
-    seen = layer_weights(inspection, choice)
-    heads = two_heads(seen.weights, choice.heads)
-    rows, columns = len(seen.queries), len(seen.keys)
+    attention = layer_weights(inspection, choice)
+    heads = two_heads(attention.weights, choice.heads)
+    rows, columns = len(attention.queries), len(attention.keys)
     cell = 22.0 if max(rows, columns) <= 20 else 12.0
-    left, top = 44 + widest(seen.queries), 84 + 0.87 * widest(seen.keys)
-    right = left + cell * columns + 0.6 * widest(seen.keys) + 40
+    left, top = 44 + widest(attention.queries), 84 + 0.87 * widest(attention.keys)
+    right = left + cell * columns + 0.6 * widest(attention.keys) + 40
     drawing = Drawing(
         "head-comparison",
-        f"Two heads: {seen.name}",
+        f"Two heads: {attention.name}",
         f"Rows are queries and columns are keys. {sentences(inspection)}",
     )
     for x, head in ((left, heads[0]), (right, heads[1])):
         drawing.text(x, 56, f"Head {head + 1}", 13, bold=True)
-        label_axes(drawing, seen.queries if x == left else [], seen.keys, x, top, cell)
+        label_axes(drawing, attention.queries if x == left else [], attention.keys, x, top, cell)
         drawing.rectangle(x, top, cell * columns, cell * rows, "fill-zero stroke-line")
-        draw_levels(drawing, seen.weights[head], sequential, x, top, cell, cell)
-    draw_facts(drawing, statistics(inspection)[choice.kind], seen.layer, heads)
+        draw_levels(drawing, attention.weights[head], sequential, x, top, cell, cell)
+    draw_facts(drawing, statistics(inspection)[choice.kind], attention.layer, heads)
     drawing.legend(16, drawing.height + 20, WEIGHT, sequential, SHARES)
     axes = "Rows are queries from top to bottom, columns are keys."
-    return finished(drawing, [axes, seen.axes, difference_note(seen, heads), *why_these(choice), *seen.notes])
+    return finished(
+        drawing,
+        [axes, attention.axes, difference_note(attention, heads), *why_these(choice), *attention.notes],
+    )
 
 
 def draw_facts(drawing: Drawing, tables: Mapping[str, Table], layer: int, heads: tuple[int, int]) -> None:

@@ -108,17 +108,19 @@ OF_SENTENCES = ("complexity", "recurrence-paths")
 
 def figure(name: str) -> Figure:
     """The figure of this name. Raises `DragomanError` for another name, with the nearest ones."""
-    names = {each.name: each for each in FIGURES}
+    names = {entry.name: entry for entry in FIGURES}
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
+        suggestions = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = (
+            f"Did you mean {' or '.join(suggestions)}?" if suggestions else f"There are: {', '.join(names)}."
+        )
         raise DragomanError(f"There is no figure {name!r}. {hint}")
     return names[name]
 
 
 def names() -> str:
     """All names, in lines of at most 76 characters."""
-    text = ", ".join(each.name for each in FIGURES)
+    text = ", ".join(entry.name for entry in FIGURES)
     return textwrap.indent(textwrap.fill(text, 74, break_on_hyphens=False), "  ")
 
 
@@ -131,31 +133,31 @@ def listing() -> str:
         "sentence": "needs RUN and a sentence",
     }
     return "\n".join(
-        f"  {each.name:<17}{each.shows}\n{'':19}{each.of}; {needs[each.needs]}" for each in FIGURES
+        f"  {entry.name:<17}{entry.shows}\n{'':19}{entry.of}; {needs[entry.needs]}" for entry in FIGURES
     )
 
 
 def refuse_missing(
-    asked: Figure, run: Path | None, text: str | None, options: list[str], searches: list[str]
+    figure: Figure, run: Path | None, text: str | None, options: list[str], searches: list[str]
 ) -> None:
     """Raise `DragomanError` if a figure lacks its run or sentence, or has an option that it does not use.
 
     `options` choose a part of the model, `searches` are those of a search.
     """
     for option in options:
-        if option not in asked.options:
-            users = ", ".join(each.name for each in FIGURES if option in each.options)
-            raise DragomanError(f"{asked.name} does not use --{option}; it is for {users}.")
-    if searches and asked.needs != "sentence":
+        if option not in figure.options:
+            users = ", ".join(entry.name for entry in FIGURES if option in entry.options)
+            raise DragomanError(f"{figure.name} does not use --{option}; it is for {users}.")
+    if searches and figure.needs != "sentence":
         flag = "--" + searches[0].replace("_", "-")
-        raise DragomanError(f"{asked.name} translates nothing, and {flag} is for a search; leave it out.")
-    if text is not None and asked.needs in ("nothing", "run") and asked.name not in OF_SENTENCES:
-        raise DragomanError(f"{asked.name} does not use a sentence; leave it out.")
-    if asked.needs == "nothing":
+        raise DragomanError(f"{figure.name} translates nothing, and {flag} is for a search; leave it out.")
+    if text is not None and figure.needs in ("nothing", "run") and figure.name not in OF_SENTENCES:
+        raise DragomanError(f"{figure.name} does not use a sentence; leave it out.")
+    if figure.needs == "nothing":
         return
-    example = EXAMPLES[asked.needs].format(asked.name)
+    example = EXAMPLES[figure.needs].format(figure.name)
     if run is None:
-        raise DragomanError(f"{asked.name} is drawn from a run: {example}")
-    if text is None and asked.needs != "run":
-        what = "words" if asked.needs == "words" else "a sentence"
-        raise DragomanError(f"{asked.name} is drawn for {what}: {example}")
+        raise DragomanError(f"{figure.name} is drawn from a run: {example}")
+    if text is None and figure.needs != "run":
+        what = "words" if figure.needs == "words" else "a sentence"
+        raise DragomanError(f"{figure.name} is drawn for {what}: {example}")

@@ -17,26 +17,26 @@ PAPER = "ε and V are the paper's (V: section 5.1, about 37000 tokens)."
 
 
 def draw_figure(
-    asked: Figure, run: Path | None, text: str | None, choice: Choice, search: SearchSettings
+    figure: Figure, run: Path | None, text: str | None, choice: Choice, search: SearchSettings
 ) -> str:
     """Draw a figure that has what it needs: `refuse_missing` has been called.
 
     Raises `DragomanError` if the run or the sentence does not allow it, and for layers, heads, tokens and
     steps that do not exist.
     """
-    if asked.needs == "nothing":
-        return formula_figure(asked.name, run, text)
+    if figure.needs == "nothing":
+        return formula_figure(figure.name, run, text)
     assert run is not None
-    if asked.name == "training":
+    if figure.name == "training":
         from dragoman_paper.figures.training_picture import training_picture
 
         return training_picture(run)
     assert text is not None
     from dragoman_paper.figures.sentence import draw_for_sentence, draw_for_words
 
-    if asked.needs == "words":
+    if figure.needs == "words":
         return draw_for_words(run, text)
-    return draw_for_sentence(asked.name, run, text, choice, search)
+    return draw_for_sentence(figure.name, run, text, choice, search)
 
 
 def formula_figure(name: str, run: Path | None, text: str | None) -> str:

@@ -97,8 +97,8 @@ def layer_pictures(table: Mapping[str, Any]) -> dict[str, str]:
 
 def cost_picture(column: Column, table: Mapping[str, Any]) -> str:
     """A chart against n for each d, and one against d."""
-    widths = sorted({each["width"] for each in table["costs"]})
-    most = max(each["positions"] for each in table["costs"])
+    widths = sorted({cost["width"] for cost in table["costs"]})
+    most = max(cost["positions"] for cost in table["costs"])
     by_width = [
         Panel(
             f"against n, d = {width:,}",
@@ -127,11 +127,11 @@ def curves(
     table: Mapping[str, Any], kind: str, x: str, y: str, **chosen: int
 ) -> dict[str, list[tuple[float, float]]]:
     """Points for each layer type, from the entries whose sizes are the chosen ones."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in table["exponents"]}
-    for each in table[kind]:
-        if all(each[name] == size for name, size in chosen.items()):
-            found[each["layer"]].append((each[x], each[y]))
-    return {name: sorted(points) for name, points in found.items()}
+    points_by_layer: dict[str, list[tuple[float, float]]] = {name: [] for name in table["exponents"]}
+    for entry in table[kind]:
+        if all(entry[name] == size for name, size in chosen.items()):
+            points_by_layer[entry["layer"]].append((entry[x], entry[y]))
+    return {name: sorted(points) for name, points in points_by_layer.items()}
 
 
 def picture(column: Column, table: Mapping[str, Any], panels: Sequence[Panel], note: str) -> str:
@@ -181,7 +181,7 @@ def draw_legend(drawing: Drawing, column: Column, table: Mapping[str, Any]) -> N
     """A line for each layer type: its look, the fitted exponents, and the paper's order."""
     top = drawing.height + 30
     columns = 16.0, 66.0, 300.0, 520.0
-    orders = [each.get(column.key, "") for each in table["paper"].values()]
+    orders = [paper_row.get(column.key, "") for paper_row in table["paper"].values()]
     heads = "", "layer type", "fitted", "paper" if any(orders) else ""
     for x, head in zip(columns, heads, strict=True):
         drawing.text(x, top, head, css="fill-faint")
@@ -207,9 +207,10 @@ def looks(by_layer: Mapping[str, Any]) -> Iterable[tuple[Look, tuple[str, Any]]]
 def growth(exponents: Mapping[str, Mapping[str, float]]) -> str:
     """`n^1.98 ± 0.03 · d^1.00`; an interval that rounds to nothing is left out."""
     parts = []
-    for name, each in exponents.items():
-        margin = (each["high"] - each["low"]) / 2
-        parts.append(f"{name}^{round(each['value'], 2) + 0.0:.2f}" + f" ± {margin:.2f}" * (margin >= 0.005))
+    for name, exponent in exponents.items():
+        margin = (exponent["high"] - exponent["low"]) / 2
+        interval = f" ± {margin:.2f}" if margin >= 0.005 else ""
+        parts.append(f"{name}^{round(exponent['value'], 2) + 0.0:.2f}{interval}")
     return " · ".join(parts)
 
 

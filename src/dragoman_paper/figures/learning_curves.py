@@ -44,7 +44,7 @@ def learning_curves(points: Sequence[Point], about: str) -> str:
 def draw_row(axes: Axes, points: Sequence[Point], colour: str) -> None:
     """A row's line, its points and their bars."""
     drawing, css = axes.drawing, f"stroke-{colour}"
-    points = sorted(points, key=lambda each: each.pairs)
+    points = sorted(points, key=lambda point: point.pairs)
     places = [axes.place(log2(point.pairs), point.mean) for point in points]
     drawing.polyline(places, css, points[0].row, stroke=2.0)
     for point, (x, y) in zip(points, places, strict=True):

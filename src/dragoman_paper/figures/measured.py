@@ -55,8 +55,8 @@ def normalisation(
     norm = model.encoder[layer].get_submodule("self_attention_residual.norm")
     with norm.register_forward_hook(hook):
         inspection = inspect_ids(translator, sentence, source, settings, constraints)
-    ((taken, given),) = calls
-    return Normalisation(inspection, as_array(taken[0]), as_array(given[0]))
+    ((norm_input, norm_output),) = calls
+    return Normalisation(inspection, as_array(norm_input[0]), as_array(norm_output[0]))
 
 
 @dataclass(frozen=True)

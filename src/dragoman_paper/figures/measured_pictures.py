@@ -28,12 +28,12 @@ def largest(numbers: Array) -> float:
 # ---- layer and batch normalisation (section 3.1)
 
 
-def normalisation_picture(seen: Normalisation, layer: int) -> str:
+def normalisation_picture(measurement: Normalisation, layer: int) -> str:
     """The numbers of a layer normalisation, with means over rows (layer) and over columns (batch)."""
-    inspection = seen.inspection
+    inspection = measurement.inspection
     tokens, note = tokens_in(inspection.source, "source")
-    width = min(FEATURES, seen.taken.shape[1])
-    numbers = seen.taken[: len(tokens), :width]
+    width = min(FEATURES, measurement.taken.shape[1])
+    numbers = measurement.taken[: len(tokens), :width]
     most = largest(numbers)
     left, top = max(40 + widest(tokens), 104.0), 106.0
     right, bottom = left + CELL * width, top + CELL * len(tokens)
@@ -43,13 +43,15 @@ def normalisation_picture(seen: Normalisation, layer: int) -> str:
         f"Rows are tokens, columns are features. Layer normalisation takes the mean of a row, batch "
         f"normalisation that of a column. {sentences(inspection)}",
     )
-    drawing.text(left, top - 40, f"features 0 to {width - 1} of {seen.taken.shape[1]}", css="fill-faint")
+    drawing.text(
+        left, top - 40, f"features 0 to {width - 1} of {measurement.taken.shape[1]}", css="fill-faint"
+    )
     label_axes(drawing, tokens, [], left, top, CELL)
     drawing.rectangle(left, top, right - left, bottom - top, "fill-zero stroke-line")
     with drawing.group("cells"):
         draw_levels(drawing, numbers / most, diverging, left, top, CELL, CELL)
-    draw_row_means(drawing, seen.taken[: len(tokens)], right + 22, top)
-    draw_column_means(drawing, seen.taken[:, :width], left, bottom + 14)
+    draw_row_means(drawing, measurement.taken[: len(tokens)], right + 22, top)
+    draw_column_means(drawing, measurement.taken[:, :width], left, bottom + 14)
     frame = "stroke-best curve", "stroke-self curve"
     drawing.rectangle(left, top, right - left, CELL, frame[0], stroke=3)
     drawing.rectangle(left, top, CELL, bottom - top, frame[1], stroke=3)
@@ -57,9 +59,9 @@ def normalisation_picture(seen: Normalisation, layer: int) -> str:
     drawing.legend(16, drawing.height + 26, "what the normalisation is given (no unit)", diverging, ticks)
     notes = [
         f"Orange: this model's layer normalisation takes mean and deviation of each token over all "
-        f"{seen.taken.shape[1]} features; other tokens and sentences do not matter.",
+        f"{measurement.taken.shape[1]} features; other tokens and sentences do not matter.",
         f"Blue: batch normalisation would take them of each feature over all tokens of a batch, here of "
-        f"this sentence's {len(seen.taken)}. They would depend on the other sentences and on padding.",
+        f"this sentence's {len(measurement.taken)}. They would depend on the other sentences and on padding.",
     ]
     return finished(drawing, [*notes, note])
 
@@ -90,9 +92,9 @@ def draw_column_means(drawing: Drawing, numbers: Array, left: float, top: float)
 # ---- the feed-forward network (section 3.3)
 
 
-def feed_forward_picture(seen: HiddenUnits) -> str:
+def feed_forward_picture(measurement: HiddenUnits) -> str:
     """The share of hidden units that are 0: a cell for each layer and token, and means by layer."""
-    inspection = seen.inspection
+    inspection = measurement.inspection
     activation, d_ff = inspection.model.activation, f"{inspection.model.d_ff:,}"
     if (decoder := inspection.model.decoder_d_ff) is not None:
         d_ff += f", {decoder:,} in the decoder"
@@ -104,8 +106,8 @@ def feed_forward_picture(seen: HiddenUnits) -> str:
     )
     notes = []
     for name, shares, tokens in (
-        ("Encoder", seen.encoder, inspection.source),
-        ("Decoder", seen.decoder, inspection.target),
+        ("Encoder", measurement.encoder, inspection.source),
+        ("Decoder", measurement.decoder, inspection.target),
     ):
         labels, note = tokens_in(tokens, "source" if name == "Encoder" else "target")
         draw_shares(drawing, name, shares, labels)
@@ -147,9 +149,13 @@ def head_matrices(inspection: Inspection, layer: int, head: int) -> str:
     Raises `DragomanError` as `projections_of`.
     """
     tokens, note = tokens_in(inspection.source, "source")
-    seen = projections_of(inspection).encoder
-    named = {"Q, queries": seen.queries, "K, keys": seen.keys, "V, values": seen.values}
-    tables = {name: each[layer, head].astype(np.float32) for name, each in named.items()}
+    projections = projections_of(inspection).encoder
+    named_projections = {
+        "Q, queries": projections.queries,
+        "K, keys": projections.keys,
+        "V, values": projections.values,
+    }
+    tables = {name: array[layer, head].astype(np.float32) for name, array in named_projections.items()}
     most = max(map(largest, tables.values()))
     widths = [table.shape[1] for table in tables.values()]
     left, cell = 40 + widest(tokens), max(2.0, min(10.0, 480 / max(widths)))
@@ -169,7 +175,7 @@ def head_matrices(inspection: Inspection, layer: int, head: int) -> str:
             draw_levels(drawing, table[: len(tokens)] / most, diverging, left, top, cell, 16)
     ticks = [(-1.0, decimal(-most)), (0.0, "0"), (1.0, decimal(most))]
     drawing.legend(16, drawing.height + 24, "number (no unit)", diverging, ticks)
-    bias, read = plus_bias(inspection), ", normalised" * (inspection.model.norm == "pre")
+    bias, read = plus_bias(inspection), ", normalised" if inspection.model.norm == "pre" else ""
     formula = (
         f"Q = X W^Q{bias}, K = X W^K{bias}, V = X W^V{bias}: X are the layer's inputs{read}, the matrices "
     )

@@ -25,13 +25,13 @@ def neighbours_picture(translator: Translator, text: str) -> str:
         raise DragomanError(f"The text has {len(words)} words; give at most {MAX_WORDS}.")
     sides = translator.tokenizers.source, translator.tokenizers.target
     source, target = ([ids for row in side.encode(words) for ids in row] for side in sides)
-    found = neighbours(model, translator.tokenizers, source, target)
+    matrices = neighbours(model, translator.tokenizers, source, target)
     drawing = Drawing(
         "neighbours",
         f"Nearest tokens of: {' '.join(visible(word) for word in words)}",
         "For each token the tokens whose rows of the matrix have the greatest cosine with its row.",
     )
-    for matrix in found:
+    for matrix in matrices:
         draw_matrix(drawing, matrix)
     notes = [
         "Bars: cosine, from 0 to 1; 1 is the same direction. The token itself is left out.",
@@ -43,8 +43,8 @@ def neighbours_picture(translator: Translator, text: str) -> str:
 def piece_note(translator: Translator, word: str) -> str:
     """A sentence for a word that is not one token of the vocabularies; empty for others."""
     sides = {"source": translator.tokenizers.source, "target": translator.tokenizers.target}
-    found = {name: side.pieces(side.encode([word])[0]) for name, side in sides.items()}
-    split = {name: pieces for name, pieces in found.items() if len(pieces) != 1}
+    pieces_by_side = {name: side.pieces(side.encode([word])[0]) for name, side in sides.items()}
+    split = {name: pieces for name, pieces in pieces_by_side.items() if len(pieces) != 1}
     if not split:
         return ""
     texts = dict.fromkeys(" ".join(map(visible, pieces)) for pieces in split.values())
@@ -57,17 +57,17 @@ def draw_matrix(drawing: Drawing, matrix: Neighbours) -> None:
     tied = " (one tied matrix)" if len(matrix.parts) > 1 else ""
     drawing.text(16, drawing.height + 34, f"{', '.join(matrix.parts).capitalize()}{tied}", 13, bold=True)
     top = drawing.height + 12
-    for place, (token, near) in enumerate(matrix.tokens):
+    for place, (token, nearest) in enumerate(matrix.tokens):
         column = place % ACROSS
         if place and column == 0:
             top = drawing.height + 12
-        draw_token(drawing, token, near, 16 + WIDTH * column, top)
+        draw_token(drawing, token, nearest, 16 + WIDTH * column, top)
 
 
-def draw_token(drawing: Drawing, token: str, near: Sequence[Near], x: float, top: float) -> None:
+def draw_token(drawing: Drawing, token: str, nearest: Sequence[Near], x: float, top: float) -> None:
     """A token and its nearest ones."""
     drawing.label(x, top + 14, visible(token), 12, bold=True)
-    for row, (other, cosine) in enumerate(near):
+    for row, (other, cosine) in enumerate(nearest):
         y = top + 22 + ROW * row
         width = BAR * min(max(cosine, 0.0), 1.0)
         drawing.rectangle(x, y, width, ROW - 6, "fill-self", f"{visible(other)}: {cosine:.4f}")

@@ -49,8 +49,8 @@ def position_layouts(model: ModelSettings) -> str:
 def products(positions: int, d_model: int) -> Table:
     """[N, N]: dot products of the rows of the paper's table, divided by that of a row with itself."""
     table = sinusoid_table(positions, d_model)
-    found: Table = table @ table.T
-    return found / found[0, 0]
+    dot_products: Table = table @ table.T
+    return dot_products / dot_products[0, 0]
 
 
 def draw_table(drawing: Drawing, title: str, across: str, numbers: Table, width: float) -> None:

@@ -38,8 +38,8 @@ def recurrent_layer(tokens: int) -> Layer:
 
 def self_attention_layer(tokens: int) -> Layer:
     """Each output is computed from all tokens."""
-    every = range(tokens)
-    return Layer("Self-attention layer", (), tuple((one, other) for one in every for other in every))
+    places = range(tokens)
+    return Layer("Self-attention layer", (), tuple((token, output) for token in places for output in places))
 
 
 def longest_path(layer: Layer, tokens: int) -> int:
@@ -57,16 +57,16 @@ def longest_path(layer: Layer, tokens: int) -> int:
 
 def recurrence_paths(tokens: Sequence[str]) -> str:
     """Both layers with the path from the first token to the last output, and the two kinds of feedback."""
-    shown = [visible(token) for token in tokens[:MOST]]
+    labels = [visible(token) for token in tokens[:MOST]]
     drawing = Drawing(
         "recurrence-paths",
         "Paths between tokens",
         "Arrows show what an output is computed from. The thick orange path goes from the first token to "
         "the last output.",
     )
-    for layer in (recurrent_layer(len(shown)), self_attention_layer(len(shown))):
-        draw_layer(drawing, layer, shown)
-    draw_feedback(drawing, len(shown))
+    for layer in (recurrent_layer(len(labels)), self_attention_layer(len(labels))):
+        draw_layer(drawing, layer, labels)
+    draw_feedback(drawing, len(labels))
     notes = [
         "Recurrence is the path along the states. It exists in training too, so output t has to wait for "
         "output t − 1.",
@@ -88,12 +88,12 @@ def draw_layer(drawing: Drawing, layer: Layer, tokens: Sequence[str]) -> None:
     drawing.text(LEFT - 34, top + 4, "outputs", css="fill-faint", anchor="end")
     drawing.text(LEFT - 34, low + 4, "tokens", css="fill-faint", anchor="end")
     best = {(0, 0)} if layer.states else {(0, last)}
-    for edge in sorted(layer.reads, key=lambda each: each in best):
+    for edge in sorted(layer.reads, key=lambda edge: edge in best):
         thick = edge in best
         ends = [(place_x(edge[0]), low - NODE), (place_x(edge[1]), top + NODE + 1)]
         arrow(drawing, ends, "best" if thick else "line", 3.0 if thick else 1.0)
-    for one, other in layer.states:
-        arrow(drawing, [(place_x(one) + NODE, top), (place_x(other) - NODE - 1, top)], "best", 3.0)
+    for previous, current in layer.states:
+        arrow(drawing, [(place_x(previous) + NODE, top), (place_x(current) - NODE - 1, top)], "best", 3.0)
     for place, token in enumerate(tokens):
         for y in (top, low):
             drawing.rectangle(

@@ -42,8 +42,8 @@ def draw_for_sentence(name: str, run: Path, sentence: str, choice: Choice, searc
     model = one_transformer(translator).settings
     layer = layer_number(choice.layer, model.encoder_layers)
     if name == "layer-norm":
-        seen = measured.normalisation(translator, sentence, search, layer)
-        return measured_pictures.normalisation_picture(seen, layer)
+        measurement = measured.normalisation(translator, sentence, search, layer)
+        return measured_pictures.normalisation_picture(measurement, layer)
     head = one_head(choice.heads, model.heads)
     inspection = inspect(translator, sentence, search)
     if name == "query-key-value":

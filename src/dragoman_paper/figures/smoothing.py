@@ -47,7 +47,7 @@ def label_smoothing(smoothing: float, vocabulary: int, source: str) -> str:
         ("Dragoman: (1 − ε) · gold + ε / V", smoothed_target(smoothing, vocabulary)),
         ("Tensor2Tensor: 1 − ε, and ε / (V − 1)", tensor2tensor_target(smoothing, vocabulary)),
     ]
-    lowest = math.floor(math.log10(min(each.other for _, each in pairs) or 1e-6)) if smoothing else -6
+    lowest = math.floor(math.log10(min(target.other for _, target in pairs) or 1e-6)) if smoothing else -6
     for title, target in pairs:
         draw_target(drawing, title, target, lowest)
     axis(drawing, lowest)

@@ -31,10 +31,12 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
     inputs = [visible(token) for token in inspection.decoder_inputs]
     steps = min(len(inspection.target), MAX_STEPS)
     numbers = ", ".join(map(str, choice.heads))
-    which = {0: "mean of all heads", 1: f"head {numbers}"}.get(len(choice.heads), f"mean of heads {numbers}")
+    heads_name = {0: "mean of all heads", 1: f"head {numbers}"}.get(
+        len(choice.heads), f"mean of heads {numbers}"
+    )
     drawing = Drawing(
         "decoding-steps",
-        f"Masked self-attention step by step: decoder layer {layer + 1}, {which}",
+        f"Masked self-attention step by step: decoder layer {layer + 1}, {heads_name}",
         "A panel for each step. Left: the keys that the query may attend to, with its weights. Right: the "
         f"likeliest next tokens with their probabilities. {sentences(inspection)}",
     )
@@ -44,12 +46,12 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
         for column, step in enumerate(row):
             draw_step(drawing, inspection, weights[step, : step + 1].tolist(), inputs, step, column, top)
         top += 52 + ROW * max(row[-1] + 1, NEXT)
-    more = f"Only the first {MAX_STEPS} of {len(inspection.target)} steps are drawn."
+    note = f"Only the first {MAX_STEPS} of {len(inspection.target)} steps are drawn."
     notes = [
         "Left bars: attention weights, which sum to 1; bold is the query's own token. Later tokens are "
         "masked: they do not exist yet. Right bars: probabilities; the orange token is the translation's.",
     ]
-    return finished(drawing, notes + [more] * (len(inspection.target) > MAX_STEPS))
+    return finished(drawing, notes + [note] * (len(inspection.target) > MAX_STEPS))
 
 
 def draw_step(
@@ -71,8 +73,12 @@ def draw_step(
         drawing.text(x + BAR + 4, y + 12, f"{weight:.2f}", 10.5, "fill-faint")
         drawing.label(x + BAR + 34, y + 12, short(key), 11, bold=row == step)
     drawing.text(x + 176, top + 12, "→", 12, "fill-faint", "middle")
-    for row, each in enumerate(predictions(inspection, step)[:NEXT]):
-        y, share, token = top + 22 + row * ROW, math.exp(each.log_probability), visible(each.token)
+    for row, prediction in enumerate(predictions(inspection, step)[:NEXT]):
+        y, share, token = (
+            top + 22 + row * ROW,
+            math.exp(prediction.log_probability),
+            visible(prediction.token),
+        )
         colour = "best" if token == best else "line"
         drawing.rectangle(
             x + 190, y + 2, 0.7 * BAR * share, ROW - 5, f"fill-{colour}", f"{token}: {share:.4f}"
@@ -103,8 +109,8 @@ def softmax(inspection: Inspection, choice: Choice) -> str:
     )
     drawing.paragraph(16, 50, f"after: {prefix}")
     left, top = 150.0, drawing.height + 24
-    shares = [math.exp(each.log_probability) for each in likeliest]
-    rows = [(visible(each.token), share) for each, share in zip(likeliest, shares, strict=True)]
+    shares = [math.exp(prediction.log_probability) for prediction in likeliest]
+    rows = [(visible(prediction.token), share) for prediction, share in zip(likeliest, shares, strict=True)]
     rows.append(("all other tokens", max(1 - sum(shares), 0.0)))
     for row, (token, share) in enumerate(rows):
         y = top + 26 * row

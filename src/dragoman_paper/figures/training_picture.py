@@ -48,7 +48,7 @@ def draw_chart(
     low = 0.0 if chart in FROM_ZERO else min(values)
     axes = Axes(drawing, left, top, WIDTH, HEIGHT, (0, last), (low, max(values)))
     axes.draw("update", UNITS.get(chart, chart))
-    for curve in sorted(curves, key=lambda each: each.name != "schedule"):  # the formula is below
+    for curve in sorted(curves, key=lambda curve: curve.name != "schedule"):  # the formula is below
         points = [axes.place(step, value) for step, value in curve.points]
         wide = 5.0 if curve.name == "schedule" else 1.8
         colour = LOOKS[curve.name]

@@ -217,16 +217,20 @@ def departures(recipe: Recipe) -> list[Departure]:
     recipe, paper = with_inherited(recipe), with_inherited(paper)
     departed = []
     for table, beside in BESIDE.items():
-        here, there = getattr(recipe, table), getattr(paper, table)
-        for name in [field.name for field in fields(here) if field.name not in beside]:
-            value, wanted, section = getattr(here, name), getattr(there, name), SECTIONS[table][name]
-            if value == wanted:
+        settings, paper_settings = getattr(recipe, table), getattr(paper, table)
+        for name in [field.name for field in fields(settings) if field.name not in beside]:
+            value, paper_value, section = (
+                getattr(settings, name),
+                getattr(paper_settings, name),
+                SECTIONS[table][name],
+            )
+            if value == paper_value:
                 continue
             if section == NOT_GIVEN:
-                wanted, section = NOT_GIVEN, ""
+                paper_value, section = NOT_GIVEN, ""
             elif name == "attention_score":  # whose default is None
-                wanted = "scaled-dot"
-            departed.append(Departure(f"{table}.{name}", value, wanted, section))
+                paper_value = "scaled-dot"
+            departed.append(Departure(f"{table}.{name}", value, paper_value, section))
     return departed
 
 

@@ -91,9 +91,14 @@ def departure_table(report: Report) -> Table:
     title = "Where the settings depart from the paper, and what no setting changes"
     columns = (Column(name, overflow="fold") for name in ("setting", "here", "the paper", "section"))
     table = Table(*columns, title=title, title_justify="left")
-    for each in report.departures:
-        value = "chosen when a run begins" if each.value is None else str(each.value)
-        table.add_row(each.setting, value, "none" if each.paper is None else str(each.paper), each.section)
+    for departure in report.departures:
+        value = "chosen when a run begins" if departure.value is None else str(departure.value)
+        table.add_row(
+            departure.setting,
+            value,
+            "none" if departure.paper is None else str(departure.paper),
+            departure.section,
+        )
     for subject, paper, here in report.fixed:
         table.add_row(subject, here, paper, "")
     return table
@@ -102,5 +107,5 @@ def departure_table(report: Report) -> Table:
 def toolkit_sentences(report: Report) -> Iterator[str]:
     """What other toolkits do."""
     yield "What other toolkits do differently:"
-    for each in report.toolkits:
-        yield f"- {each.toolkit}: {each.what}. The paper: {each.paper}. Source: {each.source}."
+    for toolkit in report.toolkits:
+        yield f"- {toolkit.toolkit}: {toolkit.what}. The paper: {toolkit.paper}. Source: {toolkit.source}."

@@ -108,8 +108,8 @@ def parameter_rows() -> list[ParameterRow]:
 def row_of(subject: Subject) -> Row | None:
     """The row of Table 3 with this model and label smoothing."""
     recipe = subject.recipe
-    asked = recipe.model, recipe.training.label_smoothing
-    return next((row for row in TABLE3.rows if (row.model, row.label_smoothing) == asked), None)
+    settings = recipe.model, recipe.training.label_smoothing
+    return next((row for row in TABLE3.rows if (row.model, row.label_smoothing) == settings), None)
 
 
 def cost_of(
@@ -121,16 +121,16 @@ def cost_of(
     updates = updates or recipe.training.updates or (paper.updates if paper else 100_000)
     batch = (recipe.batches.target_tokens_per_batch or PAPER_TOKENS) * recipe.batches.accumulate
     tokens = tokens or batch
-    each = multiply_adds_per_target_token(model, subject.target_vocabulary, length)
+    multiply_adds = multiply_adds_per_target_token(model, subject.target_vocabulary, length)
     if hours is None and paper is not None:
         hours = paper.hours
     return Cost(
         length,
         multiply_adds_by_part(model, subject.target_vocabulary, length, length),
-        each,
+        multiply_adds,
         updates,
         tokens,
-        each * FLOPS_PER_MULTIPLY_ADD * FORWARD_AND_BACKWARD * tokens * updates,
+        multiply_adds * FLOPS_PER_MULTIPLY_ADD * FORWARD_AND_BACKWARD * tokens * updates,
         hours,
         gpus,
         None if hours is None else estimated_flops(hours, gpus),
@@ -170,7 +170,7 @@ def as_table(report: Report) -> dict[str, Any]:
     """The report as JSON has it; departures and differences as tables with names."""
     from dataclasses import asdict
 
-    found = asdict(report)
-    found["departures"] = [each._asdict() for each in report.departures]
-    found["toolkits"] = [each._asdict() for each in report.toolkits]
-    return found
+    table = asdict(report)
+    table["departures"] = [departure._asdict() for departure in report.departures]
+    table["toolkits"] = [toolkit._asdict() for toolkit in report.toolkits]
+    return table

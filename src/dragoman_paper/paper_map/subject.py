@@ -81,8 +81,8 @@ def read_recipe_file(path: Path) -> Recipe:
     table = read_toml(path)
     first = overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, str(path))
     model = PRESETS.get(first.preset, ModelSettings())
-    given = table.get("model", {})
-    if first.preset == "auto" and not (isinstance(given, dict) and given.keys() >= {*SIZES}):
+    model_table = table.get("model", {})
+    if first.preset == "auto" and not (isinstance(model_table, dict) and model_table.keys() >= {*SIZES}):
         raise DragomanError(
             f"{path} leaves the sizes of its model to the text: its preset is auto. Give it a preset, or all "
             f"of {', '.join(SIZES)}; or name the folder of a run."

@@ -82,7 +82,7 @@ def quantity(values: Sequence[float | None]) -> Quantity:
 def threshold(request: Request, tuned: Tuned) -> float:
     """The score to which training is timed: a share of the first row's last greedy BLEU, its seeds' mean."""
     first = request.rows[0].name
-    return SHARE * mean(each.curve[-1][1] for each in tuned.measures if each.row == first)
+    return SHARE * mean(measures.curve[-1][1] for measures in tuned.measures if measures.row == first)
 
 
 def page_lines(request: Request, tuned: Tuned) -> list[Line]:
@@ -94,14 +94,18 @@ def page_lines(request: Request, tuned: Tuned) -> list[Line]:
 def line_of(request: Request, tuned: Tuned, row: Row, score: float) -> Line:
     """One row of the page."""
     first, trial = request.rows[0], tuned.chosen[row.name]
-    own = [pair for pair in zip(tuned.results, tuned.measures, strict=True) if pair[0].row == row.name]
-    quantities = {name: quantity([of(*pair) for pair in own]) for name, of in MEASURED.items()}
-    quantities["minutes_to_score"] = quantity([minutes_to(score, measures.curve) for _, measures in own])
+    row_pairs = [pair for pair in zip(tuned.results, tuned.measures, strict=True) if pair[0].row == row.name]
+    quantities = {
+        name: quantity([measure(*pair) for pair in row_pairs]) for name, measure in MEASURED.items()
+    }
+    quantities["minutes_to_score"] = quantity(
+        [minutes_to(score, measures.curve) for _, measures in row_pairs]
+    )
     compared = {} if row is first else TEXTS
     return Line(
         row=row.name,
         settings=settings_of(request, tuned, row),
-        parameters=own[0][0].parameters,
+        parameters=row_pairs[0][0].parameters,
         peak=trial.peak,
         dropout=trial.dropout,
         quantities=quantities,
@@ -140,7 +144,7 @@ def write_baselines(request: Request, tuned: Tuned) -> str:
         "rows": [asdict(line) for line in lines],
         "not_run": request.not_run,
         "trials": trials,
-        "measures": [asdict(each) for each in tuned.measures],
+        "measures": [asdict(measures) for measures in tuned.measures],
         "passports": [
             {"row": result.row, "seed": result.seed, "minutes": result.minutes, **result.passport}
             for result in (*tuned.trials, *tuned.results)
@@ -152,7 +156,7 @@ def write_baselines(request: Request, tuned: Tuned) -> str:
 def written_lines(content: Mapping[str, Any]) -> list[Line]:
     """The rows of the page that a table.json has."""
     return [
-        Line(**row | {"quantities": {name: Quantity(**each) for name, each in row["quantities"].items()}})
+        Line(**row | {"quantities": {name: Quantity(**values) for name, values in row["quantities"].items()}})
         for row in content["rows"]
     ]
 
@@ -192,16 +196,16 @@ def introduction(request: Request) -> str:
     )
 
 
-def shown(found: Quantity, digits: int = 2, sign: str = "") -> str:
+def shown(quantity: Quantity, digits: int = 2, sign: str = "") -> str:
     """`12.34 ± 0.05`; the mean alone with one seed; how many seeds reached a score if not all did.
 
     With the sign `+`, a mean above 0 has it too.
     """
-    if found.mean is None:
-        reached = sum(value is not None for value in found.values)
-        return f"{reached} of {len(found.values)} seeds reach it" if reached else "not reached"
-    spread = "" if found.spread is None else f" ± {found.spread:,.{digits}f}"
-    return f"{found.mean:{sign},.{digits}f}{spread}"
+    if quantity.mean is None:
+        reached = sum(value is not None for value in quantity.values)
+        return f"{reached} of {len(quantity.values)} seeds reach it" if reached else "not reached"
+    spread = "" if quantity.spread is None else f" ± {quantity.spread:,.{digits}f}"
+    return f"{quantity.mean:{sign},.{digits}f}{spread}"
 
 
 def parameters(line: Line, base: Line) -> str:
@@ -215,9 +219,11 @@ def differences(line: Line, base: Line, name: str) -> tuple[str, str]:
     if line is base:
         return "", ""
     pairs = zip(line.quantities[name].values, base.quantities[name].values, strict=True)
-    found = quantity([ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None])
+    difference = quantity(
+        [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
+    )
     p = line.p_values[name]
-    return shown(found, sign="+"), "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return shown(difference, sign="+"), "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def models(lines: Sequence[Line]) -> str:
@@ -306,13 +312,13 @@ def published() -> str:
     head = "task", "recurrent", "Transformer", "difference", "source"
     rows = [
         (
-            each.task,
-            f"{each.recurrent:.2f}",
-            f"{each.transformer:.2f}",
-            f"{each.transformer - each.recurrent:+.2f}",
-            each.source,
+            entry.task,
+            f"{entry.recurrent:.2f}",
+            f"{entry.transformer:.2f}",
+            f"{entry.transformer - entry.recurrent:+.2f}",
+            entry.source,
         )
-        for each in PUBLISHED
+        for entry in PUBLISHED
     ]
     note = (
         "Text, vocabulary, sizes, numbers of updates and the measure are not those of this page, and the "

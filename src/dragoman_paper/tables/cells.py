@@ -79,10 +79,10 @@ class Result:
 
         A setting that did not exist then has its default. Raises `DragomanError` for one that no longer does.
         """
-        then = settings_of(overlay(Recipe(), self.settings, "its settings"))
+        former = settings_of(overlay(Recipe(), self.settings, "its settings"))
         if (self.row, self.seed) != (cell.row, cell.seed):
             raise DragomanError(f"it is the result of {self.row}, seed {self.seed}")
-        return then == cell.settings and self.passport["data"] == dict(hashes)
+        return former == cell.settings and self.passport["data"] == dict(hashes)
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
@@ -204,5 +204,5 @@ def write_result(cell: Cell, result: Result) -> None:
 
 def make_cell(folder: Path, row: str, seed: int, recipe: Recipe) -> Cell:
     """The cell of a row and a seed, in its folder under the table's."""
-    own = folder / row / f"seed-{seed}"
-    return Cell(row, seed, own, replace(recipe, out=own / "run"))
+    cell_folder = folder / row / f"seed-{seed}"
+    return Cell(row, seed, cell_folder, replace(recipe, out=cell_folder / "run"))

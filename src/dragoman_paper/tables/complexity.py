@@ -115,9 +115,9 @@ def saved_bytes(layer: Layer, x: Tensor) -> int:
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
-        kept = layer(x.requires_grad_())
+        output = layer(x.requires_grad_())
     x.requires_grad_(False)
-    del kept
+    del output
     return sum(saved.values())
 
 
@@ -139,8 +139,8 @@ def fit(costs: Sequence[Cost], quantity: Callable[[Cost], float]) -> tuple[Expon
     draws = np.random.default_rng(SEED).standard_t(freedom, 200_000)
     margin = errors * float(np.quantile(draws, (1 + CONFIDENCE) / 2))
     n, width = (
-        Exponent(*map(float, (value, value - own, value + own)))
-        for value, own in zip(solution[1:], margin[1:], strict=True)
+        Exponent(*map(float, (value, value - half_width, value + half_width)))
+        for value, half_width in zip(solution[1:], margin[1:], strict=True)
     )
     return n, width
 
@@ -150,10 +150,10 @@ def slope(distances: Sequence[Distance], quantity: Callable[[Distance], float]) 
 
     Raises `ValueError` for fewer than two lengths.
     """
-    if len({each.positions for each in distances}) < 2:
+    if len({distance.positions for distance in distances}) < 2:
         raise ValueError("An exponent needs two lengths or more.")
-    sizes = np.log([each.positions for each in distances])
-    value = float(np.polyfit(sizes, np.log([quantity(each) for each in distances]), 1)[0])
+    sizes = np.log([distance.positions for distance in distances])
+    value = float(np.polyfit(sizes, np.log([quantity(distance) for distance in distances]), 1)[0])
     return Exponent(value, value, value)
 
 
@@ -181,8 +181,8 @@ def longest_chain(root: Node) -> int:
             stack.extend(waiting)
             continue
         stack.pop()
-        own = node.name().startswith(PRODUCTS)
-        longest[node] = max((longest[parent] for parent in before), default=0) + own
+        is_product = node.name().startswith(PRODUCTS)
+        longest[node] = max((longest[parent] for parent in before), default=0) + is_product
     return longest[root]
 
 

@@ -47,25 +47,25 @@ def subsets(data: DataSettings, folder: Path, sizes: tuple[int, ...]) -> dict[in
     assert data.target is not None
     texts = data.source, data.target
     pairs = list(read_pairs(*texts))
-    whole = len(pairs)
+    total = len(pairs)
     Random(DRAW).shuffle(pairs)  # noqa: S311
     folder.mkdir(parents=True, exist_ok=True)
-    found = {}
-    for size in (size for size in sizes if size < whole):
+    corpora = {}
+    for size in (size for size in sizes if size < total):
         files = [folder / f"{size}{path.suffixes[0]}" for path in texts]
         for path, lines in zip(files, zip(*pairs[:size], strict=True), strict=True):
             if not path.exists() or [*read_lines(path)] != [*lines]:  # a run warns of a text that is newer
                 write_lines(path, lines)
-        found[size] = replace(data, source=files[0], target=files[1])
-    return found | {whole: data}
+        corpora[size] = replace(data, source=files[0], target=files[1])
+    return corpora | {total: data}
 
 
 def curve_recipe(scale: Scale, row: Row, seed: int, data: DataSettings, pairs: int) -> Recipe:
     """The recipe of a row with this many pairs of text."""
     scale = replace(scale, vocabulary=vocabulary(scale, pairs))
     recipe = tuned(scale.recipe(row, seed, data), SETTINGS)
-    every = max(1, scale.updates // VALIDATIONS)
-    return replace(recipe, training=replace(recipe.training, validate_every=every, patience=PATIENCE))
+    interval = max(1, scale.updates // VALIDATIONS)
+    return replace(recipe, training=replace(recipe.training, validate_every=interval, patience=PATIENCE))
 
 
 def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> list[Point]:
@@ -81,7 +81,7 @@ def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> li
     ]
     results = run_cells(request, cells, say, request.table.title)
     return [
-        Point(row.name, pairs, [each for each in results if each.row == f"{row.name}/{pairs}"])
+        Point(row.name, pairs, [result for result in results if result.row == f"{row.name}/{pairs}"])
         for row in request.rows
         for pairs in corpora
     ]

@@ -75,9 +75,9 @@ def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
     """A table with a line for each size of corpus and a column for each row, blank without a cell."""
     rows, lines = dict.fromkeys(point.row for point in points), []
     for size in dict.fromkeys(point.pairs for point in points):
-        own = {point.row: point for point in points if point.pairs == size}
-        tokens = next(iter(own.values())).results[0].settings["tokenizer"]["vocabulary"]
-        cells = [text(own[row]) if row in own else "" for row in rows]
+        points_by_row = {point.row: point for point in points if point.pairs == size}
+        tokens = next(iter(points_by_row.values())).results[0].settings["tokenizer"]["vocabulary"]
+        cells = [text(points_by_row[row]) if row in points_by_row else "" for row in rows]
         lines.append([f"{size:,}", f"{tokens:,}", *cells])
     return table(["pairs", "vocabulary", *(TITLES[row] for row in rows)], lines)
 
@@ -85,7 +85,7 @@ def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
 def method(request: Request, points: Sequence[Point]) -> str:
     """How to read the page, and the passport of its results."""
     results = [result for point in points for result in point.results]
-    made, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
+    origins, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
     minutes = mean(result.minutes for result in results)
     return f"""\
 ## Method
@@ -100,5 +100,5 @@ def method(request: Request, points: Sequence[Point]) -> str:
   one if its perplexity is lower, and training ends after {PATIENCE} validations without a lower loss.
 - Every row and size: peak of the learning rate {SETTINGS.peak:g}, dropout {SETTINGS.dropout:g}. More dropout
   would suit little text; nothing is tuned here.
-- {made}; {minutes:.1f} minutes of training a cell. table.json has each cell's passport.
+- {origins}; {minutes:.1f} minutes of training a cell. table.json has each cell's passport.
 """

@@ -61,8 +61,8 @@ class Recurrent(Layer):
     def stepwise(self, x: Float[Tensor, "1 n D"]) -> Float[Tensor, "1 n D"]:
         hidden = cell = torch.zeros_like(x[:, 0])
         outputs = []
-        for own in x.unbind(1):
-            hidden, cell = self.step(own, hidden, cell)
+        for inputs in x.unbind(1):
+            hidden, cell = self.step(inputs, hidden, cell)
             outputs.append(hidden)
         return torch.stack(outputs, 1)
 

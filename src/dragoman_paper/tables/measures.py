@@ -74,7 +74,7 @@ def measure(cell: Cell) -> Measures:
         chrf=chrf(list(read_lines(cell.folder / "hypotheses.txt")), references).value,
         test_bleu=test["BLEU"],
         test_chrf=test["chrF2"],
-        tokens_per_second=median(each["tokens_per_second"] for each in events if each["event"] == "train"),
+        tokens_per_second=median(event["tokens_per_second"] for event in events if event["event"] == "train"),
         sentences_per_second=decoding_speed(cell, run, native=True),
         torch_sentences_per_second=decoding_speed(cell, run, native=False),
         curve=bleu_over_time(events),

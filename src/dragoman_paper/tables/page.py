@@ -120,7 +120,7 @@ def paper_difference(measure: Measure, digits: int) -> str:
 
 def method(request: Request, results: Sequence[Result]) -> str:
     """How to read the table, and the passport of its results."""
-    made, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
+    origins, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")
     minutes = sum(result.minutes for result in results)
     return f"""\
 - {seeds}; mean ± standard deviation. Perplexity: of a token, on validation data, without label
@@ -135,15 +135,15 @@ def method(request: Request, results: Sequence[Result]) -> str:
   within the spread if its mean is at most its standard deviation. Of rows without any true difference, this
   rule gives a direction to 39 % with two seeds, 23 % with three and 9 % with five. The paper trained each
   row once.
-- {made}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
+- {origins}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
 {left_out(request)}"""
 
 
 def left_out(request: Request) -> str:
     """A line that names the complete cells in the folder that were not asked for; "" without any."""
-    asked = {(row.name, f"seed-{seed}") for row in request.rows for seed in range(1, request.seeds + 1)}
-    found = [path.parts[-3:-1] for path in sorted(request.folder.glob("*/seed-*/result.json"))]
-    others = [f"{row}, {seed.replace('-', ' ')}" for row, seed in found if (row, seed) not in asked]
+    requested = {(row.name, f"seed-{seed}") for row in request.rows for seed in range(1, request.seeds + 1)}
+    complete = [path.parts[-3:-1] for path in sorted(request.folder.glob("*/seed-*/result.json"))]
+    others = [f"{row}, {seed.replace('-', ' ')}" for row, seed in complete if (row, seed) not in requested]
     if not others:
         return ""
     return f"- Not in this table, because they were not asked for: the results of {'; '.join(others)}.\n"

@@ -75,11 +75,11 @@ def verdict(difference: float, spread: float | None, paper_difference: float | N
 
 def measure(values: list[float], base: list[float], paper: float | None, paper_base: float | None) -> Measure:
     """A measure of one row beside the first row's; values are one per seed, of the same seeds."""
-    differences = [own - first for own, first in zip(values, base, strict=True)]
+    differences = [value - base_value for value, base_value in zip(values, base, strict=True)]
     difference, spread = mean(differences), spread_of(differences)
     theirs = None if paper is None or paper_base is None else round(paper - paper_base, 4)
-    found = verdict(difference, spread, theirs)
-    return Measure(values, mean(values), spread_of(values), difference, spread, paper, theirs, found)
+    comparison = verdict(difference, spread, theirs)
+    return Measure(values, mean(values), spread_of(values), difference, spread, paper, theirs, comparison)
 
 
 def lines_by_seed(request: Request, row: Row, file: str) -> list[list[str]]:
@@ -94,8 +94,8 @@ def bootstrap_p_value(request: Request, row: Row, translations: str, references:
     Lines are resampled, each with its translations of all seeds.
     """
     first = request.rows[0]
-    own, base = (lines_by_seed(request, each, translations) for each in (row, first))
-    return bleu_p_value(own, base, lines_by_seed(request, first, references)[0])
+    lines, base_lines = (lines_by_seed(request, compared_row, translations) for compared_row in (row, first))
+    return bleu_p_value(lines, base_lines, lines_by_seed(request, first, references)[0])
 
 
 def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
@@ -114,13 +114,13 @@ def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
     return [line_of(request, row, by_row[row.name], by_row[first.name]) for row in request.rows]
 
 
-def line_of(request: Request, row: Row, own: list[Result], base: list[Result]) -> Line:
+def line_of(request: Request, row: Row, results: list[Result], base_results: list[Result]) -> Line:
     """One row of the table."""
     first, scale = request.rows[0], request.scale
     perplexities, scores = (
         measure(
-            [getattr(result, name) for result in own],
-            [getattr(result, name) for result in base],
+            [getattr(result, name) for result in results],
+            [getattr(result, name) for result in base_results],
             getattr(row, name),
             getattr(first, name),
         )
@@ -131,9 +131,9 @@ def line_of(request: Request, row: Row, own: list[Result], base: list[Result]) -
     return Line(
         row.name,
         describe_base(scale, row) if row is first else describe(row, scale, first),
-        own[0].parameters,
+        results[0].parameters,
         row.parameters,
-        mean(result.minutes for result in own),
+        mean(result.minutes for result in results),
         perplexities,
         scores,
     )

@@ -116,10 +116,10 @@ class Table:
 
     def scale(self, name: str) -> Scale:
         """The scale of this name. Raises `DragomanError` if there is none."""
-        found = {scale.name: scale for scale in self.scales}
-        if name not in found:
-            raise DragomanError(f"There is no scale {name!r} of {self.name}; there are: {', '.join(found)}.")
-        return found[name]
+        scales = {scale.name: scale for scale in self.scales}
+        if name not in scales:
+            raise DragomanError(f"There is no scale {name!r} of {self.name}; there are: {', '.join(scales)}.")
+        return scales[name]
 
     def choose(self, names: str) -> list[Row]:
         """The rows of these names or groups, separated by commas, and the first row, which all are compared
@@ -127,31 +127,33 @@ class Table:
 
         Raises `DragomanError` for a name that is neither a row nor a group.
         """
-        asked = [name.strip() for name in names.split(",") if name.strip()]
+        requested = [name.strip() for name in names.split(",") if name.strip()]
         known = {row.name for row in self.rows} | {row.group for row in self.rows}
-        for name in asked:
+        for name in requested:
             if name not in known:
                 groups = dict.fromkeys(row.group for row in self.rows if row.group != row.name)
-                every = ", ".join(row.name for row in self.rows)
+                row_names = ", ".join(row.name for row in self.rows)
                 and_groups = f", and the groups {', '.join(groups)}" if groups else ""
-                raise DragomanError(f"{self.name} has no row {name!r}; it has the rows {every}{and_groups}.")
+                raise DragomanError(
+                    f"{self.name} has no row {name!r}; it has the rows {row_names}{and_groups}."
+                )
         base, *others = self.rows
-        return [base, *(row for row in others if not asked or {row.name, row.group} & {*asked})]
+        return [base, *(row for row in others if not requested or {row.name, row.group} & {*requested})]
 
 
 def differences(settings: ModelSettings, base: ModelSettings) -> dict[str, Any]:
     """The settings of a model that are not those of another, among them a d_k or d_v that is None and follows
     from other settings.
     """
-    found = {
-        each.name: getattr(settings, each.name)
-        for each in fields(ModelSettings)
-        if getattr(settings, each.name) != getattr(base, each.name)
+    changed = {
+        field.name: getattr(settings, field.name)
+        for field in fields(ModelSettings)
+        if getattr(settings, field.name) != getattr(base, field.name)
     }
     for name, width in (("d_k", "key_width"), ("d_v", "value_width")):
         if getattr(settings, width) != getattr(base, width):
-            found[name] = getattr(settings, width)
-    return found
+            changed[name] = getattr(settings, width)
+    return changed
 
 
 def describe(row: Row, scale: Scale, base: Row) -> str:

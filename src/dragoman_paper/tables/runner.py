@@ -55,22 +55,22 @@ def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSett
 
     Raises `DragomanError` if one is missing, with the names of all, and as `resolve_dataset`.
     """
-    wanted = {name: str(path) for name, path in scale.data.files.items()}
+    file_names = {name: str(path) for name, path in scale.data.files.items()}
     if folder is None and scale.dataset is not None:
         try:
-            found = resolve_dataset(DataSettings(dataset=scale.dataset), say)
+            dataset = resolve_dataset(DataSettings(dataset=scale.dataset), say)
         except DragomanError as error:
             raise DragomanError(f"{error} Or name the folder of your own copy with --data.") from error
-        own: dict[str, Any] = {name: found.files[name] for name in wanted}
-        return DataSettings(**own)
+        files: dict[str, Any] = {name: dataset.files[name] for name in file_names}
+        return DataSettings(**files)
     folder = folder or Path()
     paths: dict[str, Any] = {}
-    for name, file in wanted.items():
+    for name, file in file_names.items():
         choices = [folder / file, folder / f"{file}.gz"]
         if (path := next(filter(Path.is_file, choices), None)) is None:
             raise DragomanError(
                 f"There is no {file} in {folder}, plain or as {file}.gz. This scale reads "
-                f"{', '.join(wanted.values())} ({scale.about}), one sentence per line; name their folder "
+                f"{', '.join(file_names.values())} ({scale.about}), one sentence per line; name their folder "
                 "with --data."
             )
         paths[name] = path
@@ -107,8 +107,8 @@ def run_cells(
     from dragoman.training.interrupt import TrainingInterruptedError
 
     texts = {data: text_hashes(data.files) for data in {cell.recipe.data for cell in cells}}
-    kept = {cell.name: read_result(cell, texts[cell.recipe.data], Result) for cell in cells}
-    results = {name: result for name, result in kept.items() if result is not None}
+    previous = {cell.name: read_result(cell, texts[cell.recipe.data], Result) for cell in cells}
+    results = {name: result for name, result in previous.items() if result is not None}
     say(f"{title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
     try:
         for cell in cells:

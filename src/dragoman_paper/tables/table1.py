@@ -59,7 +59,7 @@ def content(measured: Measurements, command: str, version: str) -> dict[str, Any
     return {
         "table": "table1",
         "costs": [asdict(cost) for cost in measured.costs],
-        "distances": [asdict(each) for each in measured.distances],
+        "distances": [asdict(distance) for distance in measured.distances],
         "exponents": {
             row.name: exponents(row, measured.costs) | distance_exponents(row, measured.distances)
             for row in ROWS
@@ -96,21 +96,21 @@ QUANTITIES: dict[str, Callable[[Cost], float]] = {
 
 def exponents(row: LayerType, costs: Sequence[Cost]) -> dict[str, dict[str, Any]]:
     """The exponents of n and d in each quantity; of seconds, over the layers that are not too small."""
-    own = [cost for cost in costs if cost.layer == row.name]
-    large = [cost for cost in own if cost.flops >= FEWEST_FLOPS]
+    row_costs = [cost for cost in costs if cost.layer == row.name]
+    large = [cost for cost in row_costs if cost.flops >= FEWEST_FLOPS]
     fits = {}
     for name, quantity in QUANTITIES.items():
-        chosen = large if name == "seconds" and len(large) >= 4 else own
+        chosen = large if name == "seconds" and len(large) >= 4 else row_costs
         fits[name] = dict(zip("nd", map(asdict, fit(chosen, quantity)), strict=True))
     return fits
 
 
 def distance_exponents(row: LayerType, distances: Sequence[Distance]) -> dict[str, dict[str, Any]]:
     """The exponent of n in the number of sequential operations and in the path length."""
-    own = [each for each in distances if each.layer == row.name]
+    row_distances = [distance for distance in distances if distance.layer == row.name]
     return {
-        "sequential": {"n": asdict(slope(own, lambda each: each.sequential))},
-        "path": {"n": asdict(slope(own, lambda each: each.path))},
+        "sequential": {"n": asdict(slope(row_distances, lambda distance: distance.sequential))},
+        "path": {"n": asdict(slope(row_distances, lambda distance: distance.path))},
     }
 
 
@@ -123,12 +123,12 @@ def markdown(measured: Measurements) -> str:
 
 def written_table(content: Mapping[str, Any]) -> str:
     """The table of a table.json."""
-    return table(content["exponents"], [Distance(**each) for each in content["distances"]])
+    return table(content["exponents"], [Distance(**entry) for entry in content["distances"]])
 
 
 def table(fits: Mapping[str, Mapping[str, Any]], distances: Sequence[Distance]) -> str:
     """The table with the paper's columns beside what was measured; the exponents are by layer type."""
-    shortest, *_, longest = dict.fromkeys(each.positions for each in distances)
+    shortest, *_, longest = dict.fromkeys(distance.positions for distance in distances)
     at = f"at n = {shortest} and {longest}"
     head = (
         "layer type",
@@ -144,7 +144,7 @@ def table(fits: Mapping[str, Mapping[str, Any]], distances: Sequence[Distance]) 
 
 def cells(row: LayerType, fits: Mapping[str, Any], distances: Sequence[Distance]) -> tuple[str, ...]:
     """A row's cells."""
-    shortest, *_, longest = (each for each in distances if each.layer == row.name)
+    shortest, *_, longest = (distance for distance in distances if distance.layer == row.name)
     return (
         row.name,
         row.complexity,
@@ -157,10 +157,10 @@ def cells(row: LayerType, fits: Mapping[str, Any], distances: Sequence[Distance]
 def growth(n: dict[str, float], width: dict[str, float]) -> str:
     """`n^1.98 (1.95 to 2.01) · d^1.00 (0.99 to 1.01)`; an interval of width 0 is left out."""
     parts = []
-    for name, each in (("n", n), ("d", width)):
-        exact = round(each["low"], 2) == round(each["high"], 2)
-        interval = "" if exact else f" ({each['low']:.2f} to {each['high']:.2f})"
-        parts.append(f"{name}^{each['value']:.2f}{interval}")
+    for name, exponent in (("n", n), ("d", width)):
+        exact = round(exponent["low"], 2) == round(exponent["high"], 2)
+        interval = "" if exact else f" ({exponent['low']:.2f} to {exponent['high']:.2f})"
+        parts.append(f"{name}^{exponent['value']:.2f}{interval}")
     return " · ".join(parts)
 
 

@@ -156,9 +156,9 @@ def rows_of(scale: str) -> tuple[TrainedRow, ...]:
 
 def choose(rows: Sequence[TrainedRow], names: str) -> list[TrainedRow]:
     """The rows of these names, separated by commas; none is all. Raises `DragomanError` for another."""
-    asked = [name.strip() for name in names.split(",") if name.strip()]
+    requested = [name.strip() for name in names.split(",") if name.strip()]
     known = [row.name for row in rows]
-    for name in asked:
+    for name in requested:
         if name not in known:
             raise DragomanError(f"table2 has no row {name!r} at this scale; it has {', '.join(known)}.")
-    return [row for row in rows if not asked or row.name in asked]
+    return [row for row in rows if not requested or row.name in requested]

@@ -31,7 +31,7 @@ def write_page(request: Table2Request) -> str:
     content = {
         "table": "table2",
         "scale": request.scale,
-        "rows": {name: None if found is None else asdict(found) for name, found in outcomes.items()},
+        "rows": {name: None if outcome is None else asdict(outcome) for name, outcome in outcomes.items()},
     }
     return write_table(request.folder, content, markdown(request, outcomes))
 
@@ -41,30 +41,31 @@ def markdown(request: Table2Request, outcomes: Outcomes) -> str:
     parts = [f"# {TITLE} ({request.scale})"]
     for pair in dict.fromkeys(row.pair for row in request.every_row):
         rows = [row for row in request.every_row if row.pair == pair]
-        others = [each for each in PUBLISHED if each.pair == pair] if request.scale == "paper" else []
+        others = [entry for entry in PUBLISHED if entry.pair == pair] if request.scale == "paper" else []
         lines: list[tuple[str, ...]] = [
-            (each.name, number(each.bleu), "", "", "", cost(each.flops), "", "", "", "") for each in others
+            (entry.name, number(entry.bleu), "", "", "", cost(entry.flops), "", "", "", "")
+            for entry in others
         ]
         lines += [cells(row, outcomes[row.name]) for row in rows]
         parts.append(f"## {pair}: {rows[0].dataset}\n\n{table(COLUMNS, lines)}")
     return "\n\n".join([*parts, "\n".join(method(outcomes))]) + "\n"
 
 
-def cells(row: TrainedRow, found: Outcome | None) -> tuple[str, ...]:
+def cells(row: TrainedRow, outcome: Outcome | None) -> tuple[str, ...]:
     """The cells of one of the paper's Transformers."""
-    if found is None:
+    if outcome is None:
         return (row.name, number(row.bleu), "not run", "", "", cost(row.flops), "not run", "", "", "")
     return (
         row.name,
         number(row.bleu),
-        f"{found.paper_bleu:.2f}",
-        f"{found.test_bleu:.2f}",
-        f"{found.bleu:.2f}",
+        f"{outcome.paper_bleu:.2f}",
+        f"{outcome.test_bleu:.2f}",
+        f"{outcome.bleu:.2f}",
         cost(row.flops),
-        cost(found.estimated_flops),
-        cost(found.counted_flops),
-        f"{found.parameters:,}",
-        f"{found.minutes / 60:.2f} h · {found.devices}",
+        cost(outcome.estimated_flops),
+        cost(outcome.counted_flops),
+        f"{outcome.parameters:,}",
+        f"{outcome.minutes / 60:.2f} h · {outcome.devices}",
     )
 
 
@@ -80,7 +81,7 @@ def cost(flops: float | None) -> str:
 
 def method(outcomes: Outcomes) -> Iterator[str]:
     """How to read the table, and where its results are from."""
-    missing = [name for name, found in outcomes.items() if found is None]
+    missing = [name for name, outcome in outcomes.items() if outcome is None]
     if missing:
         yield f"- Not run: {', '.join(missing)}."
     yield "- The test data was translated once by each model, after its training; nothing was chosen by it."
@@ -93,15 +94,15 @@ def method(outcomes: Outcomes) -> Iterator[str]:
         "second of a device (here: of a product of matrices, measured). Counted: operations of all matrix "
         "products, forward and backward, with batches taken as full."
     )
-    for name, found in outcomes.items():
-        if found is None:
+    for name, outcome in outcomes.items():
+        if outcome is None:
             continue
-        origin = found.passport
-        changed = " with changes" * bool(origin.get("dirty"))
-        steps = ", ".join(map(str, found.averaged))
+        origin = outcome.passport
+        changed = " with changes" if origin.get("dirty") else ""
+        steps = ", ".join(map(str, outcome.averaged))
         yield (
-            f"- {name}: the mean of the checkpoints at {steps}; `{found.paper_signature}`; "
-            f"`{found.test_signature}`; {found.device_flops:.2g} operations per second; commit "
+            f"- {name}: the mean of the checkpoints at {steps}; `{outcome.paper_signature}`; "
+            f"`{outcome.test_signature}`; {outcome.device_flops:.2g} operations per second; commit "
             f"{origin.get('commit')}{changed}; {origin.get('date')}; {origin.get('machine')}; "
             f"{origin.get('device')}; torch {origin.get('torch')}."
         )

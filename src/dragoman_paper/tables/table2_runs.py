@@ -89,8 +89,8 @@ class Table2Request:
 
 def find_data(row: TrainedRow, folder: Path | None, say: Say) -> DataSettings:
     """The texts of a row's dataset. Raises `DragomanError` as `resolve_dataset`."""
-    own = None if folder is None else folder / row.dataset
-    return resolve_dataset(DataSettings(dataset=row.dataset, folder=own), say)
+    row_folder = None if folder is None else folder / row.dataset
+    return resolve_dataset(DataSettings(dataset=row.dataset, folder=row_folder), say)
 
 
 def run_rows(request: Table2Request, say: Say) -> bool:
@@ -110,8 +110,8 @@ def run_rows(request: Table2Request, say: Say) -> bool:
             data = find_data(row, request.data, say)
             hashes = text_hashes(data.files)
             cell = request.cell(row, data)
-            found = read_result(cell, hashes, Outcome)
-            if found is None:
+            outcome = read_result(cell, hashes, Outcome)
+            if outcome is None:
                 say(
                     f"{row.name}: training {row.updates:,} updates. Its messages, with the expected time, "
                     f"are in {cell.messages}."
@@ -119,8 +119,8 @@ def run_rows(request: Table2Request, say: Say) -> bool:
                 train_cell(cell, hashes)
                 if not is_main:  # starts the next row
                     continue
-                found = measure_row(cell, row, data, passport(request.command, request.version, hashes))
-            results[row.name] = found
+                outcome = measure_row(cell, row, data, passport(request.command, request.version, hashes))
+            results[row.name] = outcome
             say(f"{row.name}: complete. {progress(results, len(request.rows))}")
     except (KeyboardInterrupt, TrainingInterruptedError):
         say(f"Stopped: {TITLE}. {progress(results, len(request.rows))} The same command resumes.")

@@ -73,16 +73,16 @@ def trial_cells(request: Request, data: DataSettings) -> list[Cell]:
 def final_recipe(scale: Scale, row: Row, seed: int, data: DataSettings, trial: Trial) -> Recipe:
     """The recipe of a row with the settings that were chosen for it."""
     recipe = tuned(scale.recipe(row, seed, data), trial)
-    every = max(1, scale.updates // VALIDATIONS)
-    return replace(recipe, training=replace(recipe.training, validate_every=every))
+    interval = max(1, scale.updates // VALIDATIONS)
+    return replace(recipe, training=replace(recipe.training, validate_every=interval))
 
 
 def choose(rows: Sequence[Row], trials: Sequence[Result]) -> dict[str, Trial]:
     """For each row the trial with the lowest negative log-likelihood of the validation data."""
     count, chosen = len(TRIALS), {}
     for place, row in enumerate(rows):
-        own = trials[place * count : (place + 1) * count]
-        losses = [result.nll for result in own]
+        row_trials = trials[place * count : (place + 1) * count]
+        losses = [result.nll for result in row_trials]
         chosen[row.name] = TRIALS[losses.index(min(losses))]
     return chosen
 

@@ -35,7 +35,9 @@ class Bracketing:
     """Brackets of the gold trees."""
 
     def __add__(self, other: "Bracketing") -> "Bracketing":
-        return Bracketing(*(one + more for one, more in zip(astuple(self), astuple(other), strict=True)))
+        return Bracketing(
+            *(count + other_count for count, other_count in zip(astuple(self), astuple(other), strict=True))
+        )
 
     @property
     def recall(self) -> float:
@@ -61,25 +63,25 @@ def compare_trees(tree: Tree, gold: Tree) -> Bracketing:
     trees of different words.
     """
     if tree.words != gold.words:
-        both = list(zip([*tree.words, "the end"], [*gold.words, "the end"], strict=False))
-        place = next(number for number, (word, other) in enumerate(both) if word != other)
+        pairs = list(zip([*tree.words, "the end"], [*gold.words, "the end"], strict=False))
+        place = next(number for number, (word, other) in enumerate(pairs) if word != other)
         raise DragomanError(
-            f"The trees have different words: word {place + 1} is {both[place][0]!r}, and {both[place][1]!r} "
-            "in the gold tree."
+            f"The trees have different words: word {place + 1} is {pairs[place][0]!r}, and "
+            f"{pairs[place][1]!r} in the gold tree."
         )
     deleted = {place for place, leaf in enumerate(gold.leaves) if leaf.tag in PUNCTUATION}
     if len(deleted) == len(gold.leaves):
         return Bracketing()  # EVALB skips such a sentence
-    found, wanted = (
+    brackets, gold_brackets = (
         Counter(
-            each._replace(label=EQUAL_LABELS.get(each.label, each.label))
-            for each in delete_words(one, deleted).constituents
-            if each.label not in UNCOUNTED
+            constituent._replace(label=EQUAL_LABELS.get(constituent.label, constituent.label))
+            for constituent in delete_words(candidate, deleted).constituents
+            if constituent.label not in UNCOUNTED
         )
-        for one in (tree, gold)
+        for candidate in (tree, gold)
     )
-    matched = (found & wanted).total()
-    return Bracketing(1, int(found == wanted), matched, found.total(), wanted.total())
+    matched = (brackets & gold_brackets).total()
+    return Bracketing(1, int(brackets == gold_brackets), matched, brackets.total(), gold_brackets.total())
 
 
 def bracketing_by_length(trees: Sequence[Tree], gold: Sequence[Tree]) -> dict[str, Bracketing]:

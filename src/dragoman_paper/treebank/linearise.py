@@ -44,14 +44,14 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
     missing words are added as XX. Words that are too many and constituents without a word are dropped.
     """
     leaves: list[Leaf] = []
-    found: list[Constituent] = []
-    opened: list[int] = []  # the places in `found` of the constituents that are open
+    spans: list[Constituent] = []
+    opened: list[int] = []  # the places in `spans` of the constituents that are open
     repairs = Counter[str]()
 
     def close_innermost() -> str:
         last = opened.pop()
-        found[last] = found[last]._replace(end=len(leaves))
-        return found[last].label
+        spans[last] = spans[last]._replace(end=len(leaves))
+        return spans[last].label
 
     for symbol in line.split():
         kind, label = symbol[0], BRACKET.sub("", symbol[1:])
@@ -60,9 +60,9 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
         if has_no_label:
             continue
         if kind == "(":
-            opened.append(len(found))
-            found.append(Constituent(label, len(leaves), -1))
-        elif kind == ")" and all(found[place].label != label for place in opened):
+            opened.append(len(spans))
+            spans.append(Constituent(label, len(leaves), -1))
+        elif kind == ")" and all(spans[place].label != label for place in opened):
             repairs[UNOPENED] += 1
         elif kind == ")":
             while close_innermost() != label:
@@ -77,6 +77,6 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
     repairs[UNCLOSED] += len(opened)
     while opened:
         close_innermost()
-    constituents = tuple(each for each in found if each.start < each.end)
-    repairs[EMPTY] = len(found) - len(constituents)
+    constituents = tuple(span for span in spans if span.start < span.end)
+    repairs[EMPTY] = len(spans) - len(constituents)
     return Tree(tuple(leaves), constituents), +repairs

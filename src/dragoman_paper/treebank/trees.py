@@ -61,8 +61,11 @@ class Tree:
             yield from ((")", label) for label in reversed(closed[place + 1]))
 
     def __str__(self) -> str:
-        shown = {"(": lambda label: f"({label}", ")": lambda _: ")"}
-        parts = (shown[kind](text) if kind in shown else f"({kind} {text})" for kind, text in self.brackets())
+        templates = {"(": lambda label: f"({label}", ")": lambda _: ")"}
+        parts = (
+            templates[kind](text) if kind in templates else f"({kind} {text})"
+            for kind, text in self.brackets()
+        )
         return f"(TOP {' '.join(parts)})".replace(" )", ")")
 
 
@@ -103,9 +106,9 @@ def read_tree(line: str) -> Tree:
 
 def no_tree(line: str, reason: str) -> DragomanError:
     """The error for a line that is not a tree."""
-    shown = line.strip() if len(line) <= 60 else f"{line[:60].strip()} …"
+    excerpt = line.strip() if len(line) <= 60 else f"{line[:60].strip()} …"
     return DragomanError(
-        f"{shown!r} is not a tree: {reason}. A line has to hold one tree with its parts of speech, such as "
+        f"{excerpt!r} is not a tree: {reason}. A line has to hold one tree with its parts of speech, such as "
         "(TOP (S (NP (PRP It)) (VP (VBZ works))))."
     )
 
@@ -127,16 +130,20 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 def delete_words(tree: Tree, deleted: Collection[int]) -> Tree:
     """The tree without the words at some places, and without constituents in which no word is left."""
-    kept = [place not in deleted for place in range(len(tree.leaves))]
-    new = list(accumulate(kept, initial=0))  # the number of words that are kept before each place
+    mask = [place not in deleted for place in range(len(tree.leaves))]
+    new = list(accumulate(mask, initial=0))  # the number of words that are kept before each place
     moved = (Constituent(label, new[start], new[end]) for label, start, end in tree.constituents)
-    leaves = (leaf for leaf, is_kept in zip(tree.leaves, kept, strict=True) if is_kept)
-    return Tree(tuple(leaves), tuple(each for each in moved if each.start < each.end))
+    leaves = (leaf for leaf, is_kept in zip(tree.leaves, mask, strict=True) if is_kept)
+    return Tree(
+        tuple(leaves), tuple(constituent for constituent in moved if constituent.start < constituent.end)
+    )
 
 
 def simplify(tree: Tree) -> Tree:
     """The tree as parsers are trained on it: without traces, function tags and indices."""
     traces = {place for place, leaf in enumerate(tree.leaves) if leaf.tag == TRACE}
     tree = delete_words(tree, traces)
-    labels = (each._replace(label=FUNCTION.sub("", each.label)) for each in tree.constituents)
+    labels = (
+        constituent._replace(label=FUNCTION.sub("", constituent.label)) for constituent in tree.constituents
+    )
     return replace(tree, constituents=tuple(labels))

@@ -50,8 +50,8 @@ def head_effects(translator: Translator, sentence: str, translation: str | Seque
     """
     if is_blank(translator, sentence):
         raise DragomanError("The sentence is blank: no head contributes to it. Give one with words.")
-    whole, effects = pair_effects(translator, [(sentence, translation)])
-    return HeadEffects(float(whole[0]), *(effects[use][0] for use in KINDS))
+    log_probs, effects = pair_effects(translator, [(sentence, translation)])
+    return HeadEffects(float(log_probs[0]), *(effects[use][0] for use in KINDS))
 
 
 def translated_pairs(translator: Translator, lines: Sequence[str], settings: SearchSettings) -> list[Pair]:
@@ -65,9 +65,9 @@ def translated_pairs(translator: Translator, lines: Sequence[str], settings: Sea
     refuse_settings(
         settings, "Forced decoding of a translation is of the whole line as it is", ("split", "keep_tags")
     )
-    whole = replace(settings, split=0) if settings.mbr else replace(settings, split=0, n_best=1)
-    found = translator.n_best(lines, whole)
-    return [(line, best[0].tokens or best[0].text) for line, best in zip(lines, found, strict=True)]
+    search = replace(settings, split=0) if settings.mbr else replace(settings, split=0, n_best=1)
+    n_best = translator.n_best(lines, search)
+    return [(line, best[0].tokens or best[0].text) for line, best in zip(lines, n_best, strict=True)]
 
 
 def pair_effects(
@@ -83,21 +83,21 @@ def pair_effects(
     batches = list(forced_batches(translator, pairs, BATCH_TOKENS))
 
     def log_probabilities(changed: Transformer) -> Array:
-        found = np.zeros(len(pairs), np.float32)
+        log_probs = np.zeros(len(pairs), np.float32)
         for batch, source, target in batches:
             with explain_out_of_memory(len(batch)):
                 rows = token_log_probabilities(changed, source, target).sum(1)
-            found[[number for number, _, _ in batch]] = rows.float().cpu().numpy()
-        return found
+            log_probs[[number for number, _, _ in batch]] = rows.float().cpu().numpy()
+        return log_probs
 
-    whole = log_probabilities(model)
+    baseline = log_probabilities(model)
     all_heads = heads_of(model)
     effects: dict[Kind, list[Array]] = {use: [] for use in KINDS}
     for done, head in enumerate(all_heads, 1):
-        effects[head.use].append(log_probabilities(with_interventions(model, [head])) - whole)
+        effects[head.use].append(log_probabilities(with_interventions(model, [head])) - baseline)
         progress(done, len(all_heads))
     heads = model.settings.heads
-    return whole, {use: np.stack(rows, 1).reshape(len(pairs), -1, heads) for use, rows in effects.items()}
+    return baseline, {use: np.stack(rows, 1).reshape(len(pairs), -1, heads) for use, rows in effects.items()}
 
 
 def heads_of(model: Transformer) -> list[HeadOff]:

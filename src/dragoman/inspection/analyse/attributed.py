@@ -62,10 +62,10 @@ class Attributed:
     def log_probs_of(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T"]:
         """Log P of each target token; in a contrast, minus that of the other token."""
         log_probs = self.all_log_probs(features)
-        found = log_probs.gather(2, self.target.expand(len(features), -1)[..., None])[..., 0]
+        target_log_probs = log_probs.gather(2, self.target.expand(len(features), -1)[..., None])[..., 0]
         if self.other is None:
-            return found
-        return found - log_probs.gather(2, self.other.expand(len(features), -1)[..., None])[..., 0]
+            return target_log_probs
+        return target_log_probs - log_probs.gather(2, self.other.expand(len(features), -1)[..., None])[..., 0]
 
     def log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T"]:
         """`log_probs_of` the features with these inputs."""
@@ -93,8 +93,8 @@ class Attributed:
     ) -> Float[Tensor, "T C"]:
         """Gradients at these inputs times factors, summed over the rows and the features."""
         total = rows.new_zeros(self.target.size(1), rows.size(1))
-        for some, of_each in zip(rows.split(ROWS), factors.split(ROWS), strict=True):
-            products = [(gradient * of_each).sum((0, 2)) for gradient in self.gradients(some)]
+        for chunk, chunk_factors in zip(rows.split(ROWS), factors.split(ROWS), strict=True):
+            products = [(gradient * chunk_factors).sum((0, 2)) for gradient in self.gradients(chunk)]
             total += torch.stack(products)
         return total
 
@@ -122,26 +122,26 @@ def of_embeddings(
 
 
 @torch.no_grad()
-def of_layer(of: Attributed, layer: int) -> Attributed:
+def of_layer(function: Attributed, layer: int) -> Attributed:
     """The same as a function of the output of an encoder layer, counted from 1, in place of the embeddings.
 
     Raises `DragomanError` if there is no such layer.
     """
-    layers = encoder_layers(of.model)
+    layers = encoder_layers(function.model)
     if not 1 <= layer <= len(layers):
         known = (
             f"there are {len(layers)}, counted from 1" if layers else "this model has none to attribute to"
         )
         raise DragomanError(f"There is no encoder layer {layer}; {known}.")
-    module, size, found = layers[layer - 1], of.source.size(1), []
-    for rows in (of.inputs, of.baseline):
+    module, size, outputs = layers[layer - 1], function.source.size(1), []
+    for rows in (function.inputs, function.baseline):
         with (
-            replaced_output(of.module, rows[None, :size]),
+            replaced_output(function.module, rows[None, :size]),
             record_modules({}, {"layer": module}) as recording,
         ):
-            of.model.encode(of.source)
-        found.append(torch.cat([recording.outputs["layer"][0][0], rows[size:]]))
-    return replace(of, module=module, inputs=found[0], baseline=found[1])
+            function.model.encode(function.source)
+        outputs.append(torch.cat([recording.outputs["layer"][0][0], rows[size:]]))
+    return replace(function, module=module, inputs=outputs[0], baseline=outputs[1])
 
 
 def encoder_layers(model: InspectedModel) -> list[nn.Module]:

@@ -113,17 +113,19 @@ def attribute(
         raise DragomanError(
             "The sentence is blank: no token contributes to a translation. Give one with words."
         )
-    of = of_embeddings(model, source, target, with_prefix)
+    function = of_embeddings(model, source, target, with_prefix)
     if not isinstance(contrast, bool):
-        of = replace(of, other=given_others(translator, contrast, target))
+        function = replace(function, other=given_others(translator, contrast, target))
     elif contrast:
-        of = replace(of, other=likeliest_others(of))
-    layers = layer_contributions(of) if layer is None else torch.zeros(0, target.size(1), source.size(1))
+        function = replace(function, other=likeliest_others(function))
+    layers = (
+        layer_contributions(function) if layer is None else torch.zeros(0, target.size(1), source.size(1))
+    )
     if layer is not None:
-        of = of_layer(of, layer)
+        function = of_layer(function, layer)
     with torch.no_grad():
-        whole, baseline = of.log_probs(torch.stack([of.inputs, of.baseline]))
-    found = {method: as_array(contributions(of, method, steps)) for method in methods}
+        log_prob, baseline = function.log_probs(torch.stack([function.inputs, function.baseline]))
+    by_method = {method: as_array(contributions(function, method, steps)) for method in methods}
     sides = translator.tokenizers.source, translator.tokenizers.target
     pieces = [tuple(side.pieces(ids[0].tolist())) for side, ids in zip(sides, (source, target), strict=True)]
     (start,) = sides[1].pieces([first_token(model)])
@@ -131,57 +133,57 @@ def attribute(
         pieces[0],
         pieces[1],
         (start, *pieces[1][:-1]) if with_prefix else (),
-        found,
+        by_method,
         as_array(layers),
-        as_array(whole),
+        as_array(log_prob),
         as_array(baseline),
-        () if of.other is None else tuple(sides[1].pieces(of.other[0].tolist())),
+        () if function.other is None else tuple(sides[1].pieces(function.other[0].tolist())),
         layer,
     )
 
 
-def contributions(of: Attributed, method: Method, given: int | None) -> Float[Tensor, "T C"]:
+def contributions(function: Attributed, method: Method, steps: int | None) -> Float[Tensor, "T C"]:
     """Those by a method."""
-    steps = STEPS if given is None else given
+    fixed_steps = STEPS if steps is None else steps
     functions: dict[Method, Callable[[], Tensor]] = {
-        "integrated-gradients": lambda: integrated_gradients(of, given),
-        "gradient-input": lambda: gradient_input(of),
-        "saliency": lambda: saliency(of),
-        "occlusion": lambda: occlusion(of),
-        "sequential-integrated-gradients": lambda: sequential_integrated_gradients(of, given),
-        "discretized-integrated-gradients": lambda: discretized_integrated_gradients(of, steps),
-        "gradient-shap": lambda: gradient_shap(of, steps),
-        "deeplift": lambda: deeplift(of),
-        "lime": lambda: lime(of),
-        "reagent": lambda: reagent(of),
+        "integrated-gradients": lambda: integrated_gradients(function, steps),
+        "gradient-input": lambda: gradient_input(function),
+        "saliency": lambda: saliency(function),
+        "occlusion": lambda: occlusion(function),
+        "sequential-integrated-gradients": lambda: sequential_integrated_gradients(function, steps),
+        "discretized-integrated-gradients": lambda: discretized_integrated_gradients(function, fixed_steps),
+        "gradient-shap": lambda: gradient_shap(function, fixed_steps),
+        "deeplift": lambda: deeplift(function),
+        "lime": lambda: lime(function),
+        "reagent": lambda: reagent(function),
     }
     return functions[method]()
 
 
-def gradient_input(of: Attributed) -> Float[Tensor, "T C"]:
+def gradient_input(function: Attributed) -> Float[Tensor, "T C"]:
     """The gradient times the input, summed over the features."""
-    return of.contributions(of.inputs[None], of.inputs[None])
+    return function.contributions(function.inputs[None], function.inputs[None])
 
 
-def layer_contributions(of: Attributed) -> Float[Tensor, "L T S"]:
+def layer_contributions(function: Attributed) -> Float[Tensor, "L T S"]:
     """Gradient × output of each encoder layer at the source tokens."""
-    size = of.source.size(1)
-    source = replace(of, inputs=of.inputs[:size], baseline=of.baseline[:size])
-    layers = range(1, len(encoder_layers(of.model)) + 1)
-    found = [gradient_input(of_layer(source, layer)) for layer in layers]
-    return torch.stack(found) if found else torch.zeros(0, of.target.size(1), size)
+    size = function.source.size(1)
+    source = replace(function, inputs=function.inputs[:size], baseline=function.baseline[:size])
+    layers = range(1, len(encoder_layers(function.model)) + 1)
+    rows = [gradient_input(of_layer(source, layer)) for layer in layers]
+    return torch.stack(rows) if rows else torch.zeros(0, function.target.size(1), size)
 
 
-def saliency(of: Attributed) -> Float[Tensor, "T C"]:
+def saliency(function: Attributed) -> Float[Tensor, "T C"]:
     """The Euclidean norm of the gradient."""
-    return torch.stack([gradient[0].norm(dim=-1) for gradient in of.gradients(of.inputs[None])])
+    return torch.stack([gradient[0].norm(dim=-1) for gradient in function.gradients(function.inputs[None])])
 
 
 @torch.no_grad()
-def likeliest_others(of: Attributed) -> Int[Tensor, "1 T"]:
+def likeliest_others(function: Attributed) -> Int[Tensor, "1 T"]:
     """At each position, the likeliest token that is not the target token."""
-    log_probs = of.all_log_probs(of.features(of.inputs[None]))
-    return log_probs.scatter(2, of.target[..., None], -torch.inf).argmax(2)
+    log_probs = function.all_log_probs(function.features(function.inputs[None]))
+    return log_probs.scatter(2, function.target[..., None], -torch.inf).argmax(2)
 
 
 def given_others(

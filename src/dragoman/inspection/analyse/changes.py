@@ -235,18 +235,18 @@ def parse_value(name: str, text: str) -> float:
     try:
         return SETTINGS[name](text)
     except ValueError as error:
-        wanted = "a whole number" if SETTINGS[name] is int else "a number"
-        raise DragomanError(f"{name} is {text!r}; it has to be {wanted}.") from error
+        expected = "a whole number" if SETTINGS[name] is int else "a number"
+        raise DragomanError(f"{name} is {text!r}; it has to be {expected}.") from error
 
 
 def refuse_contradictions(changes: Sequence[Change]) -> None:
     """Raise `DragomanError` if two changes are of the same part, or one is of a part of the other's."""
     seen: dict[tuple[Any, ...], Change] = {}
-    for other in sorted(changes, key=lambda each: len(each.part)):
-        for length in range(1, len(other.part) + 1):
-            if (one := seen.get(other.part[:length])) is not None:
-                raise DragomanError(f"{one} and {other} change the same part; leave one of them out.")
-        seen[other.part] = other
+    for change in sorted(changes, key=lambda change: len(change.part)):
+        for length in range(1, len(change.part) + 1):
+            if (other := seen.get(change.part[:length])) is not None:
+                raise DragomanError(f"{other} and {change} change the same part; leave one of them out.")
+        seen[change.part] = change
 
 
 def changed_settings(settings: SearchSettings, changes: Sequence[Change]) -> SearchSettings:

@@ -37,24 +37,24 @@ def with_convolutional_interventions(
     Raises `DragomanError` for a layer that the model does not have, and for parts of other models.
     """
     changed = share_weights(model, {})
-    for asked in interventions:
-        match asked:
+    for intervention in interventions:
+        match intervention:
             case LayerOff("encoder", layer):
-                layer_of(changed, "encoder", layer, asked).register_forward_hook(return_input)
+                layer_of(changed, "encoder", layer, intervention).register_forward_hook(return_input)
             case LayerOff("decoder", layer):
-                layer_of(changed, "decoder", layer, asked).register_forward_hook(return_input_and_past)
+                layer_of(changed, "decoder", layer, intervention).register_forward_hook(return_input_and_past)
             case SublayerOff("decoder", layer, "cross_attention"):
-                context = layer_of(changed, "decoder", layer, asked).get_submodule("attention.output")
+                context = layer_of(changed, "decoder", layer, intervention).get_submodule("attention.output")
                 context.register_forward_hook(zeros)
             case UniformAttention("cross", layer, None):
-                attention = layer_of(changed, "decoder", layer, asked).get_submodule("attention")
+                attention = layer_of(changed, "decoder", layer, intervention).get_submodule("attention")
                 attention.register_forward_pre_hook(clear_keys)
             case PositionsOff(side):
                 switch_positions_off(changed, side)
             case _:
                 raise DragomanError(
-                    f"{asked}: this model is a ConvS2S, which has no such part. What can be changed in it: "
-                    "encoder.1=off or decoder.1=off for a layer, decoder.1.cross_attention=off or "
+                    f"{intervention}: this model is a ConvS2S, which has no such part. What can be changed "
+                    "in it: encoder.1=off or decoder.1=off for a layer, decoder.1.cross_attention=off or "
                     "cross.1=uniform for the attention of a layer, and positions=off."
                 )
     return changed

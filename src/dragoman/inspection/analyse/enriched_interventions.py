@@ -32,26 +32,26 @@ def with_enriched_interventions(model: Enriched, interventions: Sequence[Interve
     Raises `DragomanError` for a layer, head or sub-layer that the model does not have.
     """
     changed = share_weights(model, {})
-    for asked in interventions:
-        match asked:
+    for intervention in interventions:
+        match intervention:
             case HeadOff("cross", layer, head):
-                remove_head(attention_of(changed, "cross", layer, asked), head, asked)
+                remove_head(attention_of(changed, "cross", layer, intervention), head, intervention)
             case UniformAttention("cross", layer, head):
-                make_uniform(attention_of(changed, "cross", layer, asked), head, asked)
+                make_uniform(attention_of(changed, "cross", layer, intervention), head, intervention)
             case SublayerOff(side, layer, "cross_attention" | "feed_forward" as part):
-                refuse_sublayer(asked)
-                added = layer_of(changed, side, layer, asked).get_submodule(f"{part}_residual.dropout")
+                refuse_sublayer(intervention)
+                added = layer_of(changed, side, layer, intervention).get_submodule(f"{part}_residual.dropout")
                 added.register_forward_hook(zeros)
             case LayerOff("encoder", layer):
-                layer_of(changed, "encoder", layer, asked).register_forward_hook(return_input)
+                layer_of(changed, "encoder", layer, intervention).register_forward_hook(return_input)
             case LayerOff("decoder", layer):
-                layer_of(changed, "decoder", layer, asked).register_forward_hook(return_input_and_past)
+                layer_of(changed, "decoder", layer, intervention).register_forward_hook(return_input_and_past)
             case PositionsOff(side):
                 switch_positions_off(changed, side)
             case _:
                 raise DragomanError(
-                    f"{asked}: this model has no self-attention. What can be changed in it: heads and layers "
-                    "of encoder-decoder attention (cross.1.2=off, cross.1=uniform), sub-layers "
+                    f"{intervention}: this model has no self-attention. What can be changed in it: heads and "
+                    "layers of encoder-decoder attention (cross.1.2=off, cross.1=uniform), sub-layers "
                     "(decoder.1.cross_attention=off, encoder.1.feed_forward=off), layers (encoder.1=off) and "
                     "positions=off."
                 )

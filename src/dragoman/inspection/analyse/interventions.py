@@ -73,42 +73,46 @@ def share_weights(module: M, copies: dict[int, nn.Module]) -> M:
     return cast(M, copies[id(module)])
 
 
-def layer_of(model: nn.Module, side: Side, layer: int, asked: Intervention) -> nn.Module:
+def layer_of(model: nn.Module, side: Side, layer: int, intervention: Intervention) -> nn.Module:
     """The layer of this number, counted from 1, of a side. Raises `DragomanError` if there is none."""
     layers: nn.ModuleList = getattr(model, side)
     if not 1 <= layer <= len(layers):
         raise DragomanError(
-            f"{asked}: there is no layer {layer}; this model has {len(layers)} {side} layers."
+            f"{intervention}: there is no layer {layer}; this model has {len(layers)} {side} layers."
         )
     return layers[layer - 1]
 
 
-def attention_of(model: nn.Module, use: Kind, layer: int, asked: Intervention) -> MultiHeadAttention:
+def attention_of(model: nn.Module, use: Kind, layer: int, intervention: Intervention) -> MultiHeadAttention:
     """The attention of a layer. Raises `DragomanError` if there is no such layer."""
-    of_layer = layer_of(model, "decoder" if use == "cross" else use, layer, asked)
+    of_layer = layer_of(model, "decoder" if use == "cross" else use, layer, intervention)
     attention = of_layer.get_submodule("cross_attention" if use == "cross" else "self_attention")
     assert isinstance(attention, MultiHeadAttention)
     return attention
 
 
-def refuse_head(attention: MultiHeadAttention, head: int, asked: Intervention) -> None:
+def refuse_head(attention: MultiHeadAttention, head: int, intervention: Intervention) -> None:
     """Raise `DragomanError` if attention has no head of this number, counted from 1."""
     if not 1 <= head <= attention.heads:
-        raise DragomanError(f"{asked}: there is no head {head}; this model has {attention.heads} in a layer.")
+        raise DragomanError(
+            f"{intervention}: there is no head {head}; this model has {attention.heads} in a layer."
+        )
 
 
-def refuse_sublayer(asked: SublayerOff) -> None:
+def refuse_sublayer(intervention: SublayerOff) -> None:
     """Raise `DragomanError` for encoder-decoder attention in an encoder layer."""
-    if (asked.side, asked.sublayer) == ("encoder", "cross_attention"):
-        raise DragomanError(f"{asked}: an encoder layer has no cross_attention; decoder layers have it.")
+    if (intervention.side, intervention.sublayer) == ("encoder", "cross_attention"):
+        raise DragomanError(
+            f"{intervention}: an encoder layer has no cross_attention; decoder layers have it."
+        )
 
 
 # ---- what hooks do
 
 
-def remove_head(attention: MultiHeadAttention, head: int, asked: Intervention) -> None:
+def remove_head(attention: MultiHeadAttention, head: int, intervention: Intervention) -> None:
     """Let a head contribute nothing to the input of W^O. Raises as `refuse_head`."""
-    refuse_head(attention, head, asked)
+    refuse_head(attention, head, intervention)
     width = attention.widths[2] // attention.heads
 
     def remove(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ARG001
@@ -121,8 +125,8 @@ def remove_head(attention: MultiHeadAttention, head: int, asked: Intervention) -
 
 def switch_positions_off(model: nn.Module, side: Literal["source", "target"] | None) -> None:
     """Let no positions be added to the embeddings of a side; None is both sides."""
-    for each in ("source", "target") if side is None else (side,):
-        model.get_submodule(f"{each}_positions").register_forward_hook(zeros)
+    for name in ("source", "target") if side is None else (side,):
+        model.get_submodule(f"{name}_positions").register_forward_hook(zeros)
 
 
 def zeros(module: nn.Module, inputs: object, output: Tensor) -> Tensor:  # noqa: ARG001
@@ -135,13 +139,13 @@ def return_input(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) 
     return inputs[0]
 
 
-def make_uniform(attention: MultiHeadAttention, head: int | None, asked: Intervention) -> None:
+def make_uniform(attention: MultiHeadAttention, head: int | None, intervention: Intervention) -> None:
     """Let a head, or all, attend uniformly: keys and a query of zeros have the same scores.
 
     Raises as `refuse_head`.
     """
     if head is not None:
-        refuse_head(attention, head, asked)
+        refuse_head(attention, head, intervention)
     attend, chosen = attention.attend, slice(None) if head is None else head - 1
 
     def attend_uniformly(

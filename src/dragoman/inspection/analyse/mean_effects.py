@@ -60,8 +60,8 @@ def mean_head_effects(
         raise DragomanError("All lines of the file are blank: no head contributes to them.")
     one_transformer(translator)  # raises before the lines are translated
     pairs = translated_pairs(translator, lines, settings)
-    whole, effects = pair_effects(translator, pairs, progress)
-    return MeanHeadEffects(len(lines), float(whole.mean()), *(interval(effects[kind]) for kind in KINDS))
+    log_probs, effects = pair_effects(translator, pairs, progress)
+    return MeanHeadEffects(len(lines), float(log_probs.mean()), *(interval(effects[kind]) for kind in KINDS))
 
 
 def interval(effects: Array) -> Interval:
@@ -82,5 +82,5 @@ def mean_effects_json(effects: MeanHeadEffects) -> dict[str, Any]:
         "log_probability": effects.log_probability,
         "confidence": CONFIDENCE,
         "resamples": RESAMPLES,
-        **{kind: {name: array.tolist() for name, array in each.items()} for kind, each in tables.items()},
+        **{kind: {name: array.tolist() for name, array in table.items()} for kind, table in tables.items()},
     }

@@ -117,18 +117,18 @@ def neuron_samples(
     activity = {place: Activity(width, samples) for place, width in widths.items()}
     texts = Texts(translator, batch_tokens, list(activity))
     for first in range(0, len(numbers), LINES):
-        some = [lines[number - 1] for number in numbers[first : first + LINES]]
-        for place, hidden, positions in texts.add(with_translations(translator, some, settings, texts)):
+        chunk = [lines[number - 1] for number in numbers[first : first + LINES]]
+        for place, hidden, positions in texts.add(with_translations(translator, chunk, settings, texts)):
             activity[place].add(hidden, positions)
         progress(len(texts.pairs), len(numbers))
-    if not all(each.total.isfinite().all() for each in activity.values()):
+    if not all(layer_activity.total.isfinite().all() for layer_activity in activity.values()):
         raise NonFiniteError
     count = OF_EACH_LAYER if layer is None else OF_ONE_LAYER
     chosen = {
-        place: most_active(each.magnitudes, count).tolist() if neuron is None else [neuron - 1]
-        for place, each in activity.items()
+        place: most_active(layer_activity.magnitudes, count).tolist() if neuron is None else [neuron - 1]
+        for place, layer_activity in activity.items()
     }
-    tokens = {place[0]: each.tokens for place, each in activity.items()}
+    tokens = {place[0]: layer_activity.tokens for place, layer_activity in activity.items()}
     layers = sampled_layers(texts, numbers, activity, chosen)
     return NeuronSamples(len(numbers), tokens, model.settings.activation, layers)
 
@@ -148,21 +148,26 @@ def sampled_layers(
     """The layers with the samples of the chosen neurons. `numbers` are the numbers of the texts' lines."""
     strongest = {
         place: [
-            [texts.token_at(place[0], each) for each in activity[place].strongest(unit)] for unit in units
+            [texts.token_at(place[0], position) for position in activity[place].strongest(unit)]
+            for unit in units
         ]
         for place, units in chosen.items()
     }
-    needed = {place: {text for own in lists for text, _ in own} for place, lists in strongest.items()}
-    shown = texts.again(needed, chosen)
+    needed = {
+        place: {text for positions in lists for text, _ in positions} for place, lists in strongest.items()
+    }
+    contexts = texts.again(needed, chosen)
     layers = []
     for place, units in chosen.items():
         neurons = []
-        for column, (unit, own) in enumerate(zip(units, strongest[place], strict=True)):
-            found = [
-                Sample(numbers[text], token + 1, shown[place, text][0], shown[place, text][1][:, column])
-                for text, token in own
+        for column, (unit, positions) in enumerate(zip(units, strongest[place], strict=True)):
+            samples = [
+                Sample(
+                    numbers[text], token + 1, contexts[place, text][0], contexts[place, text][1][:, column]
+                )
+                for text, token in positions
             ]
-            neurons.append(SampledNeuron(unit + 1, tuple(found)))
+            neurons.append(SampledNeuron(unit + 1, tuple(samples)))
         known = activity[place]
         active, mean = as_array(known.active / known.tokens), as_array(known.total / known.tokens)
         layers.append(SampledLayer(*place, active, as_array(known.greatest), mean, tuple(neurons)))
@@ -193,16 +198,16 @@ class Texts:
         batches = list(forced_batches(self.translator, pairs, self.batch_tokens))
         first = len(self.pairs)
         self.pairs += pairs
-        for pair in sorted((each for batch, _, _ in batches for each in batch), key=lambda each: each[0]):
+        for pair in sorted((pair for batch, _, _ in batches for pair in batch), key=lambda pair: pair[0]):
             for side, starts in self.starts.items():
                 starts.append(starts[-1] + len(ids_of(pair, side)))
         for batch, source, target in batches:
             hidden = hidden_units(one_model(self.translator), source, target, self.places)
             for place, units in hidden.items():
                 rows, positions = [], []
-                for own, pair in zip(units, batch, strict=True):
+                for row, pair in zip(units, batch, strict=True):
                     start, length = self.starts[place[0]][first + pair[0]], len(ids_of(pair, place[0]))
-                    rows.append(own[:length])
+                    rows.append(row[:length])
                     positions.append(torch.arange(start, start + length))
                 yield place, torch.cat(rows), torch.cat(positions)
 
@@ -222,17 +227,17 @@ class Texts:
             "encoder": self.translator.tokenizers.source,
             "decoder": self.translator.tokenizers.target,
         }
-        found = {}
-        some = [self.pairs[number] for number in numbers]
-        for batch, source, target in forced_batches(self.translator, some, self.batch_tokens):
+        contexts = {}
+        pairs = [self.pairs[number] for number in numbers]
+        for batch, source, target in forced_batches(self.translator, pairs, self.batch_tokens):
             hidden = hidden_units(one_model(self.translator), source, target, self.places)
             for place, units in hidden.items():
-                for own, pair in zip(units, batch, strict=True):
+                for row, pair in zip(units, batch, strict=True):
                     text, ids = numbers[pair[0]], ids_of(pair, place[0])
                     if text in needed[place]:
-                        activations = as_array(own[: len(ids), chosen[place]])
-                        found[place, text] = tuple(tokenizers[place[0]].pieces(ids)), activations
-        return found
+                        activations = as_array(row[: len(ids), chosen[place]])
+                        contexts[place, text] = tuple(tokenizers[place[0]].pieces(ids)), activations
+        return contexts
 
 
 def ids_of(pair: NumberedPair, side: Side) -> list[int]:
@@ -243,12 +248,12 @@ def ids_of(pair: NumberedPair, side: Side) -> list[int]:
 # ---- the data
 
 
-def neuron_samples_json(found: NeuronSamples) -> dict[str, Any]:
+def neuron_samples_json(samples: NeuronSamples) -> dict[str, Any]:
     """The samples as a table of texts and numbers, documented in docs/inspection.md."""
-    table: dict[str, Any] = {"version": 1, "lines": found.lines, "activation": found.activation}
+    table: dict[str, Any] = {"version": 1, "lines": samples.lines, "activation": samples.activation}
     for side in SIDES:
-        layers = [layer_json(layer) for layer in found.layers if layer.side == side]
-        table[side] = {"tokens": found.tokens[side], "layers": layers} if layers else None
+        layers = [layer_json(layer) for layer in samples.layers if layer.side == side]
+        table[side] = {"tokens": samples.tokens[side], "layers": layers} if layers else None
     return table
 
 
@@ -256,8 +261,8 @@ def layer_json(layer: SampledLayer) -> dict[str, Any]:
     """A layer: numbers of all neurons, and the samples of the chosen ones."""
     numbers = {"active": layer.active, "greatest": layer.greatest, "mean": layer.mean}
     neurons = [
-        {"neuron": each.neuron, "samples": [sample_json(sample) for sample in each.samples]}
-        for each in layer.neurons
+        {"neuron": neuron.neuron, "samples": [sample_json(sample) for sample in neuron.samples]}
+        for neuron in layer.neurons
     ]
     table = {name: decimals(array) for name, array in numbers.items()}
     return {"layer": layer.layer, **table, "neurons": neurons}
@@ -275,4 +280,4 @@ def sample_json(sample: Sample) -> dict[str, Any]:
 
 def decimals(numbers: Array) -> list[float]:
     """Numbers with four decimals."""
-    return [round(each, 4) for each in numbers.tolist()]
+    return [round(number, 4) for number in numbers.tolist()]

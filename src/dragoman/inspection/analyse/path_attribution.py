@@ -40,18 +40,18 @@ def points_and_shares(steps: int) -> tuple[Float[Tensor, "M"], Float[Tensor, "M"
 
 
 def path_and_factors(
-    of: Attributed, baseline: Float[Tensor, "C D"], steps: int, first: float = 0.0, last: float = 1.0
+    function: Attributed, baseline: Float[Tensor, "C D"], steps: int, first: float = 0.0, last: float = 1.0
 ) -> tuple[Float[Tensor, "M C D"], Float[Tensor, "M C D"]]:
     """Points on the line from a baseline to the input, and what their gradients are multiplied by.
 
     They are of the part of the line between `first` and `last`.
     """
-    points, shares = (each.to(baseline)[:, None, None] for each in points_and_shares(steps))
-    line = of.inputs - baseline
+    points, shares = (tensor.to(baseline)[:, None, None] for tensor in points_and_shares(steps))
+    line = function.inputs - baseline
     return baseline + (first + (last - first) * points) * line, (last - first) * shares * line
 
 
-def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T C"]:
+def integrated_gradients(function: Attributed, steps: int | None) -> Float[Tensor, "T C"]:
     """Their sum over the tokens is log P minus log P at the baseline (Sundararajan et al. 2017).
 
     log P of a trained model rises on a short part of the path. So without `steps` the path is divided into
@@ -60,82 +60,88 @@ def integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T 
     log P at its ends is.
     """
     if steps is not None:
-        return of.contributions(*path_and_factors(of, of.baseline, steps))
+        return function.contributions(*path_and_factors(function, function.baseline, steps))
 
     @cache
     def log_probs(point: float) -> Float[Tensor, "T"]:
         with torch.no_grad():
-            return of.log_probs((of.baseline + point * (of.inputs - of.baseline))[None])[0]
+            return function.log_probs(
+                (function.baseline + point * (function.inputs - function.baseline))[None]
+            )[0]
 
     def part(first: float, last: float) -> tuple[float, Float[Tensor, "T C"]]:
-        found = of.contributions(*path_and_factors(of, of.baseline, POINTS_OF_PART, first, last))
-        error = found.sum(1) - (log_probs(last) - log_probs(first))
-        return float(error.abs().max()), found
+        contributions = function.contributions(
+            *path_and_factors(function, function.baseline, POINTS_OF_PART, first, last)
+        )
+        error = contributions.sum(1) - (log_probs(last) - log_probs(first))
+        return float(error.abs().max()), contributions
 
     ends = [number / FIRST_PARTS for number in range(FIRST_PARTS + 1)]
     parts = {pair: part(*pair) for pair in pairwise(ends)}
-    most = min(MAX_PARTS, FIRST_PARTS + HALVINGS // of.target.size(1))
+    most = min(MAX_PARTS, FIRST_PARTS + HALVINGS // function.target.size(1))
     while len(parts) < most and sum(error for error, _ in parts.values()) > TOLERANCE:
         first, last = worst = max(parts, key=lambda pair: parts[pair][0])
         del parts[worst]
         for pair in pairwise((first, (first + last) / 2, last)):
             parts[pair] = part(*pair)
-    return torch.stack([found for _, found in parts.values()]).sum(0)
+    return torch.stack([contributions for _, contributions in parts.values()]).sum(0)
 
 
-def sequential_integrated_gradients(of: Attributed, steps: int | None) -> Float[Tensor, "T C"]:
+def sequential_integrated_gradients(function: Attributed, steps: int | None) -> Float[Tensor, "T C"]:
     """Integrated gradients of each token alone, the others as they are (Enguehard 2023).
 
     Summed over its features, a contribution is log P minus log P with this token at the baseline, as that of
     occlusion; the two differ by the error of the integral. Without `steps` the path is divided as that of
     `integrated_gradients`.
     """
-    found = []
-    for place in range(len(of.inputs)):
-        baseline = of.inputs.clone()
-        baseline[place] = of.baseline[place]
-        found.append(integrated_gradients(replace(of, baseline=baseline), steps)[:, place])
-    return torch.stack(found, 1)
+    columns = []
+    for place in range(len(function.inputs)):
+        baseline = function.inputs.clone()
+        baseline[place] = function.baseline[place]
+        columns.append(integrated_gradients(replace(function, baseline=baseline), steps)[:, place])
+    return torch.stack(columns, 1)
 
 
-def gradient_shap(of: Attributed, steps: int) -> Float[Tensor, "T C"]:
+def gradient_shap(function: Attributed, steps: int) -> Float[Tensor, "T C"]:
     """The mean of integrated gradients from random tokens (Lundberg and Lee 2017, Erion et al. 2021).
 
     The sum over the tokens is log P minus the mean of log P of these sentences, but for the error of the
     integrals, which is larger than that of integrated gradients. All tokens are drawn with the
     same probability, except PAD, START and END, which are not drawn. Each path has steps / 4 points.
     """
-    found = torch.zeros(of.target.size(1), len(of.inputs)).to(of.inputs)
-    for baseline in random_inputs(of, BASELINES, torch.Generator().manual_seed(SEED)):
-        found += of.contributions(*path_and_factors(of, baseline, -(-steps // 4))) / BASELINES
-    return found
+    contributions = torch.zeros(function.target.size(1), len(function.inputs)).to(function.inputs)
+    for baseline in random_inputs(function, BASELINES, torch.Generator().manual_seed(SEED)):
+        contributions += (
+            function.contributions(*path_and_factors(function, baseline, -(-steps // 4))) / BASELINES
+        )
+    return contributions
 
 
 @torch.no_grad()
-def random_inputs(of: Attributed, count: int, generator: torch.Generator) -> Float[Tensor, "B C D"]:
+def random_inputs(function: Attributed, count: int, generator: torch.Generator) -> Float[Tensor, "B C D"]:
     """Embeddings of random tokens in place of those of the input."""
-    found = []
-    for embedding, tokens in of.sides:
+    embeddings = []
+    for embedding, tokens in function.sides:
         chances = torch.ones(count, embedding.num_embeddings)
         chances[:, [PAD, START, END]] = 0
         ids = chances.multinomial(len(tokens), replacement=True, generator=generator)
-        found.append(embedding(ids.to(tokens)))
-    return torch.cat(found, 1)
+        embeddings.append(embedding(ids.to(tokens)))
+    return torch.cat(embeddings, 1)
 
 
-def discretized_integrated_gradients(of: Attributed, steps: int) -> Float[Tensor, "T C"]:
+def discretized_integrated_gradients(function: Attributed, steps: int) -> Float[Tensor, "T C"]:
     """Gradients on a path from token to token in the space of embeddings (Sanyal and Ren 2021).
 
     A contribution is the sum of each gradient times the step to the next point. The steps are long, so the
     sum over the tokens may be far from log P minus log P at the baseline.
     """
-    tokens = [(embedding, token) for embedding, ids in of.sides for token in ids.tolist()]
+    tokens = [(embedding, token) for embedding, ids in function.sides for token in ids.tolist()]
     paths = [
         token_path(embedding, token, baseline, steps)
-        for (embedding, token), baseline in zip(tokens, of.baseline, strict=True)
+        for (embedding, token), baseline in zip(tokens, function.baseline, strict=True)
     ]
     rows = torch.stack(paths, 1)
-    return of.contributions(rows, torch.cat([rows[1:], rows[-1:]]) - rows)
+    return function.contributions(rows, torch.cat([rows[1:], rows[-1:]]) - rows)
 
 
 @torch.no_grad()
@@ -151,18 +157,18 @@ def token_path(
     vectors = embedding(torch.arange(embedding.num_embeddings, device=baseline.device))
     if token in SPECIAL:
         return torch.stack([baseline, *[vectors[token]] * (steps - 1)])
-    path, used = [vectors[token]], [token]
+    path, visited = [vectors[token]], [token]
     at_baseline = (vectors == baseline).all(1)
     while len(path) < steps - 1:
         distances = (vectors - vectors[token]).norm(dim=1)
         distances[token] = torch.inf
-        near = distances.topk(min(NEIGHBOURS, len(vectors) - 1), largest=False).indices
-        near = near[~at_baseline[near] & ~torch.isin(near, torch.tensor(used).to(near))]
-        if not len(near):
+        nearest = distances.topk(min(NEIGHBOURS, len(vectors) - 1), largest=False).indices
+        nearest = nearest[~at_baseline[nearest] & ~torch.isin(nearest, torch.tensor(visited).to(nearest))]
+        if not len(nearest):
             break
-        moved = between(vectors[near], baseline, vectors[token], steps)
-        token = int(near[(vectors[near] - moved).norm(dim=1).argmin()])
-        used.append(token)
+        moved = between(vectors[nearest], baseline, vectors[token], steps)
+        token = int(nearest[(vectors[nearest] - moved).norm(dim=1).argmin()])
+        visited.append(token)
         path.append(between(vectors[token], baseline, path[-1], steps))
     path += [baseline] * (steps - len(path))
     return torch.stack(path[::-1])
@@ -178,7 +184,7 @@ def between(
     return torch.where(lies, vectors, last - (last - baseline) / steps)
 
 
-def deeplift(of: Attributed) -> Float[Tensor, "T C"]:
+def deeplift(function: Attributed) -> Float[Tensor, "T C"]:
     """DeepLIFT's rescale rule (Shrikumar et al. 2017) for the feed-forward sub-layers.
 
     The slope of their activation functions is the difference of values at the input and at the baseline,
@@ -187,19 +193,19 @@ def deeplift(of: Attributed) -> Float[Tensor, "T C"]:
     do not sum to the difference of log P. Raises `DragomanError` for a model without
     feed-forward sub-layers.
     """
-    layers = [module for module in of.model.modules() if isinstance(module, FeedForward)]
+    layers = [module for module in function.model.modules() if isinstance(module, FeedForward)]
     if not layers:
         raise DragomanError(
             "DeepLIFT is for models with feed-forward sub-layers, and this model has none; "
             "choose another method."
         )
-    rows = torch.stack([of.baseline, of.inputs])
-    factors = torch.stack([torch.zeros_like(of.inputs), of.inputs - of.baseline])
+    rows = torch.stack([function.baseline, function.inputs])
+    factors = torch.stack([torch.zeros_like(function.inputs), function.inputs - function.baseline])
     with ExitStack() as stack:
         for layer in layers:
             stack.callback(setattr, layer, "activation", layer.activation)
             layer.activation = rescaled(layer.activation)
-        return of.contributions(rows, factors)
+        return function.contributions(rows, factors)
 
 
 def rescaled(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

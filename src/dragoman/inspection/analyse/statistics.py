@@ -24,19 +24,22 @@ def statistics(inspection: Record) -> dict[Kind, dict[str, Table]]:
     Encoder-decoder attention also has `alignment`: of the words of the translation with a link, the share to
     whose source word this head attends most.
     """
-    found = {}
+    tables = {}
     for kind in KINDS:
         keys = inspection.decoder_inputs if kind == "decoder" else inspection.source
         edge = 0 if kind == "decoder" else len(keys) - 1
-        found[kind] = of_weights(inspection.attention.of(kind), edge, [is_punctuation(key) for key in keys])
+        tables[kind] = of_weights(inspection.attention.of(kind), edge, [is_punctuation(key) for key in keys])
     links = {word: source for source, word in inspection.alignment}
-    found["cross"]["alignment"] = np.array(
+    tables["cross"]["alignment"] = np.array(
         [
-            [np.mean([own.get(word) == links[word] for word in links]) if links else 0.0 for own in layer]
+            [
+                np.mean([head_links.get(word) == links[word] for word in links]) if links else 0.0
+                for head_links in layer
+            ]
             for layer in head_alignments(inspection)
         ]
     )
-    return found
+    return tables
 
 
 def of_weights(weights: Array, edge: int, punctuation: Sequence[bool]) -> dict[str, Table]:
@@ -67,7 +70,7 @@ def of_weights(weights: Array, edge: int, punctuation: Sequence[bool]) -> dict[s
 def is_punctuation(token: str) -> bool:
     """Whether a token has only characters that Unicode calls punctuation, besides the sign for a space."""
     text = token.replace(SPACE, "")
-    return bool(text) and all(unicodedata.category(each).startswith("P") for each in text)
+    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
 def head_alignments(inspection: Record) -> list[list[dict[int, int]]]:

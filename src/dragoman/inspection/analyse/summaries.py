@@ -37,12 +37,12 @@ def decisions(inspection: Record) -> list[int | None]:
     """Where the decision for each target token fell: the decoder layer, counted from 1, from which on it is
     the likeliest token after every layer; None if it is not the likeliest after the last layer.
     """
-    found: list[int | None] = []
+    layers: list[int | None] = []
     for place, token in enumerate(inspection.target):
         agrees = [layer[place][0].token == token for layer in inspection.lens]
         last = next((number for number, same in enumerate(reversed(agrees)) if not same), len(agrees))
-        found.append(len(agrees) - last + 1 if last else None)
-    return found
+        layers.append(len(agrees) - last + 1 if last else None)
+    return layers
 
 
 def mean_norms(norms: Array, sublayers: Array) -> Table:

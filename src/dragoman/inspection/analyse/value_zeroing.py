@@ -77,12 +77,12 @@ def scores(
     Raises `CancelledError` after an `interruption`.
     """
     layers = model.encoder if kind == "encoder" else model.decoder
-    found = []
+    parts = []
     for keys in torch.arange(target.size(1) if kind == "decoder" else source.size(1)).split(ROWS):
         if interruption.get().is_set():
             raise CancelledError
         outputs: list[Tensor] = []  # of each layer [1 + P, Q, D]
-        sources, targets = (each.expand(1 + len(keys), -1) for each in (source, shifted(model, target)))
+        sources, targets = (ids.expand(1 + len(keys), -1) for ids in (source, shifted(model, target)))
         with ExitStack() as stack:
             for layer in layers:
                 attention = layer.cross_attention if kind == "cross" else layer.self_attention
@@ -92,8 +92,8 @@ def scores(
             state = model.encode(sources)
             if kind != "encoder":
                 model.decode(targets, state)
-        found.append(torch.stack([distances(output) for output in outputs]))
-    changes = torch.cat(found, 1).transpose(1, 2)
+        parts.append(torch.stack([distances(output) for output in outputs]))
+    changes = torch.cat(parts, 1).transpose(1, 2)
     if kind == "decoder":
         changes = changes.tril()
     total = changes.sum(-1, keepdim=True)

@@ -30,7 +30,9 @@ from dragoman.model.positions import Positions
 
 def record_convolutional(model: Convolutional) -> AbstractContextManager[Recording]:
     """Record what the model computes while the context is open."""
-    attentions = {name: each for name, each in model.named_modules() if isinstance(each, MultiStepAttention)}
+    attentions = {
+        name: module for name, module in model.named_modules() if isinstance(module, MultiStepAttention)
+    }
     return record_modules(attentions, watched(model))
 
 
@@ -42,7 +44,9 @@ def watched(model: Convolutional) -> dict[str, nn.Module]:
     """
     kinds = nn.Embedding | Positions | EncoderBlock | DecoderBlock | GatedConvolution
     maps = ("encoder_input", "encoder_output", "decoder_input", "decoder_output")
-    modules = {name: each for name, each in model.named_modules() if isinstance(each, kinds) or name in maps}
+    modules = {
+        name: module for name, module in model.named_modules() if isinstance(module, kinds) or name in maps
+    }
     for number, block in enumerate(model.decoder):
         modules[f"decoder.{number}.attention"] = block.get_submodule("attention.output")
     return modules

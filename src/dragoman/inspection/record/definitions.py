@@ -29,8 +29,8 @@ def definition_of(model: InspectedModel, part: str) -> tuple[str, str]:
 
 def class_of(module: M) -> type[M]:
     """A module's class, or the class of `dragoman.model` that it extends."""
-    own = (each for each in type(module).__mro__ if each.__module__.startswith("dragoman.model."))
-    return next(own, type(module))
+    model_classes = (base for base in type(module).__mro__ if base.__module__.startswith("dragoman.model."))
+    return next(model_classes, type(module))
 
 
 def named(code: type | Callable[..., object]) -> tuple[str, str]:

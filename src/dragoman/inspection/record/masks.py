@@ -42,14 +42,14 @@ def masks_of(model: Transformer, recorded: Projections, source: Sequence[int]) -
     radius = attention.radius if isinstance(attention, RestrictedAttention) else sources + targets + PADDING
     readable = model.source_mask(torch.tensor([[*source, *[PAD] * PADDING]]))[0, 0]  # [1 S+P]
     readable[:, :sources] = torch.from_numpy(recorded.encoder.allowed)
-    near = band(sources + PADDING, radius, False, readable.device)
+    neighbourhood = band(sources + PADDING, radius, False, readable.device)
     causal = band(targets + PADDING, radius, True, readable.device)
     causal[:targets, :targets] = torch.from_numpy(recorded.decoder.allowed)
     read = readable.expand(targets + PADDING, -1).clone()
     read[:, :sources] = torch.from_numpy(recorded.cross.allowed)
     decoder = causal.clone()
     decoder[:, targets:] = False
-    return Masks(*map(as_mask, (with_some_key(near & readable), read, causal, decoder)))
+    return Masks(*map(as_mask, (with_some_key(neighbourhood & readable), read, causal, decoder)))
 
 
 def as_mask(mask: Tensor) -> Allowed:

@@ -53,7 +53,7 @@ def neighbours(
         "target embedding": (model.target_embedding, tokenizers.target, target),
         "output projection": (model.output, tokenizers.target, target),
     }
-    found = []
+    results = []
     for matrix in dict.fromkeys(module for module, _, _ in parts.values()):
         sharing = [name for name, (module, _, _) in parts.items() if module is matrix]
         pieces = parts[sharing[-1]][1].pieces
@@ -62,5 +62,5 @@ def neighbours(
             tuple((pieces([other])[0], cosine) for other, cosine in row)
             for row in nearest(matrix.weight, ids)
         ]
-        found.append(Neighbours(tuple(sharing), tuple(zip(pieces(ids), rows, strict=True))))
-    return tuple(found)
+        results.append(Neighbours(tuple(sharing), tuple(zip(pieces(ids), rows, strict=True))))
+    return tuple(results)

@@ -65,8 +65,8 @@ def sides_with(
     if not layers:
         counts = " and ".join(f"the {side} has {sizes[side][0]}" for side in sides)
         raise DragomanError(f"There is no layer {layer}; {counts}, counted from 1.")
-    found = [side for side in layers if neuron is None or 1 <= neuron <= sizes[side][1]]
-    if not found:
+    matching = [side for side in layers if neuron is None or 1 <= neuron <= sizes[side][1]]
+    if not matching:
         counts = " and ".join(f"a layer of the {side} has {sizes[side][1]}" for side in layers)
         raise DragomanError(f"There is no neuron {neuron}; {counts}, counted from 1.")
-    return found
+    return matching

@@ -69,26 +69,26 @@ def watched(attend: Callable[..., Tensor], calls: Calls) -> Callable[..., Tensor
 
 def along_translation(recorded: Mapping[str, Calls], rows: Sequence[int]) -> Projections:
     """The projections of a translation, whose prefix is query `rows[t]` of call t."""
-    named: dict[str, list[Calls]] = {"encoder": [], "decoder": [], "cross": []}
+    by_kind: dict[str, list[Calls]] = {"encoder": [], "decoder": [], "cross": []}
     for name, calls in recorded.items():
-        named["cross" if name.endswith(".cross_attention") else name.split(".")[0]].append(calls)
+        by_kind["cross" if name.endswith(".cross_attention") else name.split(".")[0]].append(calls)
     # Of the W keys at each position, where the prefix's own is [t + 1, W].
     ancestry = [
         mask[:, 0].flatten(0, 1)[row].unflatten(0, (step + 1, -1)).cpu()
-        for step, (mask, row) in enumerate(zip(named["decoder"][0].masks, rows, strict=False))
+        for step, (mask, row) in enumerate(zip(by_kind["decoder"][0].masks, rows, strict=False))
     ]
     causal = np.zeros((len(rows), len(rows)), bool)
-    for step, own in enumerate(ancestry):
-        causal[step, : step + 1] = own.any(1).numpy()
+    for step, mask in enumerate(ancestry):
+        causal[step, : step + 1] = mask.any(1).numpy()
     # A hypothesis that two groups found has two equal keys.
     ancestors = torch.arange(len(rows)) * ancestry[-1].size(1) + ancestry[-1].byte().argmax(1)
-    readable = named["encoder"][0].masks[0][0, 0].cpu().numpy()
-    read = named["cross"][0].masks[0][0, 0].cpu().numpy()
-    own_rows, every = [slice(row, row + 1) for row in rows], slice(None)
+    readable = by_kind["encoder"][0].masks[0][0, 0].cpu().numpy()
+    read = by_kind["cross"][0].masks[0][0, 0].cpu().numpy()
+    query_rows, all_rows = [slice(row, row + 1) for row in rows], slice(None)
     return Projections(
-        projected(named["encoder"], [every], every, readable),
-        projected(named["decoder"], own_rows, ancestors, causal),
-        projected(named["cross"], own_rows, every, read),
+        projected(by_kind["encoder"], [all_rows], all_rows, readable),
+        projected(by_kind["decoder"], query_rows, ancestors, causal),
+        projected(by_kind["cross"], query_rows, all_rows, read),
     )
 
 

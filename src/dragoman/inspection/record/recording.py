@@ -34,7 +34,7 @@ class Recording:
 
 def attentions(model: nn.Module) -> dict[str, MultiHeadAttention]:
     """The attentions by name."""
-    return {name: each for name, each in model.named_modules() if isinstance(each, MultiHeadAttention)}
+    return {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
 
 
 def watched(model: Transformer) -> dict[str, nn.Module]:
@@ -106,9 +106,9 @@ def input_appender(inputs: list[Tensor]) -> Callable[[nn.Module, tuple[Tensor, .
     """A hook that appends what a module is given in this thread to a list."""
     thread = get_ident()
 
-    def hook(module: nn.Module, given: tuple[Tensor, ...]) -> None:  # noqa: ARG001
+    def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:  # noqa: ARG001
         if get_ident() == thread:
-            inputs.append(given[0].detach())
+            inputs.append(args[0].detach())
 
     return hook
 

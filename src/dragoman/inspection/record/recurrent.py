@@ -59,7 +59,7 @@ class RecurrentParts:
         return ResidualStream(
             np.concatenate(encoder),
             empty(0, 2, encoder[0].shape[1]),
-            norms([self.along(each) for each in decoder]),
+            norms([self.along(states) for states in decoder]),
             empty(0, 3, len(self.rows)),
         )
 

@@ -49,8 +49,8 @@ def words_are_tokens(inspection: Record, kind: Kind) -> bool:
 
 def numbered(words: Sequence[int]) -> list[int]:
     """Word numbers without gaps: a word has no token of its own if an unknown token spans several words."""
-    found = {word: number for number, word in enumerate(sorted(set(words)))}
-    return [found[word] for word in words]
+    numbers = {word: number for number, word in enumerate(sorted(set(words)))}
+    return [numbers[word] for word in words]
 
 
 def words_of(tokens: Sequence[str], words: Sequence[int]) -> tuple[str, ...]:

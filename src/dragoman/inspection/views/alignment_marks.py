@@ -27,11 +27,11 @@ def differences(inspection: Record, layer: int | None, head: int | None) -> dict
     """
     weights = select_head(torch.tensor(inspection.attention.cross)[:, None], layer, head)[0]
     links = word_alignment(weights, inspection.source_words[:-1], inspection.target_words[:-1])
-    own = {word: source for source, word in links}
+    head_links = {word: source for source, word in links}
     return {
-        word: (source, own[word])
+        word: (source, head_links[word])
         for source, word in inspection.alignment
-        if word in own and own[word] != source
+        if word in head_links and head_links[word] != source
     }
 
 
@@ -61,8 +61,8 @@ def mark_differences(
         drawn_places(words, in_words, window) for words in (inspection.target_words, inspection.source_words)
     )
     drawn = False
-    for word, both in differences(inspection, layer, head).items():
-        for source, (meaning, dashed) in zip(both, LOOKS, strict=True):
+    for word, link_pair in differences(inspection, layer, head).items():
+        for source, (meaning, dashed) in zip(link_pair, LOOKS, strict=True):
             if rows[word] and columns[source]:
                 drawn = True
                 x, y = left + columns[source][0] * cell, top + rows[word][0] * cell
@@ -77,10 +77,10 @@ def mark_differences(
 def drawn_places(words: Sequence[int], in_words: bool, window: Window | None) -> dict[int, list[int]]:
     """`places_of` in the window, counted from its first."""
     places = places_of(words, in_words)
-    drawn = in_window(1 + max(place for each in places.values() for place in each), window)
+    drawn = in_window(1 + max(place for word_places in places.values() for place in word_places), window)
     return {
-        word: [place - drawn.start for place in each if drawn.start <= place < drawn.stop]
-        for word, each in places.items()
+        word: [place - drawn.start for place in word_places if drawn.start <= place < drawn.stop]
+        for word, word_places in places.items()
     }
 
 

@@ -17,19 +17,21 @@ def alignment(inspection: Record, window: Window | None = None) -> str:
     ]
     source, source_note = tokens_in(words[0], "source", window, "word")
     target, target_note = tokens_in(words[1], "target", window, "word")
-    rows, columns = (in_window(len(each), window) for each in words)
+    rows, columns = (in_window(len(side), window) for side in words)
     drawing = Drawing("alignment", "Word alignment", sentences(inspection))
     left = LEFT + widest(source)
     right = left + GAP
     drawing.text(left, TOP - 22, "source", css="fill-faint", anchor="end")
     drawing.text(right + 16, TOP - 22, "translation", css="fill-faint")
-    for one, other in inspection.alignment:
-        if rows.start <= one < rows.stop and columns.start <= other < columns.stop:
+    for source_word, target_word in inspection.alignment:
+        if rows.start <= source_word < rows.stop and columns.start <= target_word < columns.stop:
             ends = [
-                (left + 8, TOP + (one - rows.start) * ROW),
-                (right + 8, TOP + (other - columns.start) * ROW),
+                (left + 8, TOP + (source_word - rows.start) * ROW),
+                (right + 8, TOP + (target_word - columns.start) * ROW),
             ]
-            drawing.polyline(ends, "stroke-self", f"{words[0][one]}: {words[1][other]}", stroke=2)
+            drawing.polyline(
+                ends, "stroke-self", f"{words[0][source_word]}: {words[1][target_word]}", stroke=2
+            )
     for row, label in enumerate(source):
         drawing.label(left, TOP + row * ROW + 4, label, anchor="end")
     for row, label in enumerate(target):

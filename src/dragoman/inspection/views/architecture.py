@@ -113,9 +113,9 @@ def encoder_column(inspection: Record) -> Column:
     """Input embedding, positions, the layer, and with pre-norm a last normalisation."""
     model = inspection.model
     start = input_boxes(inspection, "source", "S")
-    own = own_box(model, "encoder", "S")
+    self_attention = own_box(model, "encoder", "S")
     layer = [
-        *sublayer(model, own, "S"),
+        *sublayer(model, self_attention, "S"),
         *sublayer(model, feed_forward_box(model, "encoder", "S"), "S"),
     ]
     last = len(start + layer) - 1
@@ -126,10 +126,10 @@ def decoder_column(inspection: Record) -> Column:
     """Output embedding, positions, the layer, with pre-norm a last normalisation, logits and softmax."""
     model = inspection.model
     start = input_boxes(inspection, "target", "T")
-    own = own_box(model, "decoder", "T")
+    self_attention = own_box(model, "decoder", "T")
     cross = attention_box(model, "Multi-head attention", "decoder.0.cross_attention", "T")
     layer = [
-        *sublayer(model, own, "T"),
+        *sublayer(model, self_attention, "T"),
         *sublayer(model, cross, "T"),
         *sublayer(model, feed_forward_box(model, "decoder", "T"), "T"),
     ]
@@ -146,8 +146,8 @@ def input_boxes(inspection: Record, side: str, length: str) -> list[Box]:
     """Embedding and positions (sections 3.4 and 3.5)."""
     model, features = inspection.model, f"[{length}, d_model]"
     counts = {module.name: module.parameters for module in inspection.modules}
-    found = counts.get(f"{side}_embedding", 0)
-    count = [f"{found:,} parameters"] * bool(found)
+    parameters = counts.get(f"{side}_embedding", 0)
+    count = [f"{parameters:,} parameters"] * bool(parameters)
     if side == "source" and model.tied == "all":
         count = ["the target embedding's matrix"]
     details = ["times √d_model"] * model.scale_embeddings + count

@@ -23,8 +23,8 @@ NAMES: dict[Kind, str] = {
 
 def attention_grid(inspection: Record, kind: Kind, words: bool = False, window: Window | None = None) -> str:
     """All heads as small heat maps: a row for each layer, a column for each head."""
-    seen = view(inspection, kind, words, window)
-    layers, heads, queries, keys = seen.weights.shape
+    attention_view = view(inspection, kind, words, window)
+    layers, heads, queries, keys = attention_view.weights.shape
     cell = max(2, min(8, 104 // max(queries, keys)))
     wide, high, left, top = cell * keys, cell * queries, 76, 72
     drawing = Drawing(
@@ -40,27 +40,29 @@ def attention_grid(inspection: Record, kind: Kind, words: bool = False, window: 
         y = top + layer * (high + 14)
         drawing.text(left - 10, y + high / 2 + 4, f"layer {layer + 1}", 11, "fill-faint", "end")
         for head in range(heads):
-            heat_map(drawing, seen, layer, head, left + head * (wide + 14), y, cell)
+            heat_map(drawing, attention_view, layer, head, left + head * (wide + 14), y, cell)
     drawing.legend(left, drawing.height + 20, WEIGHT, sequential, SHARES)
     rows = "Rows are queries from top to bottom, columns are keys from left to right."
-    return finished(drawing, [rows, *seen.notes])
+    return finished(drawing, [rows, *attention_view.notes])
 
 
-def heat_map(drawing: Drawing, seen: View, layer: int, head: int, x: float, y: float, cell: float) -> None:
+def heat_map(
+    drawing: Drawing, attention_view: View, layer: int, head: int, x: float, y: float, cell: float
+) -> None:
     """A head as a small heat map. Weights are rounded to two decimals."""
-    weights = seen.weights[layer, head]
+    weights = attention_view.weights[layer, head]
     queries, keys = weights.shape
     with drawing.group("cells", f"layer {layer + 1}, head {head + 1}"):
         drawing.rectangle(x, y, cell * keys, cell * queries, "fill-zero stroke-line")
         draw_levels(drawing, weights, sequential, x, y, cell, cell)
 
 
-def selected(seen: View, layer: int | None, head: int | None) -> tuple[Array, str]:
+def selected(attention_view: View, layer: int | None, head: int | None) -> tuple[Array, str]:
     """The weights [Q K] of a layer and head, counted from 1, and their name. Raises as `select_head`."""
-    weights = select_head(torch.tensor(seen.weights)[:, None], layer, head)[0].numpy()
-    layers, heads = seen.weights.shape[:2]
-    of = f"mean of {heads} heads" if head is None else f"head {head}"
-    return weights, f"{NAMES[seen.kind]}, layer {layers if layer is None else layer}, {of}"
+    weights = select_head(torch.tensor(attention_view.weights)[:, None], layer, head)[0].numpy()
+    layers, heads = attention_view.weights.shape[:2]
+    head_name = f"mean of {heads} heads" if head is None else f"head {head}"
+    return weights, f"{NAMES[attention_view.kind]}, layer {layers if layer is None else layer}, {head_name}"
 
 
 def attention_head(
@@ -75,33 +77,41 @@ def attention_head(
 
     Raises `DragomanError` if the model has no such layer or head.
     """
-    seen = view(inspection, kind, words, window)
-    weights, name = selected(seen, layer, head)
+    attention_view = view(inspection, kind, words, window)
+    weights, name = selected(attention_view, layer, head)
     drawing = Drawing(
         f"attention-{kind}-{layer or 'last'}-{head or 'mean'}",
         name,
-        f"Rows: {seen.query_axis}. Columns: {seen.key_axis}. {sentences(inspection)}",
+        f"Rows: {attention_view.query_axis}. Columns: {attention_view.key_axis}. {sentences(inspection)}",
     )
-    left, top, cell = draw_heat_map(drawing, seen, weights, "weight")
+    left, top, cell = draw_heat_map(drawing, attention_view, weights, "weight")
     if kind == "cross":
         mark_differences(drawing, inspection, layer, head, words, window, left, top, cell)
-    draw_key(drawing, seen, WEIGHT)
-    return finished(drawing, seen.notes)
+    draw_key(drawing, attention_view, WEIGHT)
+    return finished(drawing, attention_view.notes)
 
 
-def draw_heat_map(drawing: Drawing, seen: View, shares: Array, name: str) -> tuple[float, float, float]:
+def draw_heat_map(
+    drawing: Drawing, attention_view: View, shares: Array, name: str
+) -> tuple[float, float, float]:
     """Numbers [Q K] from 0 to 1 between queries and keys; `name` is what one is called.
 
     Returns the place of the first cell, x and y, and the size of a cell.
     """
     cell = 24 if max(shares.shape) <= 30 else 16
-    left, top = 44 + widest(seen.queries), 78 + 0.87 * widest(seen.keys)
-    drawing.text(16, 50, f"columns — {seen.key_axis}", css="fill-faint")
-    label_axes(drawing, seen.queries, seen.keys, left, top, cell)
-    drawing.rectangle(left, top, cell * len(seen.keys), cell * len(seen.queries), "fill-zero stroke-line")
+    left, top = 44 + widest(attention_view.queries), 78 + 0.87 * widest(attention_view.keys)
+    drawing.text(16, 50, f"columns — {attention_view.key_axis}", css="fill-faint")
+    label_axes(drawing, attention_view.queries, attention_view.keys, left, top, cell)
+    drawing.rectangle(
+        left,
+        top,
+        cell * len(attention_view.keys),
+        cell * len(attention_view.queries),
+        "fill-zero stroke-line",
+    )
     with drawing.group(f"cells {name}s"):
-        for row, query in enumerate(seen.queries):
-            for column, key in enumerate(seen.keys):
+        for row, query in enumerate(attention_view.queries):
+            for column, key in enumerate(attention_view.keys):
                 share = float(shares[row, column])
                 shade, x, y = sequential(share), left + column * cell, top + row * cell
                 title = f"query: {query}\nkey: {key}\n{name}: {share:.3f}"
@@ -109,10 +119,10 @@ def draw_heat_map(drawing: Drawing, seen: View, shares: Array, name: str) -> tup
     return left, top, cell
 
 
-def draw_key(drawing: Drawing, seen: View, what: str) -> None:
+def draw_key(drawing: Drawing, attention_view: View, what: str) -> None:
     """What the rows of a heat map are, and its colours, below it."""
     y = drawing.height + 24
-    drawing.text(16, y, f"rows — {seen.query_axis}", css="fill-faint")
+    drawing.text(16, y, f"rows — {attention_view.query_axis}", css="fill-faint")
     drawing.legend(16, y + 14, what, sequential, SHARES)
 
 
@@ -129,9 +139,9 @@ def attention_lines(
     None is the last layer and the mean of all heads. Raises `DragomanError` if the model has no such layer or
     head.
     """
-    seen = view(inspection, kind, words, window)
-    weights, name = selected(seen, layer, head)
-    left, top, row_height, gap = 24 + widest(seen.queries), 84, 24, 170
+    attention_view = view(inspection, kind, words, window)
+    weights, name = selected(attention_view, layer, head)
+    left, top, row_height, gap = 24 + widest(attention_view.queries), 84, 24, 170
     drawing = Drawing(
         f"lines-{kind}-{layer or 'last'}-{head or 'mean'}",
         name,
@@ -141,16 +151,19 @@ def attention_lines(
     drawing.text(left, top - 22, "query", css="fill-faint", anchor="end")
     drawing.text(left + gap + 16, top - 22, "key", css="fill-faint")
     with drawing.group("weights"):
-        for row, query in enumerate(seen.queries):
-            for column, key in enumerate(seen.keys):
+        for row, query in enumerate(attention_view.queries):
+            for column, key in enumerate(attention_view.keys):
                 if (weight := float(weights[row, column])) >= 0.005:
                     ends = [(left + 8, top + row * row_height), (left + gap + 8, top + column * row_height)]
                     title = f"query: {query}\nkey: {key}\nweight: {weight:.3f}"
                     drawing.polyline(ends, "stroke-positive", title, opacity=min(weight, 1.0), stroke=3)
-    for row, label in enumerate(seen.queries):
+    for row, label in enumerate(attention_view.queries):
         drawing.label(left, top + row * row_height + 4, label, anchor="end")
-    for row, label in enumerate(seen.keys):
+    for row, label in enumerate(attention_view.keys):
         drawing.label(left + gap + 16, top + row * row_height + 4, label)
     drawing.legend(16, drawing.height + 20, WEIGHT, sequential, SHARES)
-    axes = f"Left — {seen.query_axis}. Right — {seen.key_axis}. Weights below 0.005 have no line."
-    return finished(drawing, [axes, *seen.notes])
+    axes = (
+        f"Left — {attention_view.query_axis}. Right — {attention_view.key_axis}. Weights below 0.005 have no "
+        "line."
+    )
+    return finished(drawing, [axes, *attention_view.notes])

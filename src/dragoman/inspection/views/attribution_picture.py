@@ -56,8 +56,8 @@ def attribution_picture(
     drawing = Drawing(
         f"attribution-{method}",
         f"{'What makes each target token likelier than another' if other else TITLE}: "
-        f"{NAMES[method]}{f' at the output of encoder layer {layer}' * bool(layer)}",
-        f"What the source tokens{' and the earlier target tokens' * bool(prefix)} (columns) contribute to "
+        f"{NAMES[method]}{f' at the output of encoder layer {layer}' if layer else ''}",
+        f"What the source tokens{' and the earlier target tokens' if prefix else ''} (columns) contribute to "
         f"{'the contrast' if other else 'the log-probability'} of each target token (rows). "
         f"{sentences(inspection)}",
     )
@@ -91,32 +91,32 @@ def draw_contributions(
     unit: str,
 ) -> None:
     """A cell for each number of [T C]."""
-    name, of = unit.split(", ")
+    name, unit_name = unit.split(", ")
     drawing.rectangle(left, top, CELL * len(tokens), CELL * len(target), "fill-zero stroke-line")
     with drawing.group("cells scores"):
         for row, predicted in enumerate(target):
             for column, token in enumerate(tokens):
                 score = float(scores[row, column])
                 shade, x, y = diverging(score / largest), left + column * CELL, top + row * CELL
-                shown = decimal(score, 3, "" if unit in UNITS.values() else "+")
-                title = f"target: {predicted}\n{side}: {token}\n{name}: {shown} {of}"
+                value = decimal(score, 3, "" if unit in UNITS.values() else "+")
+                title = f"target: {predicted}\n{side}: {token}\n{name}: {value} {unit_name}"
                 drawing.rectangle(x, y, CELL, CELL, shade.css, title, opacity=shade.opacity)
 
 
 def note_about(attribution: Attribution, method: Method) -> str:
     """What the numbers of a method are."""
     what = "this difference" if attribution.other else "the token's log-probability"
-    one, zero = "embedding", "an embedding of 0"
+    input_name, baseline_name = "embedding", "an embedding of 0"
     if attribution.layer is not None:
-        one, zero = "output of the layer", "the output of the layer for embeddings of 0"
+        input_name, baseline_name = "output of the layer", "the output of the layer for embeddings of 0"
     tokens = "embeddings" if attribution.prefix else "source embeddings"
     notes: dict[Method, str] = {
         "integrated-gradients": f"The sum of a row is {what} minus that with {tokens} of 0.",
-        "gradient-input": f"The gradient of {what} times the {one}, summed over its features.",
-        "saliency": f"The norm of the gradient of {what} with respect to the {one}; it has no sign.",
-        "occlusion": f"{what.capitalize()} minus that with {zero} in place of one token's.",
+        "gradient-input": f"The gradient of {what} times the {input_name}, summed over its features.",
+        "saliency": f"The norm of the gradient of {what} with respect to the {input_name}; it has no sign.",
+        "occlusion": f"{what.capitalize()} minus that with {baseline_name} in place of one token's.",
         "sequential-integrated-gradients": f"Integrated gradients of each token alone: {what} minus "
-        f"that with {zero} in place of its own.",
+        f"that with {baseline_name} in place of its own.",
         "discretized-integrated-gradients": "Integrated on a path from token to token in the space of "
         "embeddings, in place of a straight line from embeddings of 0. The sum of a row may be far from "
         "the difference of log-probabilities.",
@@ -124,7 +124,7 @@ def note_about(attribution: Attribution, method: Method) -> str:
         "for the error of the integrals, which can exceed 1 nat. The random tokens depend on a seed.",
         "deeplift": "DeepLIFT's rescale rule in the feed-forward sub-layers; other functions have their "
         "gradients at the input, so a row does not sum to the difference of log-probabilities.",
-        "lime": f"The weights of a linear model that predicts {what} from which tokens have {zero}.",
+        "lime": f"The weights of a linear model that predicts {what} from which tokens have {baseline_name}.",
         "reagent": "The shares of a row sum to 1, even if the target token does not depend on these tokens: "
         "the importance by random replacements. Shares near 1 / number of tokens may be chance.",
     }

@@ -41,26 +41,26 @@ def draw(
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
     if window is not None:
         refuse_window(inspection, window)
-    own: dict[str, Callable[[], str]] = {}  # of an architecture that is not the Transformer
+    architecture_views: dict[str, Callable[[], str]] = {}  # of an architecture that is not the Transformer
     if inspection.model.architecture == "conv":
         convolutional_pictures.refuse_what_is_lacking(view)
-        own = {"model": lambda: convolutional_pictures.architecture(inspection)}
+        architecture_views = {"model": lambda: convolutional_pictures.architecture(inspection)}
     elif inspection.model.architecture.endswith("-enriched"):
         enriched_pictures.refuse_what_is_lacking(view)
     elif inspection.model.architecture != "transformer":
         recurrent_pictures.refuse_what_is_lacking(inspection, view)
-        own = {
+        architecture_views = {
             "stream": lambda: recurrent_pictures.states(inspection, window),
             "model": lambda: recurrent_pictures.architecture(inspection),
         }
-    if view in own:
-        return own[view]()
+    if view in architecture_views:
+        return architecture_views[view]()
     if view in ("encoder", "decoder", "cross"):
         if layer is None:
             return attention_pictures.attention_grid(inspection, view, words, window)
         draw_head = attention_pictures.attention_lines if lines else attention_pictures.attention_head
         return draw_head(inspection, view, layer, head, words, window)
-    others: dict[Picture, Callable[[], str]] = {
+    common_views: dict[Picture, Callable[[], str]] = {
         "beam": lambda: tree.beam_tree(inspection, window),
         "alignment": lambda: alignment_picture.alignment(inspection, window),
         "numbers": lambda: numbers.numbers(inspection, kind or "cross", layer, head, query, window),
@@ -73,7 +73,7 @@ def draw(
         "neurons": lambda: neurons_picture.neurons_picture(inspection, kind, layer, neuron, window),
         "model": lambda: architecture.architecture(inspection),
     }
-    return others[view]()
+    return common_views[view]()
 
 
 def refuse_window(inspection: Record, window: tuple[int, int]) -> None:

@@ -66,7 +66,7 @@ def visible(token: str) -> str:
     if not token:
         return "(empty)"
     blank = not token.strip(" ")
-    return "".join(code(each) if blank or has_no_glyph(each) else each for each in token)
+    return "".join(code(character) if blank or has_no_glyph(character) else character for character in token)
 
 
 def has_no_glyph(character: str) -> bool:
@@ -84,8 +84,8 @@ def code(character: str) -> str:
 def columns_of(text: str) -> int:
     """The width of a text in columns of a terminal: 2 for wide characters, 0 for combining ones."""
     return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
-        for each in text
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
     )
 
 
@@ -223,7 +223,7 @@ class Drawing:
         """A rectangle; its stroke, if `css` gives it a colour, is as wide as `stroke`."""
         self.reach(x + width, y + height)
         shape = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
-        shape += f' rx="{number(radius)}"' * bool(radius)
+        shape += f' rx="{number(radius)}"' if radius else ""
         self.element("rect", shape, css, title, opacity, stroke, dashed)
 
     def cell(self, x: float, y: float, width: float, height: float, shade: Shade) -> None:
@@ -264,9 +264,9 @@ class Drawing:
         # That of a fill or a stroke alone needs no layer of its own when the picture is rendered.
         kinds = [kind for kind in ("fill", "stroke") if f"{kind}-" in css]
         name = f"{kinds[0]}-opacity" if len(kinds) == 1 else "opacity"
-        look = f' {name}="{number(opacity)}"' * (opacity < 1)
+        look = f' {name}="{number(opacity)}"' if opacity < 1 else ""
         if "stroke-" in css:
-            look += f' stroke-width="{number(stroke)}"' + ' stroke-dasharray="4 3"' * dashed
+            look += f' stroke-width="{number(stroke)}"' + (' stroke-dasharray="4 3"' if dashed else "")
         body = f"><title>{escape(title)}</title></{tag}>" if title else "/>"
         self.parts.append(f'<{tag} class="{css}" {shape}{look}{body}')
 
@@ -285,8 +285,9 @@ class Drawing:
         """A line of text whose baseline is at y, turned about its anchor by so many degrees."""
         width = text_width(words, size) * {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor]
         self.reach(x + width * math.cos(math.radians(turn)), y + size / 3)
-        look = f' text-anchor="{anchor}"' * (anchor != "start") + ' font-weight="600"' * bold
-        look += f' transform="rotate({number(turn)} {number(x)} {number(y)})"' * bool(turn)
+        look = f' text-anchor="{anchor}"' if anchor != "start" else ""
+        look += ' font-weight="600"' if bold else ""
+        look += f' transform="rotate({number(turn)} {number(x)} {number(y)})"' if turn else ""
         place = f'x="{number(x)}" y="{number(y)}" font-size="{number(size)}"{look}'
         content = (f"<title>{escape(title)}</title>" if title else "") + escape(words)
         self.parts.append(f'<text class="{css}" {place}>{content}</text>')
@@ -436,20 +437,20 @@ class Axes:
             drawing.polyline([(self.left, y), (self.left + self.width, y)], "stroke-grid")
             drawing.text(self.left - 8, y + 4, label, 11, "fill-faint", "end")
         if x_ticks is None:
-            x_ticks = [(value, f"{value:g}") for value in ticks(*self.x_range, whole=True)]
+            x_ticks = [(value, f"{value:g}") for value in ticks(*self.x_range, integers=True)]
         for value, label in x_ticks:
             drawing.text(self.place(value, 0)[0], bottom + 17, label, 11, "fill-faint", "middle")
         drawing.polyline([(self.left, bottom), (self.left + self.width, bottom)], "stroke-line")
         drawing.text(self.left + self.width / 2, bottom + 36, x_title, css="fill-faint", anchor="middle")
 
 
-def ticks(low: float, high: float, whole: bool = False) -> list[float]:
+def ticks(low: float, high: float, integers: bool = False) -> list[float]:
     """About five round numbers from `low` to `high`."""
     span = high - low
     if not math.isfinite(span) or span <= 0:
         return [low] if math.isfinite(low) else []
     power = 10 ** math.floor(math.log10(span / 5))
     step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if span / step <= 6)
-    step = max(round(step), 1) if whole else step
+    step = max(round(step), 1) if integers else step
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(place * step, 10) for place in range(first, last + 1)]

@@ -85,7 +85,7 @@ def draw_intervals(drawing: Drawing, table: Interval, top: float, largest: float
         y = top + HEIGHT + height * layer
         drawing.text(left - 10, y + 19, f"layer {layer + 1}", 11, "fill-faint", "end")
         for head in range(heads):
-            mean, low, high = (float(each[layer, head]) for each in (table.mean, table.low, table.high))
+            mean, low, high = (float(array[layer, head]) for array in (table.mean, table.low, table.high))
             x, shade = left + head * width, diverging(mean / largest)
             drawing.cell(x, y, width, height, shade)
             middle, bold = x + width / 2, with_bold and (low > 0 or high < 0)

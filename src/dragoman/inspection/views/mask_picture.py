@@ -21,26 +21,32 @@ def masks(inspection: Record, window: Window | None = None) -> str:
     assert inspection.masks is not None  # `views.draw` has refused the others
     source, source_note = tokens_in(inspection.source, "source", window)
     target, target_note = tokens_in(inspection.decoder_inputs, "decoder input", window)
-    of_source = with_one_padding(len(inspection.source), window)
-    of_target = with_one_padding(len(inspection.target), window)
+    source_places = with_one_padding(len(inspection.source), window)
+    target_places = with_one_padding(len(inspection.target), window)
     drawing = Drawing(
         "masks",
         "Masks: which keys a query may attend to",
         f"Four tables of queries by keys: padding, causal, and both. {sentences(inspection)}",
     )
     sources, targets = [*source, PAD], [*target, PAD]
-    shown = inspection.masks
-    mask_table(drawing, "Padding: encoder self-attention", sources, sources, shown.encoder, of_source)
+    matrices = inspection.masks
+    mask_table(drawing, "Padding: encoder self-attention", sources, sources, matrices.encoder, source_places)
     mask_table(
-        drawing, "Padding: encoder-decoder attention", targets, sources, shown.cross, of_target, of_source
+        drawing,
+        "Padding: encoder-decoder attention",
+        targets,
+        sources,
+        matrices.cross,
+        target_places,
+        source_places,
     )
-    mask_table(drawing, "Causal", targets, targets, shown.causal, of_target)
-    mask_table(drawing, "Both: decoder self-attention", targets, targets, shown.decoder, of_target)
+    mask_table(drawing, "Causal", targets, targets, matrices.causal, target_places)
+    mask_table(drawing, "Both: decoder self-attention", targets, targets, matrices.decoder, target_places)
     y = drawing.height + 24
     for row, (css, words) in enumerate((("fill-positive", "allowed"), ("fill-zero", "not allowed"))):
         drawing.rectangle(16, y + row * 24, 16, 16, f"{css} stroke-line")
         drawing.text(42, y + row * 24 + 13, words, css="fill-faint")
-    near = (
+    neighbourhood_note = (
         f"Self-attention is restricted to a neighbourhood of {inspection.model.neighbourhood} positions."
         if inspection.model.neighbourhood is not None
         else ""
@@ -49,7 +55,7 @@ def masks(inspection: Record, window: Window | None = None) -> str:
         "A row is a query, a column is a key. The decoder's queries are what it reads, START first.",
         "This call has one sentence and no padding. The row and the column show what a longer neighbour "
         "adds; results of a padding row are not used.",
-        near,
+        neighbourhood_note,
         ""
         if inspection.model.source_end
         else "The model may not attend to the source's end token (source_end = false).",

@@ -14,24 +14,24 @@ AROUND = 300.0  # on each side of the strongest token, for the tokens around it
 CENTRE = 150.0 + AROUND  # where the cell of the strongest token begins
 
 
-def neuron_samples_picture(found: NeuronSamples) -> str:
+def neuron_samples_picture(samples: NeuronSamples) -> str:
     """Each neuron with its share of tokens, greatest and mean activation, and its strongest tokens."""
     drawing = Drawing(
         "neuron-samples",
-        f"Where neurons are most active, over {counted(found.lines, 'line')} ({found.activation})",
+        f"Where neurons are most active, over {counted(samples.lines, 'line')} ({samples.activation})",
         "For hidden units of the feed-forward sub-layers, the tokens with the greatest absolute activation, "
         "each with the tokens around it.",
     )
     for side in SIDES:
-        layers = [each for each in found.layers if each.side == side]
+        layers = [layer for layer in samples.layers if layer.side == side]
         if layers:
             heading, what = NAMES[side]
-            total = f"{found.tokens[side]:,} {what}"
+            total = f"{samples.tokens[side]:,} {what}"
             drawing.text(16, drawing.height + 30, f"{heading}: {total}", 13, bold=True)
         for layer in layers:
             for neuron in layer.neurons:
                 draw_neuron(drawing, layer, neuron)
-    drawn = [sample for layer in found.layers for each in layer.neurons for sample in each.samples]
+    drawn = [sample for layer in samples.layers for neuron in layer.neurons for sample in neuron.samples]
     negative = any(float(sample.activations.min()) < 0 for sample in drawn)
     stops = [*([(-1.0, "−1")] if negative else []), (0.0, "0"), (1.0, "1")]
     drawing.legend(
@@ -47,7 +47,7 @@ def neuron_samples_picture(found: NeuronSamples) -> str:
         "where its activation is greater than 0."
     )
     decoder = "In the decoder, the activation is that of the position that predicts the token."
-    return finished(drawing, [about, decoder] if "decoder" in found.tokens else [about])
+    return finished(drawing, [about, decoder] if "decoder" in samples.tokens else [about])
 
 
 def draw_neuron(drawing: Drawing, layer: SampledLayer, neuron: SampledNeuron) -> None:
@@ -55,7 +55,7 @@ def draw_neuron(drawing: Drawing, layer: SampledLayer, neuron: SampledNeuron) ->
     place = neuron.neuron - 1
     y = drawing.height + 30
     drawing.text(16, y, f"Layer {layer.layer}, neuron {neuron.neuron}", 12, bold=True)
-    share, greatest, mean = (float(each[place]) for each in (layer.active, layer.greatest, layer.mean))
+    share, greatest, mean = (float(values[place]) for values in (layer.active, layer.greatest, layer.mean))
     numbers = f"active at {share:.1%} of tokens; greatest {decimal(greatest)}, mean {decimal(mean)}"
     drawing.text(190, y, numbers, 12, "fill-faint")
     if not neuron.samples:

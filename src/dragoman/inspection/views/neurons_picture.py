@@ -47,11 +47,11 @@ def neurons_picture(
     )
     layers = slice(None) if layer is None else slice(layer - 1, layer)
     neurons = slice(None) if neuron is None else slice(neuron - 1, neuron)
-    seen = {}
+    drawn_activations = {}
     for side in sides:
         drawn = in_window(len(tokens_of(inspection, side)), window)
-        seen[side] = neurons_of(inspection, side)[layers, drawn, neurons]  # [L P F]
-    most = max(float(np.abs(each).max(initial=0)) for each in seen.values()) or 1.0
+        drawn_activations[side] = neurons_of(inspection, side)[layers, drawn, neurons]  # [L P F]
+    most = max(float(np.abs(activations).max(initial=0)) for activations in drawn_activations.values()) or 1.0
     notes = []
     for side in sides:
         name = "source" if side == "encoder" else "target"
@@ -59,13 +59,13 @@ def neurons_picture(
         heading, what = NAMES[side]
         drawing.text(16, drawing.height + 28, f"{heading}: {what}", 13, bold=True)
         if layer is None:
-            draw_layers(drawing, seen[side], labels, most)
+            draw_layers(drawing, drawn_activations[side], labels, most)
         elif neuron is None:
-            draw_neurons(drawing, seen[side][0], labels, most)
+            draw_neurons(drawing, drawn_activations[side][0], labels, most)
         else:
-            draw_neuron(drawing, seen[side][0, :, 0], labels, most)
+            draw_neuron(drawing, drawn_activations[side][0, :, 0], labels, most)
         notes.append(note)
-    negative = any(float(each.min(initial=0)) < 0 for each in seen.values())
+    negative = any(float(activations.min(initial=0)) < 0 for activations in drawn_activations.values())
     lower = (-1.0, f"−{most:.2f}"), (0.0, "0")
     ticks = [*(lower if negative else lower[1:]), (1.0, f"{most:.2f}")]
     drawing.legend(16, drawing.height + 22, "activation (no unit)", diverging, ticks)

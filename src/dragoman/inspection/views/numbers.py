@@ -35,8 +35,8 @@ def numbers(
     """
     layer = len(inspection.attention.of(kind)) if layer is None else layer
     head = 1 if head is None else head
-    one = steps(inspection, kind, layer, head, query)
-    seen = view(inspection, kind, window=window)
+    query_steps = steps(inspection, kind, layer, head, query)
+    attention_view = view(inspection, kind, window=window)
     token = visible((inspection.source if kind == "encoder" else inspection.target)[query - 1])
     drawing = Drawing(
         f"numbers-{kind}-{layer}-{head}-{query}",
@@ -44,33 +44,37 @@ def numbers(
         f"Attention(q, K, V) = softmax(q Kᵀ / √d_k) V for query {query}. {sentences(inspection)}",
     )
     reads = "the token" if kind == "encoder" else "which predicts"
-    d_k, d_v, keys = len(one.query), len(one.output), len(one.keys)
+    d_k, d_v, keys = len(query_steps.query), len(query_steps.output), len(query_steps.keys)
     drawing.text(
         16,
         56,
         f"q of query {query}, {reads} {token}: q = x W^Q{plus_bias(inspection)}, 1 × {d_k}",
         css="fill-faint",
     )
-    drawing.text(16, 78, vector(one.query))
-    bottom = draw_keys(drawing, one, seen.keys, in_window(keys, window), 118, plus_bias(inspection))
+    drawing.text(16, 78, vector(query_steps.query))
+    bottom = draw_keys(
+        drawing, query_steps, attention_view.keys, in_window(keys, window), 118, plus_bias(inspection)
+    )
     drawing.text(16, bottom + 30, f"Σ weight · v, the head's output: 1 × {d_v}", css="fill-faint")
-    drawing.text(16, bottom + 52, vector(one.output))
+    drawing.text(16, bottom + 52, vector(query_steps.output))
     about = (
         f"q is 1 × {d_k}, K is {keys} × {d_k}, V is {keys} × {d_v}; √d_k = {math.sqrt(d_k):.3f}. Of each "
-        f"vector the first {min(FIRST, d_k)} numbers are drawn. A row is a {seen.key_axis}."
+        f"vector the first {min(FIRST, d_k)} numbers are drawn. A row is a {attention_view.key_axis}."
     )
     later = "Later keys are masked; during a search they do not exist yet."
-    return finished(drawing, [about, *[later] * (kind == "decoder"), *seen.notes])
+    return finished(drawing, [about, *[later] * (kind == "decoder"), *attention_view.notes])
 
 
 def plus_bias(inspection: Record) -> str:
     """What the linear maps of an attention add to x W."""
-    return " + b" * inspection.model.attention_bias
+    return " + b" if inspection.model.attention_bias else ""
 
 
-def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top: float, bias: str) -> float:
+def draw_keys(
+    drawing: Drawing, query_steps: Steps, labels: list[str], drawn: slice, top: float, bias: str
+) -> float:
     """The table of keys. Returns the y below it."""
-    vectors = [vector(row) for row in (*one.keys[drawn], *one.values[drawn])]
+    vectors = [vector(row) for row in (*query_steps.keys[drawn], *query_steps.values[drawn])]
     wide = 0.85 * max(map(text_width, vectors)) + 16
     titles = ["key", f"k = x W^K{bias}", "q · k", "q · k / √d_k", "mask", "softmax", f"v = x W^V{bias}"]
     widths = [widest(labels) + 24, wide, 96, 72, 84, 84, wide]
@@ -80,20 +84,20 @@ def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top
         drawing.text(place[0], top, title, css="fill-faint", bold=True, anchor=place[1])
     for row, key in enumerate(range(drawn.start, drawn.stop)):
         y = top + ROW * (row + 1)
-        allowed, weight = bool(one.allowed[key]), float(one.weights[key])
+        allowed, weight = bool(query_steps.allowed[key]), float(query_steps.weights[key])
         drawing.label(lefts[0], y, labels[row])
-        drawing.text(lefts[1], y, vector(one.keys[key]))
-        score, scaled = decimal(one.scores[key], 3), decimal(one.scaled[key], 3)
+        drawing.text(lefts[1], y, vector(query_steps.keys[key]))
+        score, scaled = decimal(query_steps.scores[key], 3), decimal(query_steps.scaled[key], 3)
         for column, words in enumerate((score, scaled, scaled if allowed else "−∞"), 2):
             drawing.text(lefts[column] + 44, y, words, anchor="end")
         shade = sequential(weight)
         drawing.cell(lefts[5] - 6, y - 16, 66, ROW - 2, shade)
         drawing.text(lefts[5], y, f"{weight:.4f}", css=shade.label)
-        drawing.text(lefts[6], y, vector(one.values[key]))
+        drawing.text(lefts[6], y, vector(query_steps.values[key]))
     return top + ROW * (drawn.stop - drawn.start)
 
 
 def vector(row: Numbers) -> str:
     """The first numbers of a vector."""
-    more = ", …" if len(row) > FIRST else ""
-    return f"({', '.join(decimal(value, 3) for value in row[:FIRST])}{more})"
+    ellipsis = ", …" if len(row) > FIRST else ""
+    return f"({', '.join(decimal(value, 3) for value in row[:FIRST])}{ellipsis})"

@@ -48,10 +48,10 @@ def positions(inspection: Record, window: Window | None = None) -> str:
 def positions_note(inspection: Record, drawn: slice) -> list[str]:
     """Sentences if there are other positions than these, or if positions do not count from 0."""
     count, model = len(inspection.positions), inspection.model
-    more = f"Only positions {drawn.start} to {drawn.stop - 1} of 0 to {count - 1} are drawn."
+    note = f"Only positions {drawn.start} to {drawn.stop - 1} of 0 to {count - 1} are drawn."
     first = model.first_position if model.positions not in {"learned", "none"} else 0
     shift = f"The first token has position {first} of the formula, not 0: add it to the numbers."
-    return [more] * (drawn != slice(0, count)) + [shift] * (first > 0)
+    return [note] * (drawn != slice(0, count)) + [shift] * (first > 0)
 
 
 def position_products(inspection: Record, window: Window | None = None) -> str:

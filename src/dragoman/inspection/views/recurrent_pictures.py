@@ -164,4 +164,4 @@ def own(inspection: Record, module: str) -> str:
 
 def parameters(inspection: Record, module: str) -> int:
     """Numbers in the weights of a module."""
-    return sum(each.parameters for each in inspection.modules if each.name == module)
+    return sum(part.parameters for part in inspection.modules if part.name == module)

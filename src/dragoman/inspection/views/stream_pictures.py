@@ -99,7 +99,7 @@ def lens(inspection: Record, window: Window | None = None) -> str:
     tokens, note = tokens_in(inspection.target, "target", window)
     start = in_window(len(inspection.target), window).start
     first = [[layer[start + row][0] for layer in inspection.lens] for row in range(len(tokens))]  # [T, N]
-    labels = [[visible(each.token) for each in row] for row in first]
+    labels = [[visible(token.token) for token in row] for row in first]
     decided = decisions(inspection)[start : start + len(tokens)]
     wide = max(76.0, max((widest(row) for row in labels), default=0.0) + 50)
     left, top, height = 28 + widest(tokens), 84.0, 26.0

@@ -28,8 +28,8 @@ def beam_tree(inspection: Record, window: Window | None = None) -> str:
     drawn = in_window(last, window)
     draw_tree(drawing, inspection, steps[drawn.start : drawn.stop + 1], drawn.start)
     tree_key(drawing, 16, drawing.height + 22, bool(inspection.drawn))
-    more = f"Only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn, after those that they extend."
-    return finished(drawing, [more] * (drawn != slice(0, last)))
+    note = f"Only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn, after those that they extend."
+    return finished(drawing, [note] * (drawn != slice(0, last)))
 
 
 def draw_tree(
@@ -47,7 +47,7 @@ def draw_tree(
     nodes, best = inspection.nodes, set(inspection.best_path)
     details = [hypothesis_details(inspection, number) for number in range(len(nodes))]
     places = tree_places(nodes, steps, details, top + 12)
-    for number in sorted(places, key=lambda each: each in best):  # the best path is on top
+    for number in sorted(places, key=lambda number: number in best):  # the best path is on top
         parent = nodes[number].parent
         if parent in places:
             draw_branch(drawing, places[parent], places[number], number in best)
@@ -107,11 +107,12 @@ def search_name(inspection: Record) -> str:
     """The kind of search, with its size."""
     search = inspection.search
     if search.temperature:
-        kept = f", top {search.top_k}" * bool(search.top_k) + f", top p {search.top_p}" * (search.top_p < 1)
-        return f"Sampling: {search.n_best} samples at temperature {search.temperature}{kept}"
+        truncation = f", top {search.top_k}" if search.top_k else ""
+        truncation += f", top p {search.top_p}" if search.top_p < 1 else ""
+        return f"Sampling: {search.n_best} samples at temperature {search.temperature}{truncation}"
     if search.force_words:
         return f"Grid beam search: beams of {search.beam_size} for {', '.join(search.force_words)}"
-    groups = f" in {search.groups} groups" * (search.groups > 1)
+    groups = f" in {search.groups} groups" if search.groups > 1 else ""
     return f"Beam search: beam {search.beam_size}{groups}"
 
 
@@ -122,7 +123,7 @@ def hypothesis_details(inspection: Record, number: int) -> str:
     if inspection.met:
         return f"{log_prob} · {inspection.met[number].tokens} met"
     drawn = inspection.drawn.get(-1 if node.parent is None else node.parent, ())
-    shares = [math.exp(each.log_probability) for each in drawn if each.token == node.token]
+    shares = [math.exp(candidate.log_probability) for candidate in drawn if candidate.token == node.token]
     return f"{log_prob} · p {shares[0]:.2f}" if shares else log_prob
 
 
@@ -136,13 +137,16 @@ def hypothesis_title(inspection: Record, number: int) -> str:
         f"ended: {node.end}" if node.end else "extended",
     ]
     if node.cut_by is not None:
-        by = inspection.nodes[node.cut_by]
-        lines.append(f"in its place: {visible(by.token)}, {by.log_probability:.2f} nats")
+        replacement = inspection.nodes[node.cut_by]
+        lines.append(f"in its place: {visible(replacement.token)}, {replacement.log_probability:.2f} nats")
     if inspection.met:
         words = ", ".join(inspection.met[number].words) or "none"
         lines.append(f"forced tokens met: {inspection.met[number].tokens}; whole words: {words}")
     for name, tokens in (("drawn from", inspection.drawn.get(number, ())), ("next", following)):
-        shares = [(visible(each.token), math.exp(each.log_probability)) for each in tokens[:NEXT_TOKENS]]
+        shares = [
+            (visible(candidate.token), math.exp(candidate.log_probability))
+            for candidate in tokens[:NEXT_TOKENS]
+        ]
         lines += [f"{name}: {token} {share:.3f}" for token, share in shares]
     return "\n".join(lines)
 
@@ -184,5 +188,5 @@ def tree_key(drawing: Drawing, x: float, y: float, drawn: bool) -> None:
         draw_box(drawing, x, y + row * 24, 30, 16, end, best)
         drawing.text(x + 40, y + row * 24 + 12, words, css="fill-faint")
     unit = "Numbers are log-probabilities of the hypothesis, in nats."
-    unit += " p is the probability that a token was drawn with." * drawn
+    unit += " p is the probability that a token was drawn with." if drawn else ""
     drawing.text(x, y + len(rows) * 24 + 14, unit, css="fill-faint")

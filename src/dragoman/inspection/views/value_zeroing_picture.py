@@ -29,14 +29,14 @@ def value_zeroing_picture(
     if layer is not None and not 1 <= layer <= count:
         side = "encoder" if kind == "encoder" else "decoder"
         raise DragomanError(f"There is no layer {layer}; the {side} has {count}, counted from 1.")
-    as_heads = Attention(*(zeroing.of(each)[:, None] for each in KINDS))
-    seen = view(replace(inspection, attention=as_heads), kind)
-    scores = seen.weights[-1 if layer is None else layer - 1, 0]
+    as_heads = Attention(*(zeroing.of(use)[:, None] for use in KINDS))
+    attention_view = view(replace(inspection, attention=as_heads), kind)
+    scores = attention_view.weights[-1 if layer is None else layer - 1, 0]
     drawing = Drawing(
         f"value-zeroing-{kind}",
         f"{NAMES[kind]}, layer {layer or count}: value zeroing",
-        f"Rows: {seen.query_axis}. Columns: {seen.key_axis}. {sentences(inspection)}",
+        f"Rows: {attention_view.query_axis}. Columns: {attention_view.key_axis}. {sentences(inspection)}",
     )
-    draw_heat_map(drawing, seen, scores, "score")
-    draw_key(drawing, seen, "score (those of a query sum to 1)")
-    return finished(drawing, [ABOUT, *seen.notes])
+    draw_heat_map(drawing, attention_view, scores, "score")
+    draw_key(drawing, attention_view, "score (those of a query sum to 1)")
+    return finished(drawing, [ABOUT, *attention_view.notes])

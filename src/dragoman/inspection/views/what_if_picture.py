@@ -43,26 +43,26 @@ def draw_search(
 
     Returns a sentence if steps are left out.
     """
-    steps, own = tree_columns(inspection.nodes), hypotheses(inspection.nodes)
+    steps, paths = tree_columns(inspection.nodes), hypotheses(inspection.nodes)
     last, y = len(steps) - 1, drawing.height + 30
     drawn = in_window(last, window)
     drawing.text(16, y, f"{name}: {inspection.translation}", 13, bold=True)
     log_prob, score = (decimal(value, 3) for value in (inspection.log_probability, inspection.score))
-    size = f"{search_name(inspection)}; {len(own) - 1} hypotheses in {last} steps"
+    size = f"{search_name(inspection)}; {len(paths) - 1} hypotheses in {last} steps"
     numbers = f"Log-probability {log_prob} nats, score {score}. {size}."
     drawing.text(16, y + 19, numbers, css="fill-faint")
-    marked = {number for number, path in enumerate(own) if path not in others}
+    marked = {number for number, path in enumerate(paths) if path not in others}
     draw_tree(
         drawing, inspection, steps[drawn.start : drawn.stop + 1], drawn.start, drawing.height + 26, marked
     )
-    more = f"{name}: only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn."
-    return more if drawn != slice(0, last) else ""
+    note = f"{name}: only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn."
+    return note if drawn != slice(0, last) else ""
 
 
 def hypotheses(nodes: Sequence[Node]) -> list[tuple[str, ...]]:
     """The tokens of each hypothesis."""
-    found: list[tuple[str, ...]] = []
+    paths: list[tuple[str, ...]] = []
     for node in nodes:
-        parent = () if node.parent is None else found[node.parent]
-        found.append((*parent, node.token))
-    return found
+        parent = () if node.parent is None else paths[node.parent]
+        paths.append((*parent, node.token))
+    return paths

@@ -20,8 +20,10 @@ def experiment(name: str) -> Experiment:
     """The experiment of this name. Raises `DragomanError` for another name, with the nearest ones."""
     known = names()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "dragoman lab --list shows all."
+        suggestions = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = (
+            f"Did you mean {' or '.join(suggestions)}?" if suggestions else "dragoman lab --list shows all."
+        )
         raise DragomanError(f"There is no experiment {name!r}. {hint}")
     stem = name.replace("-", "_")
     module = importlib.import_module(f"dragoman_paper.lab.{stem}")
@@ -31,7 +33,7 @@ def experiment(name: str) -> Experiment:
 def experiments() -> list[Experiment]:
     """All experiments, in the order of the paper's sections."""
     order = list(SECTIONS)
-    return sorted(map(experiment, names()), key=lambda each: (order.index(each.claim.section), each.name))
+    return sorted(map(experiment, names()), key=lambda entry: (order.index(entry.claim.section), entry.name))
 
 
 def listing() -> str:
@@ -39,11 +41,11 @@ def listing() -> str:
     return "\n".join(lines_of(experiments()))
 
 
-def lines_of(found: list[Experiment]) -> Iterator[str]:
+def lines_of(experiments: list[Experiment]) -> Iterator[str]:
     """The lines of `listing`."""
-    width = max((len(each.name) for each in found), default=0) + 2
+    width = max((len(experiment.name) for experiment in experiments), default=0) + 2
     for section, title in SECTIONS.items():
-        own = [each for each in found if each.claim.section == section]
-        if own:
+        in_section = [experiment for experiment in experiments if experiment.claim.section == section]
+        if in_section:
             yield f"{section} {title}"
-            yield from (f"  {each.name:<{width}}{each.claim.title}" for each in own)
+            yield from (f"  {experiment.name:<{width}}{experiment.claim.title}" for experiment in in_section)

@@ -33,8 +33,8 @@ class Side:
         if self.labels and not isinstance(self.labels, range):
             return dict(enumerate(self.labels))
         numbers = self.labels or range(1, count + 1)
-        every = next(every for every in (1, 2, 5, 10, 20, 50, 100) if every * cell >= 16)
-        return {place: str(number) for place, number in enumerate(numbers) if number % every == 0}
+        step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if step * cell >= 16)
+        return {place: str(number) for place, number in enumerate(numbers) if number % step == 0}
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,13 @@ def matrices(
         drawn.append(Cells(name, matrix, row, column, cell, scale, peaks[name] if own_scales else peak))
     y = 44
     for start in range(0, len(drawn), across):
-        in_line = drawn[start : start + across]
-        x, y = 0, y + max(each.head() for each in in_line)
-        for place, each in enumerate(in_line):
+        line = drawn[start : start + across]
+        x, y = 0, y + max(panel.head() for panel in line)
+        for place, panel in enumerate(line):
             x += max(other.left() for other in drawn[place::across])
-            each.draw(drawing, x, y, numbers)
+            panel.draw(drawing, x, y, numbers)
             x += max(other.width() for other in drawn[place::across])
-        y += max(len(each.matrix) for each in in_line) * cell + 22
+        y += max(len(panel.matrix) for panel in line) * cell + 22
     shares, most = (-1.0, 0.0, 1.0) if signed else (0.0, 0.5, 1.0), 1.0 if own_scales else peak
     labels = [(share, f"{share * most:.3g}".replace("-", "−")) for share in shares]
     drawing.legend(16, y := drawing.height + 20, unit, scale, labels)

@@ -33,11 +33,12 @@ def curves(
         for name, points in by_name.items()
     }
     placed = [point for points in drawn.values() for point in points]
-    x_range, x_ticks = axis([x for x, _ in placed], log_x, given=True)
+    x_range, x_ticks = axis([x for x, _ in placed], log_x, at_values=True)
     y_range, y_ticks = axis([y for _, y in placed], log_y)
     left = 36 + widest([label for _, label in y_ticks], 11)
     axes = Axes(drawing, left, TOP, WIDTH, HEIGHT, x_range, y_range)
-    x_title, y_title = x_title + ", logarithmic axis" * log_x, y_title + ", logarithmic axis" * log_y
+    x_title += ", logarithmic axis" if log_x else ""
+    y_title += ", logarithmic axis" if log_y else ""
     axes.draw(x_title, y_title, x_ticks, y_ticks)
     y = TOP + HEIGHT + 62
     for look, (name, points) in zip(LOOKS, drawn.items(), strict=False):
@@ -65,22 +66,24 @@ def is_shown(point: Point) -> bool:
     return all(map(math.isfinite, point))
 
 
-def axis(values: Sequence[float], log: bool, given: bool = False) -> tuple[Point, list[tuple[float, str]]]:
+def axis(
+    values: Sequence[float], log: bool, at_values: bool = False
+) -> tuple[Point, list[tuple[float, str]]]:
     """The range of an axis, and its ticks with labels. `values` are logarithms on a logarithmic axis.
 
     The ticks are the values themselves if that is asked for and they are few; else a linear axis begins at 0,
     unless that leaves half of it empty, and both axes begin and end on a tick.
     """
     low, high, few = min(values), max(values), sorted(set(values))
-    if given and 1 < len(few) <= 8 and (log or max(few) < 10 * len(few)):
+    if at_values and 1 < len(few) <= 8 and (log or max(few) < 10 * len(few)):
         margin = (high - low) * 0.04
         labels = [(value, f"{10**value if log else value:,.6g}") for value in few]
         return (low - margin, high + margin), labels
     if not log:
         low, high = min(low, 0.0) if low < high / 2 else low, max(high, 0.0)
         low, high = (low, high) if low < high else (low - 1, high + 1)
-        shown = round_numbers(low, high)
-        return (shown[0], shown[-1]), list(zip(shown, same_decimals(shown, digits=6), strict=True))
+        ticks = round_numbers(low, high)
+        return (ticks[0], ticks[-1]), list(zip(ticks, same_decimals(ticks, digits=6), strict=True))
     low, high = math.floor(low + 1e-9), math.ceil(high - 1e-9)
     high = max(high, low + 1)
     step = math.ceil((high - low) / 6)
@@ -129,10 +132,10 @@ def bars(
     drawing = Drawing("lab", title, f"Bars of {unit}. {note}")
     values = [value for group in groups.values() for value in group.values() if math.isfinite(value)]
     logs = [math.log10(value) for value in values if value > 0] or [0.0]
-    (low, high), shown = axis([min(logs) - 1e-6, *logs], log) if log else ((0.0, max(values) or 1.0), [])
+    (low, high), ticks = axis([min(logs) - 1e-6, *logs], log) if log else ((0.0, max(values) or 1.0), [])
     left = 24 + widest([name for group in groups.values() for name in group])
-    shown = [(left + 360 * (power - low) / (high - low), label) for power, label in shown]
-    drawing.text(16, 52, unit + ", logarithmic axis" * log, css="fill-faint")
+    ticks = [(left + 360 * (power - low) / (high - low), label) for power, label in ticks]
+    drawing.text(16, 52, unit + (", logarithmic axis" if log else ""), css="fill-faint")
     y = 66.0
     for heading, group in groups.items():
         if heading:
@@ -153,7 +156,7 @@ def bars(
         y += 8
     if log:
         drawing.polyline([(left, y - 8), (left + 360, y - 8)], "stroke-line")
-        for x, label in shown:
+        for x, label in ticks:
             drawing.polyline([(x, y - 8), (x, y - 4)], "stroke-line")
             drawing.text(x, y + 9, label, 11, "fill-faint", "middle")
         y += 18

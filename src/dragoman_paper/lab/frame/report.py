@@ -58,7 +58,9 @@ def markdown(experiment: Experiment, record: Mapping[str, Any]) -> str:
     """The page of a result, from what NAME.json holds: the claim and the verdict first, then the numbers."""
     claim = experiment.claim
     origin = record["passport"] | {"seconds": record["seconds"]}
-    made = "\n".join(f"- {name}: {value}" for name, value in origin.items() if value not in ("", {}, None))
+    origin_lines = "\n".join(
+        f"- {name}: {value}" for name, value in origin.items() if value not in ("", {}, None)
+    )
     tables = "\n\n".join(f"## {title}\n\n{table(rows)}" for title, rows in record["tables"].items())
     short = "These are the numbers of the quick form.\n\n" if record["quick"] else ""
     return (
@@ -67,7 +69,7 @@ def markdown(experiment: Experiment, record: Mapping[str, Any]) -> str:
         f"Claimed by {claim.claimed_by}:\n\n> {claim.claim}\n\n"
         f"**Verdict: {record['verdict']}.** {record['because']}\n\n"
         f"## Method\n\n{experiment.method.strip()}\n\n{short}![{claim.title}]({experiment.name}.svg)\n\n"
-        f"{tables}\n\n## Where the numbers come from\n\n{made}\n"
+        f"{tables}\n\n## Where the numbers come from\n\n{origin_lines}\n"
     )
 
 
@@ -98,7 +100,7 @@ def overview(folder: Path) -> str:
             "section": section,
             "claim": f"[{record['claim']}]({record['name']}.md)",
             "claimed by": record["claimed_by"],
-            "verdict": record["verdict"] + " (quick form)" * record["quick"],
+            "verdict": record["verdict"] + (" (quick form)" if record["quick"] else ""),
         }
         for section in SECTIONS
         for record in records

@@ -23,7 +23,7 @@ def higher_for_each_seed(ones: Sequence[float], others: Sequence[float]) -> bool
 
     Each sequence has a number for each seed, in the same order.
     """
-    return all(one > other for one, other in zip(ones, others, strict=True))
+    return all(value > other_value for value, other_value in zip(ones, others, strict=True))
 
 
 def range_above(ones: Sequence[float], others: Sequence[float]) -> bool:
@@ -51,32 +51,38 @@ def compared(
     The interval of 95 % of the mean difference decides: whether 0 lies outside of it, and on which side. If
     any one of several tests decides, `tests` is their number, and the interval is wider.
     """
-    differences = [one - other for one, other in zip(ones, others, strict=True)]
+    differences = [value - other_value for value, other_value in zip(ones, others, strict=True)]
     if abs(mean(differences)) <= half_width(differences, tests):
         return "not clearly different"
     return "higher" if mean(differences) > 0 else "lower"
 
 
-def keeper(kept: dict[int, Checkpoint], updates: Container[int]) -> Callable[[int, Model, float], None]:
+def keeper(
+    checkpoints: dict[int, Checkpoint], updates: Container[int]
+) -> Callable[[int, Model, float], None]:
     """What `train` takes as `watch`, to keep the weights before each of these updates."""
 
     def watch(update: int, model: Model, nll: float) -> None:
         if update in updates:
-            kept[update] = {name: weight.clone() for name, weight in weights(model).items()}
+            checkpoints[update] = {name: weight.clone() for name, weight in weights(model).items()}
 
     return watch
 
 
-def loss_of(kept: Checkpoint, settings: ModelSettings, task: Task, seed: int, count: int = 200) -> float:
+def loss_of(
+    checkpoint: Checkpoint, settings: ModelSettings, task: Task, seed: int, count: int = 200
+) -> float:
     """The nll a token of a model with these weights, on other texts than those of training."""
     model = fresh(settings, seed).eval()
-    model.load_state_dict(kept, strict=False)
+    model.load_state_dict(checkpoint, strict=False)
     return nll(model, examples(task, seed, count))
 
 
 def mean_weights(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     """The mean of each weight."""
-    return {name: torch.stack([each[name] for each in checkpoints]).mean(0) for name in checkpoints[0]}
+    return {
+        name: torch.stack([checkpoint[name] for checkpoint in checkpoints]).mean(0) for name in checkpoints[0]
+    }
 
 
 def noisy(checkpoint: Checkpoint, size: float, count: int, seed: int) -> list[Checkpoint]:

@@ -27,8 +27,8 @@ class Lengths(Corpus):
 def padding(batches: list[np.ndarray], lengths: tuple[np.ndarray, np.ndarray]) -> float:
     """The share of padding in batches of these pairs, both sides together."""
     real = sum(int(side[pairs].sum()) for side in lengths for pairs in batches)
-    whole = sum(int(side[pairs].max()) * len(pairs) for side in lengths for pairs in batches)
-    return 1 - real / whole
+    padded = sum(int(side[pairs].max()) * len(pairs) for side in lengths for pairs in batches)
+    return 1 - real / padded
 
 
 def in_random_order(lengths: tuple[np.ndarray, np.ndarray], cap: int, seed: int) -> list[np.ndarray]:

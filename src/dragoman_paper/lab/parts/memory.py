@@ -43,5 +43,5 @@ class Memory(TorchDispatchMode):
 
 def storages(values: object) -> dict[int, torch.UntypedStorage]:
     """The storages of all tensors among the values, by address."""
-    found = (one.untyped_storage() for one in tree_leaves(values) if isinstance(one, torch.Tensor))
-    return {storage.data_ptr(): storage for storage in found}
+    parts = (value.untyped_storage() for value in tree_leaves(values) if isinstance(value, torch.Tensor))
+    return {storage.data_ptr(): storage for storage in parts}

@@ -39,9 +39,9 @@ def random_sentences(lengths: Sequence[int], seed: int = 1, padding: int = 0) ->
     return ids
 
 
-def largest_difference(one: Tensor, other: Tensor) -> float:
+def largest_difference(first: Tensor, second: Tensor) -> float:
     """The largest absolute difference of two tensors of one shape; NaN if a number is NaN."""
-    return float((one - other).detach().abs().max())
+    return float((first - second).detach().abs().max())
 
 
 class SeesAll(MultiHeadAttention):

@@ -63,11 +63,11 @@ def multi_head(
     w_q, w_k, w_v = np.split(rows, [model.heads * d_k, 2 * model.heads * d_k])
     outputs = []
     for place, x in enumerate(queries):
-        seen = memory[: place + 1] if causal else memory
+        visible = memory[: place + 1] if causal else memory
         heads = []
         for head in range(model.heads):
             of_key, of_value = slice(head * d_k, (head + 1) * d_k), slice(head * d_v, (head + 1) * d_v)
-            keys, values = [w_k[of_key] @ y for y in seen], [w_v[of_value] @ y for y in seen]
+            keys, values = [w_k[of_key] @ y for y in visible], [w_v[of_value] @ y for y in visible]
             heads.append(attend(w_q[of_key] @ x, keys, values))
         outputs.append(weights[f"{name}.output.weight"] @ np.concatenate(heads))
     return outputs
@@ -93,7 +93,7 @@ def encode(source: list[int], weights: Weights, model: ModelSettings) -> list[Ve
         name = f"encoder.{number}"
         y = multi_head(x, x, False, weights, f"{name}.self_attention", model)
         x = add_and_norm(x, y, weights, f"{name}.self_attention_residual.norm", model.norm_epsilon)
-        y = [feed_forward(each, weights, f"{name}.feed_forward") for each in x]
+        y = [feed_forward(vector, weights, f"{name}.feed_forward") for vector in x]
         x = add_and_norm(x, y, weights, f"{name}.feed_forward_residual.norm", model.norm_epsilon)
     return x
 
@@ -107,7 +107,7 @@ def decode(target: list[int], memory: list[Vector], weights: Weights, model: Mod
         x = add_and_norm(x, y, weights, f"{name}.self_attention_residual.norm", model.norm_epsilon)
         y = multi_head(x, memory, False, weights, f"{name}.cross_attention", model)
         x = add_and_norm(x, y, weights, f"{name}.cross_attention_residual.norm", model.norm_epsilon)
-        y = [feed_forward(each, weights, f"{name}.feed_forward") for each in x]
+        y = [feed_forward(vector, weights, f"{name}.feed_forward") for vector in x]
         x = add_and_norm(x, y, weights, f"{name}.feed_forward_residual.norm", model.norm_epsilon)
     return x
 

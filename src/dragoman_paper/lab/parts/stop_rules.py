@@ -21,10 +21,10 @@ Rule = Callable[[list[float], float, float], bool]
 if it ended now, and of its score at the maximum length if all its further tokens had probability 1.
 """
 RULES: dict[str, Rule] = {
-    "W have finished": lambda found, now, bound: len(found) >= W,
-    "W, none is better now": lambda found, now, bound: len(found) >= W and now <= found[0],
-    "W, none beats the W-th": lambda found, now, bound: len(found) >= W and now <= found[W - 1],
-    "none can become the best": lambda found, now, bound: bound <= found[0],
+    "W have finished": lambda scores, now, bound: len(scores) >= W,
+    "W, none is better now": lambda scores, now, bound: len(scores) >= W and now <= scores[0],
+    "W, none beats the W-th": lambda scores, now, bound: len(scores) >= W and now <= scores[W - 1],
+    "none can become the best": lambda scores, now, bound: bound <= scores[0],
 }
 """fairseq and CTranslate2; Dragoman, which ends by the last rule too; Hugging Face; Tensor2Tensor, where any
 of 2 W candidates of a step can finish.
@@ -37,7 +37,7 @@ Ends = dict[str, tuple[list[int], int]]
 def searches(model: Model, source: Int[Tensor, "B S"]) -> list[Ends]:
     """Of each sentence, what each rule finds. The scores have the paper's length penalty."""
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in source]
-    found: list[Ends] = [{} for _ in source]
+    results: list[Ends] = [{} for _ in source]
     max_lengths = max_target_lengths(model, source, ASKED)
     steps = int(max_lengths.max()) + 1
     state = model.encode(source).allocate(W, steps)
@@ -47,19 +47,19 @@ def searches(model: Model, source: Int[Tensor, "B S"]) -> list[Ends]:
         log_probs = next_log_probs(model, features[:, -1]).unflatten(0, (-1, W))  # [B, W, V]
         log_probs = restrict(log_probs, Constraints(), beam.live, length > max_lengths)
         before = beam.live
-        made = extend(beam, log_probs, ASKED)
+        extension = extend(beam, log_probs, ASKED)
         for number, longest in enumerate(max_lengths.tolist()):
-            for place in made.ends[number].nonzero().flatten().tolist():
-                score = float(made.log_probs[number, place]) / length_penalty(length, ALPHA)
-                finished[number].append((score, before[number, made.origin[number, place], 1:].tolist()))
-            finished[number].sort(key=lambda one: -one[0])
+            for place in extension.ends[number].nonzero().flatten().tolist():
+                score = float(extension.log_probs[number, place]) / length_penalty(length, ALPHA)
+                finished[number].append((score, before[number, extension.origin[number, place], 1:].tolist()))
+            finished[number].sort(key=lambda hypothesis: -hypothesis[0])
             scores = [score for score, _ in finished[number]]
             likeliest = float(beam.live_log_probs[number].max())
             now = likeliest / length_penalty(length, ALPHA)
             bound = likeliest / length_penalty(longest + 1, ALPHA)
             for name, rule in RULES.items():
-                if scores and name not in found[number] and (length > longest or rule(scores, now, bound)):
-                    found[number][name] = finished[number][0][1], length
-        rows = torch.arange(len(source))[:, None] * W + made.origin.gather(1, made.survivors)
+                if scores and name not in results[number] and (length > longest or rule(scores, now, bound)):
+                    results[number][name] = finished[number][0][1], length
+        rows = torch.arange(len(source))[:, None] * W + extension.origin.gather(1, extension.survivors)
         state = state.reorder(rows.flatten())
-    return found
+    return results

@@ -143,8 +143,8 @@ def token_log_probs(model: Model, batch: Batch) -> torch.Tensor:
 
 def nll(model: Model, batch: Batch) -> float:
     """Negative log-likelihood a token, in nats."""
-    found = token_log_probs(model, batch).gather(2, batch.target_out[:, :, None])[:, :, 0]
-    return -float(found[batch.target_out > 0].mean())
+    log_probs = token_log_probs(model, batch).gather(2, batch.target_out[:, :, None])[:, :, 0]
+    return -float(log_probs[batch.target_out > 0].mean())
 
 
 def token_accuracy(model: Model, batch: Batch) -> float:
@@ -160,14 +160,16 @@ def wanted(batch: Batch) -> list[list[int]]:
 
 def exact(model: Model, batch: Batch) -> float:
     """The share of targets that greedy search finds."""
-    found = greedy_search(model, batch.source, GREEDY)
-    return mean(float(best.ids == row) for (best, *_), row in zip(found, wanted(batch), strict=True))
+    hypotheses = greedy_search(model, batch.source, GREEDY)
+    return mean(float(best.ids == row) for (best, *_), row in zip(hypotheses, wanted(batch), strict=True))
 
 
 def letter_bleu(model: Model, batch: Batch) -> float:
     """Corpus BLEU of what greedy search finds, each id a word."""
-    found = [best.ids for best, *_ in greedy_search(model, batch.source, GREEDY)]
-    hypotheses, references = ([" ".join(map(str, ids)) for ids in texts] for texts in (found, wanted(batch)))
+    outputs = [best.ids for best, *_ in greedy_search(model, batch.source, GREEDY)]
+    hypotheses, references = (
+        [" ".join(map(str, ids)) for ids in texts] for texts in (outputs, wanted(batch))
+    )
     return bleu(hypotheses, references, tokenize="none").value
 
 
@@ -183,7 +185,7 @@ def short(quick: bool, updates: int, seeds: int = len(SEEDS)) -> tuple[range, in
 
 def mean_curve(runs: Sequence[Sequence[float]], every: int) -> list[tuple[float, float]]:
     """Points of a curve: the mean over the runs and over so many updates, at their last."""
-    found = np.mean(np.array(runs), 0)
+    curve = np.mean(np.array(runs), 0)
     return [
-        (float(end), float(found[end - every : end].mean())) for end in range(every, len(found) + 1, every)
+        (float(end), float(curve[end - every : end].mean())) for end in range(every, len(curve) + 1, every)
     ]
