@@ -46,7 +46,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.system.toml import overlay, to_table, write_toml
-from dragoman.text.conversion import ConvertedData, Part
+from dragoman.text.conversion import ConvertedData, CorpusPart
 from dragoman.text.corpus import PairFilter
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import DataSettings, TokenizerSettings
@@ -264,7 +264,7 @@ def test_beside_corpora_without_weights_every_pair_is_used_once_and_old_ones_hav
 @pytest.mark.parametrize("weight", [1.0, None, 1e308])
 def test_the_old_text_has_no_tag_and_the_proportions_of_the_corpora_stay(tmp_path, weight):
     source, target = write_copies(tmp_path, "new", 5)
-    parts = Part(1, weight, ""), Part(4, weight and weight / 2, "<bt>")
+    parts = CorpusPart(1, weight, ""), CorpusPart(4, weight and weight / 2, "<bt>")
     lines = ConvertedData(source=source, target=target, parts=parts)
     both = with_old_text(lines, AdaptationSettings(replay_share=0.25), silent)
     assert [both.tag(line) for line in (1, 4, 5, 6, 7)] == ["", "<bt> ", "<bt> ", "", ""]

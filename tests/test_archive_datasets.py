@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.text import datasets
-from dragoman.text.archive_dataset import ArchiveDataset, Part, Text
+from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
 from dragoman.text.archives import Archive, plain_lines, read_member, segments, talk_lines
 from dragoman.text.datasets import DATASETS, resolve_dataset
 from dragoman.text.settings import DataSettings
@@ -44,8 +44,8 @@ def toy(tmp_path, monkeypatch):
     path = tmp_path / "web" / "toy.tgz"
     write_tar(path)
     archive = Archive(path.as_uri(), file_hash(path))
-    one, two = Part(archive, "one.en", "one.de"), Part(archive, "two.en.gz", "two.de.gz")
-    test = Part(archive, "test.en.sgm", "test.de.sgm", segments)
+    one, two = ArchivePart(archive, "one.en", "one.de"), ArchivePart(archive, "two.en.gz", "two.de.gz")
+    test = ArchivePart(archive, "test.en.sgm", "test.de.sgm", segments)
     texts = (
         Text("train", (replace(one, keeps=lambda n: n != 2), two)),
         Text("valid", (replace(one, keeps=lambda n: n == 2),)),

@@ -34,7 +34,7 @@ from tests.conftest import MAX_SECONDS, write_copies
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, TARGET, ours
 
-LANGUAGES = argos.Languages("en", "de")
+LANGUAGES = argos.ArgosLanguages("en", "de")
 KINDS = {
     "one vocabulary": ModelSettings(**SIZES),
     "two, without END": ModelSettings(**SIZES, norm="pre", tied="target", source_end=False),
@@ -214,8 +214,8 @@ def test_chinese_has_a_code_for_each_of_its_scripts():
     for code, names in scripts.items():
         for name in names:
             for form in (name, name.lower(), name.upper()):
-                assert argos.Languages.of(form, "de") == argos.Languages(code, "de")
-                assert argos.Languages.of("de", form) == argos.Languages("de", code)
+                assert argos.ArgosLanguages.of(form, "de") == argos.ArgosLanguages(code, "de")
+                assert argos.ArgosLanguages.of("de", form) == argos.ArgosLanguages("de", code)
 
 
 @given(st.text() | st.tuples(st.sampled_from(["de", "zh-TW", "pt-"]), st.text(max_size=4)).map("".join))
@@ -229,15 +229,15 @@ def test_a_code_is_two_or_three_letters_whatever_is_asked_for(code):
 
 
 def test_languages_get_the_programs_codes_and_names():
-    assert argos.Languages.of("zh-Hant", "de-AT") == argos.Languages("zt", "de")
-    assert argos.Languages.of("zh-Hant-TW", "de") == argos.Languages("zt", "de")
-    assert argos.Languages.of("gsw", "xx").names == ("gsw", "xx")
+    assert argos.ArgosLanguages.of("zh-Hant", "de-AT") == argos.ArgosLanguages("zt", "de")
+    assert argos.ArgosLanguages.of("zh-Hant-TW", "de") == argos.ArgosLanguages("zt", "de")
+    assert argos.ArgosLanguages.of("gsw", "xx").names == ("gsw", "xx")
     with pytest.raises(DragomanError, match="Argos Translate has to know the target language; give --target"):
-        argos.Languages.of("en", "und")
+        argos.ArgosLanguages.of("en", "und")
     with pytest.raises(
         DragomanError, match=r"--target-language is '\.\./de'; it has to be a code such as en"
     ):
-        argos.Languages.of("en", "../de")
+        argos.ArgosLanguages.of("en", "../de")
 
 
 @pytest.mark.parametrize(("kind", "told"), [("word", "words"), ("char", "characters"), ("byte", "bytes")])

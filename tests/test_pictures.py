@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.inspection.inspection import Inspection
-from dragoman.inspection.record.record import Attention, ModuleSummary, ResidualStream, TokenProbability
+from dragoman.inspection.record.record import (
+    AttentionWeights,
+    ModuleSummary,
+    ResidualStream,
+    TokenProbability,
+)
 from dragoman.inspection.record.words import words_of
 from dragoman.inspection.views import (
     alignment_picture,
@@ -117,7 +122,7 @@ def fake(source=SOURCE, target=TARGET, **model):
         candidates={
             0: (TokenProbability(target[0], math.log(0.75)), TokenProbability("<b>", math.log(0.25)))
         },
-        attention=Attention(
+        attention=AttentionWeights(
             softmax((layers, heads, sources, sources), 1),
             softmax((depth, heads, targets, targets), 2, causal=True),
             softmax((depth, heads, targets, sources), 3),
@@ -474,7 +479,9 @@ def test_numbers_that_are_zero_or_not_finite_are_drawn():
         inspection,
         positions=np.zeros_like(inspection.positions),
         stream=ResidualStream(*(np.zeros_like(each) for each in vars(inspection.stream).values())),
-        attention=Attention(*(np.full_like(each, np.nan) for each in vars(inspection.attention).values())),
+        attention=AttentionWeights(
+            *(np.full_like(each, np.nan) for each in vars(inspection.attention).values())
+        ),
     )
     for svg in all_pictures(zero).values():
         parse(svg)

@@ -15,7 +15,12 @@ import pytest
 from dragoman import SearchSettings
 from dragoman.inspection.bundle import PAGE, VENDOR, bundle
 from dragoman.inspection.inspection import Inspection
-from dragoman.inspection.record.record import Attention, ModuleSummary, ResidualStream, TokenProbability
+from dragoman.inspection.record.record import (
+    AttentionWeights,
+    ModuleSummary,
+    ResidualStream,
+    TokenProbability,
+)
 from dragoman.inspection.report import embedded, source_hash, to_html
 from dragoman.inspection.schema import finite
 from dragoman.model.settings import ModelSettings
@@ -80,7 +85,7 @@ def fake_inspection(
             for number in range(len(nodes))
             if nodes[number].end is None
         },
-        attention=Attention(
+        attention=AttentionWeights(
             encoder=softmax(random, (layers, heads, source, source)),
             decoder=softmax(random, (layers, heads, target, target), causal),
             cross=softmax(random, (layers, heads, target, source)),

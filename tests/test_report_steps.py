@@ -9,7 +9,7 @@ import pytest
 from dragoman.inspection.record.neighbours import Neighbours
 from dragoman.inspection.report import to_html
 from dragoman.inspection.views.drawing import visible
-from dragoman.training.curves import Curve, Sample, Training
+from dragoman.training.curves import Curve, Training, ValidationSample
 from tests.browser import browser  # noqa: F401
 from tests.test_report import (
     HOSTILE,
@@ -35,7 +35,7 @@ def complete(inspection):
     tokens = dict.fromkeys([*inspection.source, *inspection.target])
     near = tuple((other, 0.5 - 0.01 * place) for place, other in enumerate(list(tokens)[:8]))
     matrix = Neighbours(("source embedding", "output projection"), tuple((token, near) for token in tokens))
-    sample = Sample(30, inspection.sentence, inspection.translation, inspection.translation)
+    sample = ValidationSample(30, inspection.sentence, inspection.translation, inspection.translation)
     return replace(inspection, neighbours=(matrix,), training=Training(CURVES, (sample,), "1 · 32^−0.5"))
 
 

@@ -13,7 +13,7 @@ from dragoman.cli.main import main
 from dragoman.inspection.views.drawing import Drawing
 from dragoman_paper.figures.layer_costs import (
     LOOKS,
-    Column,
+    CostColumn,
     Panel,
     decades,
     draw_panel,
@@ -23,8 +23,8 @@ from dragoman_paper.figures.layer_costs import (
 from dragoman_paper.tables import table1
 from dragoman_paper.tables.complexity import (
     SMALL,
-    Cost,
     Distance,
+    LayerCost,
     count_flops,
     distance,
     fit,
@@ -48,9 +48,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 ATTENTION, RECURRENT, CONTIGUOUS, DILATED, SEPARABLE, RESTRICTED = BY_NAME
 
 
-def costs(name: str, quantity=count_flops) -> list[Cost]:
+def costs(name: str, quantity=count_flops) -> list[LayerCost]:
     return [
-        Cost(name, n, width, quantity(BY_NAME[name], n, width), 1e-9 * n * width, 1)
+        LayerCost(name, n, width, quantity(BY_NAME[name], n, width), 1e-9 * n * width, 1)
         for n in (48, 96, 192)
         for width in (64, 128)
     ]
@@ -197,7 +197,7 @@ def test_no_two_layer_types_share_marker_and_fill():
 def test_points_of_a_power_lie_on_a_line_with_its_slope():
     panel = Panel("", "", {name: [(10, 1.0), (100, 100.0), (1000, 10_000.0)] for name in BY_NAME})
     drawing = Drawing("a", "b", "c")
-    draw_panel(drawing, Column("", "", "", ""), panel, 0, 0, (0, 4))
+    draw_panel(drawing, CostColumn("", "", "", ""), panel, 0, 0, (0, 4))
     (line, *_) = re.findall(r'd="M([^Z"]*)"[^>]*><title>self-attention</title>', "".join(drawing.parts))
     (x0, y0), (x1, y1), (x2, y2) = (map(float, pair.split()) for pair in line.split("L"))
     assert (y1 - y0) / (x1 - x0) == pytest.approx((y2 - y1) / (x2 - x1), rel=1e-3)

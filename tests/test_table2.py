@@ -19,7 +19,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
 from dragoman.system.toml import read_toml, to_table
 from dragoman.text import datasets
-from dragoman.text.archive_dataset import ArchiveDataset, Part, Text
+from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
 from dragoman.text.archives import Archive
 from dragoman.text.settings import DataSettings
 from dragoman_paper.tables import cells, table2, table2_runs
@@ -58,7 +58,7 @@ def toy(tmp_path_factory):
                 tar.add(path, path.name)
     archive = Archive((web / "toy.tgz").as_uri())
     texts = (
-        Text(name, (Part(archive, f"{name}.source", f"{name}.target"),))
+        Text(name, (ArchivePart(archive, f"{name}.source", f"{name}.target"),))
         for name in ("train", "valid", "test")
     )
     return ArchiveDataset("a toy", "ours", ("en", "de"), tuple(texts), 1_000), web / "data"

@@ -148,7 +148,7 @@ def formats_of(settings: Export, model: "Transformer", stored: "StoredModel") ->
         if settings.to == "argos":
             from dragoman.interop import argos
 
-            languages = argos.Languages.of(
+            languages = argos.ArgosLanguages.of(
                 settings.source_language or known.source, settings.target_language or known.target
             )
         from dragoman.interop import ctranslate2

@@ -25,8 +25,8 @@ from dragoman.inspection.record.neurons import Neurons
 from dragoman.inspection.record.projections import Calls, along_translation, record_projections
 from dragoman.inspection.record.record import (
     Array,
-    Attention,
-    Met,
+    AttentionWeights,
+    ForcedWords,
     ModuleSummary,
     ResidualStream,
     TokenProbability,
@@ -94,7 +94,7 @@ def inspect_ids(
 
 def recorded_search(
     translator: Translator, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints
-) -> "Search":
+) -> "RecordedSearch":
     """The search for a translation of these ids, with what the model computed in it. Raises as `inspect`."""
     model = one_model(translator)
     if source.size(1) == 1:
@@ -112,7 +112,7 @@ def recorded_search(
         if isinstance(model, Transformer):
             calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
-    return Search(translator, settings, tree, recording, calls, hidden)
+    return RecordedSearch(translator, settings, tree, recording, calls, hidden)
 
 
 def record_model(model: InspectedModel) -> AbstractContextManager[Recording]:
@@ -128,7 +128,7 @@ def has_equation_1(model: Transformer) -> bool:
 
 
 @dataclass(frozen=True)
-class Search:
+class RecordedSearch:
     """A search for one sentence that has ended, with what the model computed in it."""
 
     translator: Translator
@@ -147,7 +147,7 @@ class Search:
         return model
 
     @property
-    def parts(self) -> "Search | ConvolutionalParts | RecurrentParts":
+    def parts(self) -> "RecordedSearch | ConvolutionalParts | RecurrentParts":
         """What was recorded of the model's parts: all of these have the same methods."""
         model = one_model(self.translator)
         if isinstance(model, Convolutional):
@@ -231,7 +231,7 @@ class Search:
         rows = zip(outputs, self.rows, strict=False)
         return torch.stack([output.flatten(0, 1)[row] for output, row in rows])
 
-    def attention(self, tokens: int) -> Attention:
+    def attention(self, tokens: int) -> AttentionWeights:
         """The weights that the model multiplied by values for the translation."""
         weights, rows = self.recording.weights, self.rows
         encoder = [calls[0][0] for name, calls in weights.items() if name.startswith("encoder.")]
@@ -243,7 +243,7 @@ class Search:
         if not encoder:  # an enriched model has no self-attention
             heads, source = cross[0].size(0), cross[0].size(2)
             self_attention = empty(0, heads, source, source), empty(0, heads, tokens, tokens)
-            return Attention(*self_attention, as_array(torch.stack(cross)))
+            return AttentionWeights(*self_attention, as_array(torch.stack(cross)))
         decoder = []
         for name, calls in weights.items():
             if name.startswith("decoder.") and name.endswith(".self_attention"):
@@ -252,7 +252,7 @@ class Search:
                     # Of the W keys at a position, one is an ancestor's; the others have a weight of 0.
                     square[:, step, : step + 1] = row_of(call, w).unflatten(1, (step + 1, -1)).sum(2)
                 decoder.append(square)
-        return Attention(*(as_array(torch.stack(layers)) for layers in (encoder, decoder, cross)))
+        return AttentionWeights(*(as_array(torch.stack(layers)) for layers in (encoder, decoder, cross)))
 
     def neurons(self) -> Neurons:
         """The activations of the feed-forward sub-layers' hidden units."""
@@ -332,10 +332,12 @@ class Search:
             )
         return distributions
 
-    def met(self) -> tuple[Met, ...]:
+    def met(self) -> tuple[ForcedWords, ...]:
         """What each hypothesis has met of the forced words."""
         words = self.settings.force_words
-        return tuple(Met(entry.tokens, tuple(words[n] for n in entry.phrases)) for entry in self.tree.met)
+        return tuple(
+            ForcedWords(entry.tokens, tuple(words[n] for n in entry.phrases)) for entry in self.tree.met
+        )
 
     def modules(self) -> list[ModuleSummary]:
         """The parts of the model: their parameters, the shape of what they gave first, and their code."""

@@ -64,14 +64,14 @@ NAMES = dict(
 
 
 @dataclass(frozen=True)
-class Languages:
+class ArgosLanguages:
     """The codes that the program has for the languages of a model."""
 
     source: str
     target: str
 
     @classmethod
-    def of(cls, source: str, target: str) -> "Languages":
+    def of(cls, source: str, target: str) -> "ArgosLanguages":
         """The languages of two BCP 47 codes. Raises `DragomanError` for unknown and for invalid codes."""
         return cls(argos_code("source", source), argos_code("target", target))
 
@@ -101,7 +101,7 @@ def argos_code(side: str, code: str) -> str:
 
 
 def write(
-    model: Transformer, tokenizers: Tokenizers, folder: Path, languages: Languages, precision: Precision
+    model: Transformer, tokenizers: Tokenizers, folder: Path, languages: ArgosLanguages, precision: Precision
 ) -> None:
     """Fill a folder with the package's folder.
 
@@ -171,7 +171,7 @@ def spell(speller: sentencepiece.SentencePieceProcessor, pieces: list[str]) -> s
 
 
 def engine(
-    folder: Path, model: Transformer, tokenizers: Tokenizers, languages: Languages, precision: Precision
+    folder: Path, model: Transformer, tokenizers: Tokenizers, languages: ArgosLanguages, precision: Precision
 ) -> ReferenceEngine:
     """What the program does with the package in a folder."""
     package = folder / languages.package

@@ -16,7 +16,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.pipeline.validation_pairs import write_valid
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
-from dragoman.text.conversion import ConvertedData, Part, as_lines
+from dragoman.text.conversion import ConvertedData, CorpusPart, as_lines
 from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus, source_hashes
 from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import read_lines, read_pairs
@@ -105,11 +105,11 @@ def with_old_text(lines: ConvertedData, adaptation: AdaptationSettings, say: Say
     weights, share = lines.weights(), share_of(adaptation)
     first_line = 1 + sum(1 for _ in read_lines(lines.source))
     if not weights:
-        return replace(lines, parts=(*lines.parts, Part(first_line, None, "")))
+        return replace(lines, parts=(*lines.parts, CorpusPart(first_line, None, "")))
     total = sum(weights.values())
     parts = [replace(part, weight=(1 - share) * ((part.weight or 0) / total)) for part in lines.parts]
     say(f"Of the training pairs, {share:.1%} are replayed; the corpora have their shares of the others.")
-    return replace(lines, parts=(*parts, Part(first_line, share, "")))
+    return replace(lines, parts=(*parts, CorpusPart(first_line, share, "")))
 
 
 def add_old_pairs(

@@ -30,7 +30,7 @@ MAX_DRAWN = 10  # tokens that are kept of a distribution, besides those that wer
 
 
 @dataclass(frozen=True)
-class Met:
+class ConstraintProgress:
     """What a hypothesis of grid beam search has met of the forced words."""
 
     tokens: int
@@ -46,7 +46,7 @@ class SearchTree(Tree):
     drawn: dict[int, dict[int, float]] = field(default_factory=dict)
     """Sampling: for each hypothesis that was extended, the log-probabilities of the likeliest tokens, and of
     all that were drawn, in the distribution that its next tokens were drawn from."""
-    met: list[Met] = field(default_factory=list)
+    met: list[ConstraintProgress] = field(default_factory=list)
     """Grid beam search: of each hypothesis."""
 
 
@@ -185,11 +185,11 @@ def end_without_extension(
     tree.nodes[number] = replace(tree.nodes[number], end="no extension in the beam", cut_by=cut_by)
 
 
-def met(ids: Sequence[int], constraints: Constraints) -> Met:
+def met(ids: Sequence[int], constraints: Constraints) -> ConstraintProgress:
     """What these ids have met of the forced words."""
     contained = [
         number
         for number, phrase in enumerate(constraints.forced)
         if occurs(list(ids), list(phrase), constraints.continuing)
     ]
-    return Met(tokens_met(ids, constraints), tuple(contained))
+    return ConstraintProgress(tokens_met(ids, constraints), tuple(contained))

@@ -20,7 +20,7 @@ HASHES = "hashes.json"
 
 
 @dataclass(frozen=True)
-class Part:
+class ArchivePart:
     """Two members of an archive; line n of one is the translation of line n of the other."""
 
     archive: Archive
@@ -51,7 +51,7 @@ class Text:
 
     name: str
     """Of its two files, without the languages' endings."""
-    parts: tuple[Part, ...]
+    parts: tuple[ArchivePart, ...]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages, la
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusPart:
     """The lines of one corpus in a text of several."""
 
     first_line: int
@@ -32,7 +32,7 @@ class ConvertedData(DataSettings):
 
     names: dict[str, str] = field(default_factory=dict)
     """What the user calls a file, by its path here."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CorpusPart, ...] = ()
     """The corpora that follow each other in the training files."""
 
     def weights(self) -> dict[str, float]:
@@ -133,7 +133,7 @@ def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
             source, target = line_files(corpus.source, corpus.target, data.languages, subfolder, data.names)
             assert source is not None
             assert target is not None
-            parts.append(Part(count + 1, corpus.weight, corpus.tag))
+            parts.append(CorpusPart(count + 1, corpus.weight, corpus.tag))
             pairs = write_pairs(without_tag(read_pairs(source, target), corpus), files)
             count += pairs
             shutil.rmtree(subfolder, ignore_errors=True)

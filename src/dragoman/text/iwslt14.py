@@ -5,7 +5,7 @@ also lowers the case, splits words into tokens, and leaves out pairs of unlike l
 it is.
 """
 
-from dragoman.text.archive_dataset import ArchiveDataset, Part, Text
+from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
 from dragoman.text.archives import Archive, segments, talk_lines
 
 EVERY = 23
@@ -32,12 +32,12 @@ IWSLT14 = {
         "CC BY-NC-ND (TED's terms)",
         ("de", "en"),
         (
-            Text("train", (Part(TALKS, f"{TRAIN}.de", f"{TRAIN}.en", talk_lines, is_training),)),
-            Text("valid", (Part(TALKS, f"{TRAIN}.de", f"{TRAIN}.en", talk_lines, is_valid),)),
+            Text("train", (ArchivePart(TALKS, f"{TRAIN}.de", f"{TRAIN}.en", talk_lines, is_training),)),
+            Text("valid", (ArchivePart(TALKS, f"{TRAIN}.de", f"{TRAIN}.en", talk_lines, is_valid),)),
             Text(
                 "test",
                 tuple(
-                    Part(
+                    ArchivePart(
                         TALKS,
                         f"de-en/IWSLT14.{name}.de-en.de.xml",
                         f"de-en/IWSLT14.{name}.de-en.en.xml",

@@ -6,7 +6,7 @@ News Commentary (11, then 12, then 13) for German; here it is version 9, WMT 201
 that TensorFlow Datasets publishes; of the test archive there is only an MD5.
 """
 
-from dragoman.text.archive_dataset import ArchiveDataset, Part, Text
+from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
 from dragoman.text.archives import Archive, segments
 
 NEWS_COMMENTARY = Archive(
@@ -38,9 +38,9 @@ TEST = Archive("http://www.statmt.org/wmt14/test-full.tgz")
 LICENCE = "for research, as the conference offers it; each corpus has terms of its own (statmt.org/wmt14)"
 
 
-def from_english(archive: Archive, stem: str, language: str, ending: str = "") -> Part:
+def from_english(archive: Archive, stem: str, language: str, ending: str = "") -> ArchivePart:
     """The members of a corpus whose names differ in the language alone."""
-    return Part(archive, f"{stem}.en{ending}", f"{stem}.{language}{ending}")
+    return ArchivePart(archive, f"{stem}.en{ending}", f"{stem}.{language}{ending}")
 
 
 def held_out(language: str, pair: str) -> tuple[Text, Text]:
@@ -48,7 +48,9 @@ def held_out(language: str, pair: str) -> tuple[Text, Text]:
     stem = f"test-full/newstest2014-{pair}"
     return (
         Text("newstest2013", (from_english(VALIDATION, "dev/newstest2013", language),)),
-        Text("newstest2014", (Part(TEST, f"{stem}-src.en.sgm", f"{stem}-ref.{language}.sgm", segments),)),
+        Text(
+            "newstest2014", (ArchivePart(TEST, f"{stem}-src.en.sgm", f"{stem}-ref.{language}.sgm", segments),)
+        ),
     )
 
 

@@ -43,7 +43,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ValidationSample:
     """A sentence of the validation data, as the model translated it at an update."""
 
     step: int
@@ -57,7 +57,7 @@ class Training:
     """What the log of a run says."""
 
     curves: tuple[Curve, ...]
-    samples: tuple[Sample, ...] | None
+    samples: tuple[ValidationSample, ...] | None
     """None where a server leaves them out."""
     schedule: str
     """The formula of the learning rate with the numbers of the run."""
@@ -84,7 +84,9 @@ def training_of(run: Path) -> Training | None:
         for event, key in curves
     ]
     samples = [
-        Sample(event["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation")))
+        ValidationSample(
+            event["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation"))
+        )
         for event in events
         for sample in listed(event.get("samples"))
         if isinstance(sample, dict)

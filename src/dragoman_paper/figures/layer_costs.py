@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Column:
+class CostColumn:
     """A column of the table as a picture."""
 
     name: str
@@ -32,13 +32,15 @@ class Column:
 
 
 COSTS = (
-    Column("time", "Time of a forward pass", "seconds", "time", "s"),
-    Column("operations", "Floating-point operations of the matrix products", "flops", "operations", "FLOP"),
-    Column("memory", "Memory kept for the backward pass", "saved_bytes", "memory", "B"),
+    CostColumn("time", "Time of a forward pass", "seconds", "time", "s"),
+    CostColumn(
+        "operations", "Floating-point operations of the matrix products", "flops", "operations", "FLOP"
+    ),
+    CostColumn("memory", "Memory kept for the backward pass", "saved_bytes", "memory", "B"),
 )
 DISTANCES = (
-    Column("sequential", "Sequential operations", "sequential", "operations that wait for each other"),
-    Column("path", "Maximum path length", "path", "operations between two positions"),
+    CostColumn("sequential", "Sequential operations", "sequential", "operations that wait for each other"),
+    CostColumn("path", "Maximum path length", "path", "operations between two positions"),
 )
 
 
@@ -95,7 +97,7 @@ def layer_pictures(table: Mapping[str, Any]) -> dict[str, str]:
     return pictures | {column.name: distance_picture(column, table) for column in DISTANCES}
 
 
-def cost_picture(column: Column, table: Mapping[str, Any]) -> str:
+def cost_picture(column: CostColumn, table: Mapping[str, Any]) -> str:
     """A chart against n for each d, and one against d."""
     widths = sorted({cost["width"] for cost in table["costs"]})
     most = max(cost["positions"] for cost in table["costs"])
@@ -115,7 +117,7 @@ def cost_picture(column: Column, table: Mapping[str, Any]) -> str:
     return picture(column, table, panels, note)
 
 
-def distance_picture(column: Column, table: Mapping[str, Any]) -> str:
+def distance_picture(column: CostColumn, table: Mapping[str, Any]) -> str:
     """A chart against n: these numbers do not depend on d."""
     panel = Panel("against n", "n, positions", curves(table, "distances", "positions", column.key))
     return picture(
@@ -134,7 +136,7 @@ def curves(
     return {name: sorted(points) for name, points in points_by_layer.items()}
 
 
-def picture(column: Column, table: Mapping[str, Any], panels: Sequence[Panel], note: str) -> str:
+def picture(column: CostColumn, table: Mapping[str, Any], panels: Sequence[Panel], note: str) -> str:
     """Charts with the same vertical axis, and a legend with the fitted exponents."""
     drawing = Drawing(
         f"table-1-{column.name}",
@@ -150,7 +152,7 @@ def picture(column: Column, table: Mapping[str, Any], panels: Sequence[Panel], n
 
 
 def draw_panel(
-    drawing: Drawing, column: Column, panel: Panel, left: float, top: float, decades: tuple[int, int]
+    drawing: Drawing, column: CostColumn, panel: Panel, left: float, top: float, decades: tuple[int, int]
 ) -> None:
     """A chart with logarithmic axes."""
     sizes = sorted({x for points in panel.curves.values() for x, _ in points})
@@ -177,7 +179,7 @@ def draw_marker(drawing: Drawing, look: Look, x: float, y: float, title: str = "
     drawing.path(look.marker(x, y, look.radius), css, title, stroke=1.6)
 
 
-def draw_legend(drawing: Drawing, column: Column, table: Mapping[str, Any]) -> None:
+def draw_legend(drawing: Drawing, column: CostColumn, table: Mapping[str, Any]) -> None:
     """A line for each layer type: its look, the fitted exponents, and the paper's order."""
     top = drawing.height + 30
     columns = 16.0, 66.0, 300.0, 520.0

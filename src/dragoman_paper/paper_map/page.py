@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.table import Column, Table
 
-from dragoman_paper.paper_map.report import Cost, Report
+from dragoman_paper.paper_map.report import Report, TrainingCost
 
 
 def number_table(title: str, *names: str) -> Table:
@@ -59,7 +59,7 @@ def vocabulary_table(report: Report) -> Table:
     return table
 
 
-def cost_table(cost: Cost) -> Table:
+def cost_table(cost: TrainingCost) -> Table:
     """Multiply-adds by part."""
     title = f"Multiply-adds per target token, forward, {cost.length} tokens per side"
     table = number_table(title, "part", "multiply-adds")
@@ -69,7 +69,7 @@ def cost_table(cost: Cost) -> Table:
     return table
 
 
-def cost_sentences(cost: Cost) -> Iterator[str]:
+def cost_sentences(cost: TrainingCost) -> Iterator[str]:
     """The cost of training, both ways."""
     yield (
         f"Counted: {cost.counted_flops:.2g} FLOPs for {cost.updates:,} updates of {cost.tokens:,} source and "

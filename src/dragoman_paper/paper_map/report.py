@@ -42,7 +42,7 @@ class ParameterRow:
 
 
 @dataclass(frozen=True)
-class Cost:
+class TrainingCost:
     """The cost of a training: counted from shapes, and as the paper estimates it from time."""
 
     length: int
@@ -74,7 +74,7 @@ class Report:
     parameters: Counts
     paper_parameters: int | None
     table_3: list[ParameterRow]
-    cost: Cost
+    cost: TrainingCost
     departures: list[Departure]
     fixed: tuple[tuple[str, str, str], ...]
     toolkits: tuple[Difference, ...]
@@ -114,7 +114,7 @@ def row_of(subject: Subject) -> Row | None:
 
 def cost_of(
     subject: Subject, length: int, updates: int | None, tokens: int | None, hours: float | None, gpus: int
-) -> Cost:
+) -> TrainingCost:
     """The cost of a training; what is None is the recipe's, or the paper's."""
     model, recipe = subject.recipe.model, subject.recipe
     paper = TRAINING_RUNS.get(subject.name)
@@ -124,7 +124,7 @@ def cost_of(
     multiply_adds = multiply_adds_per_target_token(model, subject.target_vocabulary, length)
     if hours is None and paper is not None:
         hours = paper.hours
-    return Cost(
+    return TrainingCost(
         length,
         multiply_adds_by_part(model, subject.target_vocabulary, length, length),
         multiply_adds,

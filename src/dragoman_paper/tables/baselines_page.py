@@ -39,7 +39,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Line:
+class BaselineLine:
     """A row of the page."""
 
     row: str
@@ -85,13 +85,13 @@ def threshold(request: Request, tuned: Tuned) -> float:
     return SHARE * mean(measures.curve[-1][1] for measures in tuned.measures if measures.row == first)
 
 
-def page_lines(request: Request, tuned: Tuned) -> list[Line]:
+def page_lines(request: Request, tuned: Tuned) -> list[BaselineLine]:
     """The rows of the page, the first one first."""
     score = threshold(request, tuned)
     return [line_of(request, tuned, row, score) for row in request.rows]
 
 
-def line_of(request: Request, tuned: Tuned, row: Row, score: float) -> Line:
+def line_of(request: Request, tuned: Tuned, row: Row, score: float) -> BaselineLine:
     """One row of the page."""
     first, trial = request.rows[0], tuned.chosen[row.name]
     row_pairs = [pair for pair in zip(tuned.results, tuned.measures, strict=True) if pair[0].row == row.name]
@@ -102,7 +102,7 @@ def line_of(request: Request, tuned: Tuned, row: Row, score: float) -> Line:
         [minutes_to(score, measures.curve) for _, measures in row_pairs]
     )
     compared = {} if row is first else TEXTS
-    return Line(
+    return BaselineLine(
         row=row.name,
         settings=settings_of(request, tuned, row),
         parameters=row_pairs[0][0].parameters,
@@ -153,10 +153,12 @@ def write_baselines(request: Request, tuned: Tuned) -> str:
     return write_table(request.folder, content, markdown(request, tuned, lines, trials))
 
 
-def written_lines(content: Mapping[str, Any]) -> list[Line]:
+def written_lines(content: Mapping[str, Any]) -> list[BaselineLine]:
     """The rows of the page that a table.json has."""
     return [
-        Line(**row | {"quantities": {name: Quantity(**values) for name, values in row["quantities"].items()}})
+        BaselineLine(
+            **row | {"quantities": {name: Quantity(**values) for name, values in row["quantities"].items()}}
+        )
         for row in content["rows"]
     ]
 
@@ -165,7 +167,7 @@ def written_lines(content: Mapping[str, Any]) -> list[Line]:
 
 
 def markdown(
-    request: Request, tuned: Tuned, lines: Sequence[Line], trials: Sequence[Mapping[str, Any]]
+    request: Request, tuned: Tuned, lines: Sequence[BaselineLine], trials: Sequence[Mapping[str, Any]]
 ) -> str:
     """The page."""
     left = request.not_run
@@ -208,13 +210,13 @@ def shown(quantity: Quantity, digits: int = 2, sign: str = "") -> str:
     return f"{quantity.mean:{sign},.{digits}f}{spread}"
 
 
-def parameters(line: Line, base: Line) -> str:
+def parameters(line: BaselineLine, base: BaselineLine) -> str:
     """The number, and how far it is from the first row's."""
     share = "" if line is base else f" ({100 * (line.parameters / base.parameters - 1):+.1f} %)"
     return f"{line.parameters:,}{share}"
 
 
-def differences(line: Line, base: Line, name: str) -> tuple[str, str]:
+def differences(line: BaselineLine, base: BaselineLine, name: str) -> tuple[str, str]:
     """The difference from the first row, the mean of pairs with the same seed, and its p-value."""
     if line is base:
         return "", ""
@@ -226,7 +228,7 @@ def differences(line: Line, base: Line, name: str) -> tuple[str, str]:
     return shown(difference, sign="+"), "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def models(lines: Sequence[Line]) -> str:
+def models(lines: Sequence[BaselineLine]) -> str:
     """Settings, and what the trials chose."""
     head = "model", "row", "settings", "peak of the learning rate", "dropout", "parameters"
     rows = [
@@ -243,7 +245,7 @@ def models(lines: Sequence[Line]) -> str:
     return table(head, rows)
 
 
-def quality(lines: Sequence[Line]) -> str:
+def quality(lines: Sequence[BaselineLine]) -> str:
     """Scores of the validation and the test data."""
     base = lines[0]
     beside = f"difference from the {TITLES[base.row]}", "p"
@@ -265,7 +267,7 @@ def quality(lines: Sequence[Line]) -> str:
     return table(head, rows)
 
 
-def speed(lines: Sequence[Line], score: float) -> str:
+def speed(lines: Sequence[BaselineLine], score: float) -> str:
     """Speeds of training and of decoding."""
     head = (
         "model",
@@ -294,7 +296,7 @@ def speed(lines: Sequence[Line], score: float) -> str:
     return table(head, rows)
 
 
-def trials_table(lines: Sequence[Line], trials: Sequence[Mapping[str, Any]]) -> str:
+def trials_table(lines: Sequence[BaselineLine], trials: Sequence[Mapping[str, Any]]) -> str:
     """The negative log-likelihood of each trial, as table.json has them; the chosen one is bold."""
     kinds = dict.fromkeys((trial["peak"], trial["dropout"]) for trial in trials)
     losses = {(trial["row"], trial["peak"], trial["dropout"]): trial["nll"] for trial in trials}

@@ -28,7 +28,7 @@ PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "ConvolutionBackward",
 
 
 @dataclass(frozen=True)
-class Cost:
+class LayerCost:
     """What a layer costs for n positions of D features."""
 
     layer: str
@@ -63,10 +63,10 @@ class Exponent:
     high: float
 
 
-def measure(layer_type: LayerType, positions: int, width: int) -> Cost:
+def measure(layer_type: LayerType, positions: int, width: int) -> LayerCost:
     """The cost of a layer in this process, with its present number of threads."""
     layer, x = built(layer_type, width), torch.randn(1, positions, width)
-    return Cost(
+    return LayerCost(
         layer_type.name,
         positions,
         width,
@@ -121,7 +121,7 @@ def saved_bytes(layer: Layer, x: Tensor) -> int:
     return sum(saved.values())
 
 
-def fit(costs: Sequence[Cost], quantity: Callable[[Cost], float]) -> tuple[Exponent, Exponent]:
+def fit(costs: Sequence[LayerCost], quantity: Callable[[LayerCost], float]) -> tuple[Exponent, Exponent]:
     """The exponents of n and D in a quantity, by least squares of the logarithms over these costs.
 
     Raises `ValueError` for fewer than four costs.

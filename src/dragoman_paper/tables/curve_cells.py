@@ -24,7 +24,7 @@ from dragoman_paper.tables.tuning import tuned
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """The results of a row with a size of corpus, one per seed."""
 
     row: str
@@ -68,7 +68,7 @@ def curve_recipe(scale: Scale, row: Row, seed: int, data: DataSettings, pairs: i
     return replace(recipe, training=replace(recipe.training, validate_every=interval, patience=PATIENCE))
 
 
-def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> list[Point]:
+def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> list[CurvePoint]:
     """Run the cells that are missing, the smallest corpora first. Raises `DragomanError` as `run_table`."""
     corpora = subsets(find_texts(request.scale, request.data, say), request.folder / "texts", sizes)
     cells = [
@@ -81,7 +81,7 @@ def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> li
     ]
     results = run_cells(request, cells, say, request.table.title)
     return [
-        Point(row.name, pairs, [result for result in results if result.row == f"{row.name}/{pairs}"])
+        CurvePoint(row.name, pairs, [result for result in results if result.row == f"{row.name}/{pairs}"])
         for row in request.rows
         for pairs in corpora
     ]

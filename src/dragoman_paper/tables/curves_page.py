@@ -10,7 +10,7 @@ from dragoman.system.wording import counted
 from dragoman_paper.tables.baselines import TITLES
 from dragoman_paper.tables.baselines_page import quantity, shown
 from dragoman_paper.tables.cells import Result
-from dragoman_paper.tables.curve_cells import Point
+from dragoman_paper.tables.curve_cells import CurvePoint
 from dragoman_paper.tables.learning_curves import PATIENCE, SETTINGS, VALIDATIONS, vocabulary
 from dragoman_paper.tables.runner import Request
 from dragoman_paper.tables.table_files import table, write_table
@@ -18,7 +18,7 @@ from dragoman_paper.tables.table_files import table, write_table
 PICTURE = "curves.svg"
 
 
-def write_curves(request: Request, points: Sequence[Point]) -> str:
+def write_curves(request: Request, points: Sequence[CurvePoint]) -> str:
     """Write table.json and table.md to the table's folder; returns the latter's text."""
     content = {
         "table": request.table.name,
@@ -40,17 +40,17 @@ def write_curves(request: Request, points: Sequence[Point]) -> str:
     return write_table(request.folder, content, markdown(request, points))
 
 
-def written_points(contents: Sequence[Mapping[str, Any]]) -> list[Point]:
+def written_points(contents: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
     """The points of cells, from the contents of each cell's result.json; a size may have fewer seeds."""
     results = [Result(**content) for content in contents]
     points = []
     for name in dict.fromkeys(result.row for result in results):
         row, _, pairs = name.partition("/")
-        points.append(Point(row, int(pairs), [result for result in results if result.row == name]))
+        points.append(CurvePoint(row, int(pairs), [result for result in results if result.row == name]))
     return sorted(points, key=lambda point: (point.pairs, [*TITLES].index(point.row)))
 
 
-def markdown(request: Request, points: Sequence[Point]) -> str:
+def markdown(request: Request, points: Sequence[CurvePoint]) -> str:
     """The page."""
     scale, left = request.scale, request.not_run
     parts = [
@@ -66,12 +66,12 @@ def markdown(request: Request, points: Sequence[Point]) -> str:
     return "\n\n".join(parts)
 
 
-def scores(points: Sequence[Point]) -> str:
+def scores(points: Sequence[CurvePoint]) -> str:
     """BLEU of each row by the size of the corpus."""
     return by_size(points, lambda point: shown(quantity(point.bleu)))
 
 
-def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
+def by_size(points: Sequence[CurvePoint], text: Callable[[CurvePoint], str]) -> str:
     """A table with a line for each size of corpus and a column for each row, blank without a cell."""
     rows, lines = dict.fromkeys(point.row for point in points), []
     for size in dict.fromkeys(point.pairs for point in points):
@@ -82,7 +82,7 @@ def by_size(points: Sequence[Point], text: Callable[[Point], str]) -> str:
     return table(["pairs", "vocabulary", *(TITLES[row] for row in rows)], lines)
 
 
-def method(request: Request, points: Sequence[Point]) -> str:
+def method(request: Request, points: Sequence[CurvePoint]) -> str:
     """How to read the page, and the passport of its results."""
     results = [result for point in points for result in point.results]
     origins, seeds = origin([result.passport for result in results]), counted(request.seeds, "seed")

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.pipeline.passport import origin
 from dragoman.system.wording import counted
 from dragoman_paper.tables.cells import Result
-from dragoman_paper.tables.report import Line, Measure, table_lines
+from dragoman_paper.tables.report import Measure, TableLine, table_lines
 from dragoman_paper.tables.rows import PAPER_UPDATES
 from dragoman_paper.tables.runner import Request
 from dragoman_paper.tables.table_files import table, write_table
@@ -30,7 +30,7 @@ def write_page(request: Request, results: Sequence[Result]) -> str:
     return write_table(request.folder, content, markdown(request, results, lines))
 
 
-def markdown(request: Request, results: Sequence[Result], lines: Sequence[Line]) -> str:
+def markdown(request: Request, results: Sequence[Result], lines: Sequence[TableLine]) -> str:
     """The table with what it is of and how it was measured."""
     return "\n\n".join(
         [
@@ -44,10 +44,10 @@ def markdown(request: Request, results: Sequence[Result], lines: Sequence[Line])
     )
 
 
-def written_lines(content: Mapping[str, Any]) -> list[Line]:
+def written_lines(content: Mapping[str, Any]) -> list[TableLine]:
     """The rows of the page that a table.json has."""
     return [
-        Line(**row | {name: Measure(**row[name]) for name in ("perplexity", "bleu")})
+        TableLine(**row | {name: Measure(**row[name]) for name in ("perplexity", "bleu")})
         for row in content["rows"]
     ]
 
@@ -70,7 +70,7 @@ def introduction(request: Request) -> str:
     )
 
 
-def quality(lines: Sequence[Line]) -> str:
+def quality(lines: Sequence[TableLine]) -> str:
     """Perplexity and BLEU, and their differences from the first row here and in the paper."""
     first = lines[0]
     columns = f"difference from {first.row}", "the paper's difference"
@@ -85,7 +85,7 @@ def quality(lines: Sequence[Line]) -> str:
     return table(["row", "what differs", "perplexity", *columns, "BLEU", *columns], rows)
 
 
-def details(lines: Sequence[Line]) -> str:
+def details(lines: Sequence[TableLine]) -> str:
     """Parameters, the paper's figures, verdicts, and minutes of training."""
     head = ["row", "parameters", "perplexity, paper", "verdict", "BLEU, paper", "p", "verdict", "minutes"]
     rows = []

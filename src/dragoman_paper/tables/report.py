@@ -42,7 +42,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row of the table."""
 
     row: str
@@ -98,7 +98,7 @@ def bootstrap_p_value(request: Request, row: Row, translations: str, references:
     return bleu_p_value(lines, base_lines, lines_by_seed(request, first, references)[0])
 
 
-def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
+def table_lines(request: Request, results: Sequence[Result]) -> list[TableLine]:
     """The rows of the table, the first one first.
 
     Raises `DragomanError` if scores are of different measures.
@@ -114,7 +114,7 @@ def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
     return [line_of(request, row, by_row[row.name], by_row[first.name]) for row in request.rows]
 
 
-def line_of(request: Request, row: Row, results: list[Result], base_results: list[Result]) -> Line:
+def line_of(request: Request, row: Row, results: list[Result], base_results: list[Result]) -> TableLine:
     """One row of the table."""
     first, scale = request.rows[0], request.scale
     perplexities, scores = (
@@ -128,7 +128,7 @@ def line_of(request: Request, row: Row, results: list[Result], base_results: lis
     )
     if row is not first:
         scores = replace(scores, p_value=bootstrap_p_value(request, row, *VALIDATION))
-    return Line(
+    return TableLine(
         row.name,
         describe_base(scale, row) if row is first else describe(row, scale, first),
         results[0].parameters,

@@ -11,8 +11,8 @@ from dragoman.system.messages import Say
 from dragoman_paper.tables import table_files
 from dragoman_paper.tables.complexity import (
     FEWEST_FLOPS,
-    Cost,
     Distance,
+    LayerCost,
     distance,
     fit,
     measure,
@@ -29,7 +29,7 @@ DISTANCES, QUICK_DISTANCES = (16, 32, 64, 128, 256), (16, 64)
 class Measurements:
     """All that the table is made of."""
 
-    costs: list[Cost]
+    costs: list[LayerCost]
     distances: list[Distance]
 
 
@@ -87,14 +87,14 @@ def write_table(
     return table_files.write_table(folder, table, markdown(measured))
 
 
-QUANTITIES: dict[str, Callable[[Cost], float]] = {
+QUANTITIES: dict[str, Callable[[LayerCost], float]] = {
     "flops": lambda cost: cost.flops,
     "seconds": lambda cost: cost.seconds,
     "saved_bytes": lambda cost: cost.saved_bytes,
 }
 
 
-def exponents(row: LayerType, costs: Sequence[Cost]) -> dict[str, dict[str, Any]]:
+def exponents(row: LayerType, costs: Sequence[LayerCost]) -> dict[str, dict[str, Any]]:
     """The exponents of n and d in each quantity; of seconds, over the layers that are not too small."""
     row_costs = [cost for cost in costs if cost.layer == row.name]
     large = [cost for cost in row_costs if cost.flops >= FEWEST_FLOPS]

@@ -34,7 +34,7 @@ BATCH_TOKENS = 1_000
 
 
 @dataclass(frozen=True)
-class Sample:
+class NeuronSample:
     """A token at which a neuron is active, in its text."""
 
     line: int
@@ -53,7 +53,7 @@ class SampledNeuron:
 
     neuron: int
     """Its number in the layer, counted from 1."""
-    samples: tuple[Sample, ...]
+    samples: tuple[NeuronSample, ...]
     """The greatest absolute activation first, of equal ones the first token of the file; none of 0."""
 
 
@@ -162,7 +162,7 @@ def sampled_layers(
         neurons = []
         for column, (unit, positions) in enumerate(zip(units, strongest[place], strict=True)):
             samples = [
-                Sample(
+                NeuronSample(
                     numbers[text], token + 1, contexts[place, text][0], contexts[place, text][1][:, column]
                 )
                 for text, token in positions
@@ -268,7 +268,7 @@ def layer_json(layer: SampledLayer) -> dict[str, Any]:
     return {"layer": layer.layer, **table, "neurons": neurons}
 
 
-def sample_json(sample: Sample) -> dict[str, Any]:
+def sample_json(sample: NeuronSample) -> dict[str, Any]:
     """A token in its text."""
     return {
         "line": sample.line,

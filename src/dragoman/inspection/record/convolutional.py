@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.inspection.record.record import Array, Attention, ResidualStream
+from dragoman.inspection.record.record import Array, AttentionWeights, ResidualStream
 from dragoman.inspection.record.recording import Recording, as_array, norms, record_modules
 from dragoman.inspection.record.recurrent import empty
 from dragoman.model.convolutional import (
@@ -66,7 +66,7 @@ class ConvolutionalParts:
         calls = zip(self.recording.outputs[name], self.rows, strict=False)
         return torch.stack([output.flatten(0, 1)[row] for output, row in calls])
 
-    def attention(self, tokens: int) -> Attention:
+    def attention(self, tokens: int) -> AttentionWeights:
         """The weights that were multiplied by the values, one head in each decoder layer."""
         cross = as_array(
             torch.stack(
@@ -79,7 +79,7 @@ class ConvolutionalParts:
             )
         )  # [N T S]
         source = cross.shape[2]
-        return Attention(empty(0, 1, source, source), empty(0, 1, tokens, tokens), cross[:, None])
+        return AttentionWeights(empty(0, 1, source, source), empty(0, 1, tokens, tokens), cross[:, None])
 
     def stream(self) -> ResidualStream:
         """Norms of the input of the first block, of each block's output, and of what its parts add.

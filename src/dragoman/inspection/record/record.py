@@ -37,7 +37,7 @@ class TokenProbability:
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionWeights:
     """The attention weights that were multiplied by the values (equation 1)."""
 
     encoder: Array
@@ -85,7 +85,7 @@ class ModuleSummary:
 
 
 @dataclass(frozen=True)
-class Met:
+class ForcedWords:
     """What a hypothesis of grid beam search has met of the forced words."""
 
     tokens: int
@@ -126,7 +126,7 @@ class Record:
     """The numbers of the nodes of the translation, from the empty hypothesis to END."""
     candidates: dict[int, tuple[TokenProbability, ...]]
     """For each node that was extended: the likeliest next tokens."""
-    attention: Attention
+    attention: AttentionWeights
     alignment: tuple[tuple[int, int], ...]
     """Word alignment (source, target), counted from 0, as `Translator.align` reads it from attention."""
     stream: ResidualStream
@@ -141,7 +141,7 @@ class Record:
     drawn: dict[int, tuple[TokenProbability, ...]] = field(default_factory=dict)
     """Sampling: for each node that was extended, the distribution that its next tokens were drawn from (with
     temperature, top-k and top-p): the likeliest tokens, and all that were drawn."""
-    met: tuple[Met, ...] = ()
+    met: tuple[ForcedWords, ...] = ()
     """Grid beam search: for each node, what it has met of the forced words."""
     what_ifs: tuple["WhatIf", ...] = ()
     """Recorded cases: the sentence inspected again with changes."""

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.inspection.record.record import Array, Attention, ResidualStream
+from dragoman.inspection.record.record import Array, AttentionWeights, ResidualStream
 from dragoman.inspection.record.recording import Recording, as_array, norms, record_modules
 from dragoman.model.recurrent import Recurrent
 
@@ -41,12 +41,12 @@ class RecurrentParts:
         rows = zip(outputs, self.rows, strict=False)
         return torch.stack([output.reshape(-1, output.size(-1))[row] for output, row in rows])
 
-    def attention(self, tokens: int) -> Attention:
+    def attention(self, tokens: int) -> AttentionWeights:
         """The weights that were multiplied by the encoder's states, as one layer with one head."""
         calls = zip(self.recording.weights["attention"], self.rows, strict=False)
         cross = as_array(torch.stack([call.flatten(0, 2)[row] for call, row in calls]))  # [T S]
         source = cross.shape[1]
-        return Attention(empty(0, 1, source, source), empty(0, 1, tokens, tokens), cross[None, None])
+        return AttentionWeights(empty(0, 1, source, source), empty(0, 1, tokens, tokens), cross[None, None])
 
     def stream(self) -> ResidualStream:
         """Norms of the embeddings, of the encoder's last states, and of each decoder layer's states."""

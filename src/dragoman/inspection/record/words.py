@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dragoman.inspection.record.kinds import KINDS, Kind
-from dragoman.inspection.record.record import Array, Attention, Record
+from dragoman.inspection.record.record import Array, AttentionWeights, Record
 
 BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # the pieces of tokens that are bytes
 SPACE = "▁"  # how SentencePiece writes a space
@@ -29,7 +29,7 @@ def by_words(inspection: Record) -> Record:
         target=words_of(inspection.target, target),
         source_words=tuple(range(source[-1] + 1)),
         target_words=tuple(range(target[-1] + 1)),
-        attention=Attention(
+        attention=AttentionWeights(
             *(merged(inspection.attention.of(k), *words_of_kind(inspection, k)) for k in KINDS)
         ),
     )

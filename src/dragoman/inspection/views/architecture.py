@@ -48,7 +48,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Column:
+class LayerColumn:
     """The boxes of a side from bottom to top, and which of them are one layer."""
 
     boxes: list[Box]
@@ -96,7 +96,7 @@ def architecture(inspection: Record) -> str:
 
 
 def draw_architecture(
-    drawing: Drawing, encoder: Column, decoder: Column, attention: int, shape: str = "[S, d_model]"
+    drawing: Drawing, encoder: LayerColumn, decoder: LayerColumn, attention: int, shape: str = "[S, d_model]"
 ) -> None:
     """Draw the encoder on the left and the decoder on the right, from bottom to top.
 
@@ -109,7 +109,7 @@ def draw_architecture(
     draw_memory(drawing, left[-1], right[attention] + decoder.boxes[attention].height / 2, shape)
 
 
-def encoder_column(inspection: Record) -> Column:
+def encoder_column(inspection: Record) -> LayerColumn:
     """Input embedding, positions, the layer, and with pre-norm a last normalisation."""
     model = inspection.model
     start = input_boxes(inspection, "source", "S")
@@ -119,10 +119,10 @@ def encoder_column(inspection: Record) -> Column:
         *sublayer(model, feed_forward_box(model, "encoder", "S"), "S"),
     ]
     last = len(start + layer) - 1
-    return Column([*start, *layer, *last_norm(model, "S")], len(start), last, model.encoder_layers)
+    return LayerColumn([*start, *layer, *last_norm(model, "S")], len(start), last, model.encoder_layers)
 
 
-def decoder_column(inspection: Record) -> Column:
+def decoder_column(inspection: Record) -> LayerColumn:
     """Output embedding, positions, the layer, with pre-norm a last normalisation, logits and softmax."""
     model = inspection.model
     start = input_boxes(inspection, "target", "T")
@@ -139,7 +139,7 @@ def decoder_column(inspection: Record) -> Column:
         Box("Softmax", (), "[T, V] probabilities of the next token", "fill-box"),
     ]
     last = len(start + layer) - 1
-    return Column([*start, *layer, *last_norm(model, "T"), *end], len(start), last, model.decoder_layers)
+    return LayerColumn([*start, *layer, *last_norm(model, "T"), *end], len(start), last, model.decoder_layers)
 
 
 def input_boxes(inspection: Record, side: str, length: str) -> list[Box]:
@@ -224,7 +224,7 @@ def parameters(model: ModelSettings, name: str) -> int:
 
 
 def draw_column(
-    drawing: Drawing, column: Column, x: float, bottom: float, words: str, outside: int
+    drawing: Drawing, column: LayerColumn, x: float, bottom: float, words: str, outside: int
 ) -> list[float]:
     """Draw a side about x; `outside` is −1 or 1, where residual lines run. Returns the top of each box."""
     tops = column.tops(bottom)
@@ -252,7 +252,7 @@ def draw_step(drawing: Drawing, box: Box, x: float, top: float) -> None:
         drawing.text(x, top + 33 + 15 * line, detail, 11, "fill-faint", "middle")
 
 
-def draw_frame(drawing: Drawing, column: Column, tops: Sequence[float], x: float, outside: int) -> None:
+def draw_frame(drawing: Drawing, column: LayerColumn, tops: Sequence[float], x: float, outside: int) -> None:
     """The frame of a layer, and how many there are."""
     high, low = tops[column.last] - 10, tops[column.first] + column.boxes[column.first].height + GAP - 5
     left, wide = x - WIDTH / 2 - SIDE - 8, WIDTH + 2 * SIDE + 16

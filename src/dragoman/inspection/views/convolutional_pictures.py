@@ -4,7 +4,7 @@ Shapes: S source and T target tokens.
 """
 
 from dragoman.inspection.record.record import Record
-from dragoman.inspection.views.architecture import Box, Column, draw_architecture
+from dragoman.inspection.views.architecture import Box, LayerColumn, draw_architecture
 from dragoman.inspection.views.drawing import Drawing
 from dragoman.inspection.views.layout import finished
 from dragoman.inspection.views.recurrent_pictures import embedding_box, own
@@ -52,7 +52,7 @@ def architecture(inspection: Record) -> str:
     )
 
 
-def encoder_column(inspection: Record) -> Column:
+def encoder_column(inspection: Record) -> LayerColumn:
     """Embedding, positions, a linear map, the layer, and a linear map."""
     start = input_boxes(inspection, "source", "S")
     layer = [
@@ -61,10 +61,10 @@ def encoder_column(inspection: Record) -> Column:
     ]
     end = linear_box(inspection, "encoder_output", "S")
     last = len(start) + len(layer) - 1
-    return Column([*start, *layer, end], len(start), last, inspection.model.encoder_layers)
+    return LayerColumn([*start, *layer, end], len(start), last, inspection.model.encoder_layers)
 
 
-def decoder_column(inspection: Record) -> Column:
+def decoder_column(inspection: Record) -> LayerColumn:
     """Embedding, positions, a linear map, the layer, a linear map, logits and softmax."""
     model = inspection.model
     start = input_boxes(inspection, "target", "T")
@@ -82,7 +82,7 @@ def decoder_column(inspection: Record) -> Column:
         Box("Softmax", (), "[T, V] probabilities of the next token", "fill-box"),
     ]
     last = len(start) + len(layer) - 1
-    return Column([*start, *layer, *end], len(start), last, model.decoder_layers)
+    return LayerColumn([*start, *layer, *end], len(start), last, model.decoder_layers)
 
 
 def input_boxes(inspection: Record, side: str, length: str) -> list[Box]:

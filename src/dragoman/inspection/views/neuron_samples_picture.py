@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from dragoman.inspection.analyse.neuron_samples import NeuronSamples, Sample, SampledLayer, SampledNeuron
+from dragoman.inspection.analyse.neuron_samples import (
+    NeuronSample,
+    NeuronSamples,
+    SampledLayer,
+    SampledNeuron,
+)
 from dragoman.inspection.record.neurons import SIDES
 from dragoman.inspection.views.drawing import Drawing, decimal, diverging, visible, widest
 from dragoman.inspection.views.layout import finished
@@ -65,7 +70,7 @@ def draw_neuron(drawing: Drawing, layer: SampledLayer, neuron: SampledNeuron) ->
         draw_sample(drawing, sample, y + 10 + row * (HEIGHT + 2), most)
 
 
-def draw_sample(drawing: Drawing, sample: Sample, y: float, most: float) -> None:
+def draw_sample(drawing: Drawing, sample: NeuronSample, y: float, most: float) -> None:
     """The token at the same place in all lines, and as many tokens around it as there is room for."""
     place = sample.token - 1
     drawing.text(62, y + 15, decimal(float(sample.activations[place])), 11, "fill-ink", "end")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dragoman.inspection.record.record import Array, Record
-from dragoman.inspection.views.architecture import Box, Column, draw_architecture
+from dragoman.inspection.views.architecture import Box, LayerColumn, draw_architecture
 from dragoman.inspection.views.drawing import Axes, Drawing, widest
 from dragoman.inspection.views.labels import Window, in_window, tokens_in
 from dragoman.inspection.views.layout import finished, sentences
@@ -114,15 +114,15 @@ def architecture(inspection: Record) -> str:
     )
 
 
-def encoder_column(inspection: Record) -> Column:
+def encoder_column(inspection: Record) -> LayerColumn:
     """Embedding, and recurrent layers in both directions."""
     model = inspection.model
     name, count = model.architecture.upper(), parameters(inspection, "encoder")
     layers = Box(f"Bidirectional {name}", (f"{count:,} parameters in all",), "[S, 2 d_model]", "fill-zero")
-    return Column([embedding_box(inspection, "source", "S"), layers], 1, 1, model.encoder_layers)
+    return LayerColumn([embedding_box(inspection, "source", "S"), layers], 1, 1, model.encoder_layers)
 
 
-def decoder_column(inspection: Record) -> Column:
+def decoder_column(inspection: Record) -> LayerColumn:
     """Embedding, attention, recurrent layers, features, logits and softmax."""
     model, name = inspection.model, inspection.model.architecture.upper()
     counts = [parameters(inspection, f"decoder.{layer}") for layer in range(model.decoder_layers)]
@@ -142,7 +142,7 @@ def decoder_column(inspection: Record) -> Column:
         Box("Linear", (matrix,), "[T, V]", "fill-box"),
         Box("Softmax", (), "[T, V] probabilities of the next token", "fill-box"),
     ]
-    return Column(boxes, 2, 2, model.decoder_layers)
+    return LayerColumn(boxes, 2, 2, model.decoder_layers)
 
 
 def score(model: ModelSettings) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dragoman.inspection.analyse.value_zeroing import ValueZeroing
 from dragoman.inspection.record.kinds import KINDS, Kind
-from dragoman.inspection.record.record import Attention, Record
+from dragoman.inspection.record.record import AttentionWeights, Record
 from dragoman.inspection.views.attention_pictures import NAMES, draw_heat_map, draw_key
 from dragoman.inspection.views.drawing import Drawing
 from dragoman.inspection.views.labels import view
@@ -29,7 +29,7 @@ def value_zeroing_picture(
     if layer is not None and not 1 <= layer <= count:
         side = "encoder" if kind == "encoder" else "decoder"
         raise DragomanError(f"There is no layer {layer}; the {side} has {count}, counted from 1.")
-    as_heads = Attention(*(zeroing.of(use)[:, None] for use in KINDS))
+    as_heads = AttentionWeights(*(zeroing.of(use)[:, None] for use in KINDS))
     attention_view = view(replace(inspection, attention=as_heads), kind)
     scores = attention_view.weights[-1 if layer is None else layer - 1, 0]
     drawing = Drawing(
