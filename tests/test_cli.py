@@ -968,9 +968,7 @@ def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
     assert len(keys) == len(set(keys))
     _, out, _ = call(monkeypatch, capsysbinary, "train", "--help-all")
     shown = {key for key in keys if re.search(rf"--(no-)?{key.replace('_', '-')}\s", out)}
-    assert set(keys) - shown == {"strip_carriage_returns", "corpus", "of_model"}, (
-        "without effect; a list of tables; what distil sets"
-    )
+    assert set(keys) - shown == {"corpus", "of_model"}, "a list of tables; what distil sets"
 
 
 def test_importing_the_package_is_light():
@@ -1033,8 +1031,8 @@ def test_help_is_in_plain_words_and_has_every_option(monkeypatch, capsysbinary, 
         assert bool(re.search(rf"--(no-)?{option.flag[2:]}\b", everything)) == bool(option.help)
 
 
-HIDDEN = {"strip_carriage_returns", "of_model"}
-"""Options of no use any more, and those that a program alone sets: no help shows them."""
+HIDDEN = {"of_model"}
+"""Options that a program alone sets: no help shows them."""
 
 
 def test_every_option_but_those_that_are_hidden_has_a_help():
@@ -1103,28 +1101,6 @@ def test_short_forms_are_the_long_ones(folder):
 
 
 @pytest.mark.parametrize(
-    ("verb", "former", "name"),
-    [
-        ("translate", "--extra-length", "max_extra_tokens"),
-        ("translate", "--draw-seed", "sampling_seed"),
-        ("train", "--rate-scale", "learning_rate_scale"),
-    ],
-)
-def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbinary, verb, former, name):
-    files = ["run"] if verb == "translate" else []
-    new = f"--{name.replace('_', '-')}"
-    told = f"{former} is now called {new}; the former name works until the next release.\n"
-    spelt = f"--{former[2:].replace('-', '_')}"
-    for words in ([former, "3"], [f"{former}=3"], [f"{spelt}=3"]):
-        assert cli.commands()[verb].parse([*files, *words])[name] == 3
-        assert f" is now called {new}; the former name" in capsysbinary.readouterr().err.decode()
-    cli.commands()[verb].parse([*files, former, "3"])
-    assert capsysbinary.readouterr().err.decode() == told
-    _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
-    assert former not in out
-
-
-@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["run", "-- he_said"], "-- he_said"),
@@ -1160,22 +1136,6 @@ def test_arguments_may_stand_on_both_sides_of_an_option(verb, arguments, positio
 def test_an_option_after_two_dashes_is_an_argument_too_many():
     with pytest.raises(DragomanError, match="'--out' is one argument too many. See dragoman inspect --help."):
         cli.commands()["inspect"].parse(["run", "--", "--file", "--out", "x.html"])
-
-
-@pytest.mark.parametrize("name", ["force", "ban"])
-def test_force_and_ban_are_former_names_of_lists_of_words(monkeypatch, capsysbinary, name):
-    assert cli.commands()["translate"].parse(["run", f"--{name}", "a b", "c"])[f"{name}_words"] == (
-        "a b",
-        "c",
-    )
-    assert f"--{name} is now called --{name}-words;" in capsysbinary.readouterr().err.decode()
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", "--help-all")
-    assert f"--{name} " not in out
-
-
-def test_graphs_is_the_former_name_of_cuda_graphs(capsysbinary):
-    assert cli.commands()["translate"].parse(["run", "--graphs"])["cuda_graphs"] is True
-    assert "--graphs is now called --cuda-graphs" in capsysbinary.readouterr().err.decode()
 
 
 # ---- input and output

@@ -3,7 +3,6 @@
 import dataclasses
 import pickle
 import typing
-import warnings
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,9 +12,7 @@ from dragoman.cli.serve import Serve
 from dragoman.pipeline.recipe import Recipe
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, OutOfBoundsError
-from dragoman.system.keys import RenamedSetting, former_name
 from dragoman.system.toml import check_types, overlay, read_toml, to_table, write_toml
-from dragoman.training.settings import TrainingSettings
 
 
 def read(text, tmp_path):
@@ -70,44 +67,13 @@ def test_a_recipe_that_is_not_there_is_named(tmp_path):
 
 @dataclass(frozen=True)
 class Inner:
-    scale: float = field(default=1.0, metadata=former_name("pace"))
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
 class Outer:
     inner: Inner = field(default_factory=Inner)
     beams: int = 4
-
-
-def test_a_former_name_works_and_warns_once_with_both_names():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        settings = overlay(Outer(), {"inner": {"pace": 2}}, "r.toml")
-    assert settings == Outer(Inner(2.0))
-    assert [(each.category, str(each.message)) for each in caught] == [
-        (
-            RenamedSetting,
-            "r.toml [inner]: pace is now called scale; the former name works until the next release.",
-        )
-    ]
-
-
-def test_a_recipe_may_have_a_setting_that_was_removed_with_its_default():
-    settings = TrainingSettings()
-    assert overlay(settings, {"compile": False}, "r.toml") == settings
-    with pytest.raises(DragomanError, match=r"r\.toml: there is no key 'compile'"):
-        overlay(settings, {"compile": True}, "r.toml")
-
-
-def test_the_name_of_today_does_not_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert overlay(Outer(), {"inner": {"scale": 2}}, "r.toml") == Outer(Inner(2.0))
-
-
-def test_the_former_name_and_the_name_of_today_together_are_refused():
-    with pytest.raises(DragomanError, match="r.toml: pace and scale are the same setting; give one of them"):
-        overlay(Inner(), {"pace": 2, "scale": 3}, "r.toml")
 
 
 def test_a_value_out_of_bounds_is_named_by_its_option_if_the_command_line_gave_it():

@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 
 from dragoman.inspection.analyse.statistics import head_alignments, is_punctuation, of_weights, statistics
-from dragoman.inspection.inspect import inspect
-from dragoman.inspection.record.kinds import KINDS
-from dragoman.inspection.record.words import by_words, words_of
-from dragoman.inspection.report import to_html
-from dragoman.inspection.room import (
+from dragoman.inspection.contents import (
     FILE,
     LIVE,
     Contents,
-    Places,
-    Room,
+    LayersAndHeads,
+    SizeLimits,
     contents,
     mean_bytes,
     overview,
@@ -27,6 +23,10 @@ from dragoman.inspection.room import (
     weights_bytes,
     words_bytes,
 )
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.record.kinds import KINDS
+from dragoman.inspection.record.words import by_words, words_of
+from dragoman.inspection.report import to_html
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.views.alignment_marks import differences
 from dragoman.inspection.views.labels import in_window, view
@@ -93,7 +93,7 @@ def test_the_data_has_the_weights_between_words_once(pieces):
         shares = np.frombuffer(base64.b64decode(table["uint8"]), np.uint8).reshape(table["shape"]) / 255
         np.testing.assert_allclose(shares, by_words(pieces).attention.of(kind), atol=0.5 / 255 + 1e-6)
         assert to_json(fake_inspection(6, 5, 2, 2, 8))["attention"][kind]["words"] is None
-        assert "words" not in to_json(pieces, contents(pieces, Room(0, 0, 0, 1)))["attention"][kind]
+        assert "words" not in to_json(pieces, contents(pieces, SizeLimits(0, 0, 0, 1)))["attention"][kind]
 
 
 def test_a_word_without_a_token_of_its_own_has_no_row(pieces):
@@ -292,15 +292,15 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
         assert contents(pieces, room) == replace(everything, neurons=room.neurons)
     assert everything.weights == everything.projections
     assert (everything.weights.layers["cross"], everything.weights.heads) == ([0, 1], [0, 1, 2])
-    last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
+    last = LayersAndHeads({kind: [1] for kind in KINDS}, [0, 1, 2])
     sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
-    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1], 1)) == Contents(
+    assert contents(pieces, SizeLimits(sizes[0], sizes[1], sizes[1], 1)) == Contents(
         last, last, words=False, neurons=1
     )
     both = sizes[0] + mean_bytes(pieces, last) + words_bytes(pieces, last)
-    assert contents(pieces, Room(both, sizes[1], sizes[1], 1)) == Contents(last, last, neurons=1)
-    one_head = Places({kind: [0] for kind in KINDS}, [2])
-    assert contents(pieces, Room(0, 0, 0, 1), layer=1, head=3) == Contents(
+    assert contents(pieces, SizeLimits(both, sizes[1], sizes[1], 1)) == Contents(last, last, neurons=1)
+    one_head = LayersAndHeads({kind: [0] for kind in KINDS}, [2])
+    assert contents(pieces, SizeLimits(0, 0, 0, 1), layer=1, head=3) == Contents(
         one_head, one_head, words=False, neurons=1
     )
     with pytest.raises(DragomanError, match="There is no layer 3; this model has 2"):
@@ -310,7 +310,7 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
 
 
 def test_what_is_held_is_what_was_recorded(pieces):
-    table = to_json(pieces, contents(pieces, Room(0, 0, 0, 1), layer=1, head=3))
+    table = to_json(pieces, contents(pieces, SizeLimits(0, 0, 0, 1), layer=1, head=3))
     weights = table["attention"]["decoder"]
     assert weights["layers"] == table["projections"]["decoder"]["layers"] == [1]
     assert weights["heads"] == table["projections"]["decoder"]["heads"] == [3]
@@ -337,7 +337,7 @@ def test_the_file_of_512_tokens_of_base_is_small_enough():
         ),
     )
     held = contents(six, FILE)
-    assert held.weights == Places({kind: [5] for kind in KINDS}, list(range(8)))
+    assert held.weights == LayersAndHeads({kind: [5] for kind in KINDS}, list(range(8)))
     assert held.projections.heads == [0]
     split = tuple(range(510)), tuple(range(510))
     words = [(0, *each, 510) for each in split]

@@ -10,11 +10,11 @@ import torch
 from torch.nn.functional import linear
 
 from dragoman import SearchSettings
-from dragoman.inspection import report, room
+from dragoman.inspection import report
+from dragoman.inspection.contents import SizeLimits, contents
 from dragoman.inspection.inspect import inspect, recorded_search
 from dragoman.inspection.record.inspected import one_model
 from dragoman.inspection.record.neurons import SIDES, most_active, most_active_of_layer
-from dragoman.inspection.room import contents
 from dragoman.inspection.schema import MAX_ACTIVE, array_from_json, to_json
 from dragoman.inspection.views.neurons_picture import NEURONS
 from dragoman.model.settings import ModelSettings
@@ -259,7 +259,7 @@ def test_the_grid_of_neurons_is_used_by_keyboard(open_report):  # noqa: F811
 
 
 def test_a_neuron_that_a_file_does_not_have_gets_a_sentence(open_report, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(report, "FILE", room.Room(20_000, 20_000, 20_000, 2))
+    monkeypatch.setattr(report, "FILE", SizeLimits(20_000, 20_000, 20_000, 2))
     inspection = fake_inspection(6, 5, 2, 2, 16)
     page = open_report(inspection, "dark", 360)
     tab(page, "Neurons")

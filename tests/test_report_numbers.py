@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dragoman.inspection import report, room
+from dragoman.inspection import contents, report
 from dragoman.inspection.analyse.statistics import head_alignments
 from dragoman.inspection.analyse.steps import steps
 from dragoman.inspection.record.words import by_words
@@ -77,7 +77,7 @@ def test_a_vector_has_four_numbers_until_all_are_asked_for(open_report):  # noqa
 
 
 def test_what_a_file_has_no_room_for_is_told(open_report, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(report, "FILE", room.Room(0, 0, 0, 1))
+    monkeypatch.setattr(report, "FILE", contents.SizeLimits(0, 0, 0, 1))
     page = open_report(fake_inspection(6, 5, 2, 2, 16))
     shown = open_head(page, "cross", 0)
     assert "head 1 of layer 2." in shown.inner_text()

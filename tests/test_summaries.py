@@ -15,7 +15,7 @@ from dragoman.inspection.analyse.summaries import (
     wavelengths,
 )
 from dragoman.inspection.bundle import PAGE
-from dragoman.inspection.room import Room
+from dragoman.inspection.contents import SizeLimits
 from dragoman.model.sinusoids import sinusoid_table
 from tests.browser import browser  # noqa: F401
 from tests.test_report import fake_inspection, open_report, sinusoids, tab  # noqa: F401
@@ -116,7 +116,7 @@ def test_the_page_shows_them(open_report):  # noqa: F811
 
 
 def test_steps_of_a_long_sentence_offer_the_layer_and_head_that_are_held(open_report, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(report, "FILE", Room(0, 0, 0, 1))
+    monkeypatch.setattr(report, "FILE", SizeLimits(0, 0, 0, 1))
     known = fake_inspection(4, 4, 3, 2, 8)
     page = open_report(known)
     tab(page, "Decoding steps")

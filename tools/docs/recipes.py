@@ -10,7 +10,6 @@ from dragoman.cli.parsing import Option, options_of
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
-from dragoman.system.keys import former_names
 from tools.docs.markdown import escaped, page, table, toctree
 
 KINDS = {
@@ -80,12 +79,11 @@ def without_errors(docstring: str) -> str:
 
 def section(name: str, kind: type) -> str:
     """The page of a table of a recipe."""
-    former = {new: old for old, new in former_names(kind).items()}
     return page(
         f"[{name}]",
         escaped(without_errors(getdoc(kind) or "")),
         used_by(kind),
-        *(described(f"{name}.", option, former) for option in options_of(kind) if option.help),
+        *(described(f"{name}.", option) for option in options_of(kind) if option.help),
     )
 
 
@@ -99,14 +97,13 @@ def used_by(kind: type) -> str:
     return ""
 
 
-def described(prefix: str, option: Option, former: dict[str, str] | None = None) -> str:
+def described(prefix: str, option: Option) -> str:
     """A key with its type, default and meaning."""
-    old = (former or {}).get(option.field.name)
     lines = [
         f"::::{{confval}} {prefix}{option.field.name}",
         f"{kind_of(option)}{default_of(option)}",
         "",
-        escaped(option.help) + (f" Formerly `{old}`." if old else ""),
+        escaped(option.help),
         "::::",
     ]
     return "\n".join(lines)

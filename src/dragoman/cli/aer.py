@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.system.errors import DragomanError
 
 
@@ -19,7 +19,7 @@ class AlignmentErrorRate:
     """The gold alignments count the words from 1."""
 
 
-def aer(arguments: Given) -> None:
+def aer(arguments: Arguments) -> None:
     """Read both files and print the score."""
     settings = settings_from(AlignmentErrorRate, arguments)
     from dragoman.evaluation.alignment_error import alignment_error_rate, read_alignments

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.languages import warn_of_files
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.score import blocks_of_pairs
 from dragoman.text.mixture import refuse_both_sides
 
@@ -34,7 +34,7 @@ class Align:
     """Write one JSON object per line: the pair, its alignment, its tokens, and the attention weights."""
 
 
-def align(arguments: Given) -> None:
+def align(arguments: Arguments) -> None:
     """Write word alignments."""
     settings = settings_from(Align, arguments)
     for path in (settings.source, settings.target):

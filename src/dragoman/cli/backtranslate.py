@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, refuse_model_folder, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_model_folder, settings_from
 from dragoman.cli.translate import Translate, TranslationJob, load, to_file
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
@@ -37,7 +37,7 @@ class Backtranslate:
     engine: EngineSettings = field(default_factory=EngineSettings)
 
 
-def backtranslate(arguments: Given) -> None:
+def backtranslate(arguments: Arguments) -> None:
     """Translate a text, and write the pairs of translations and text."""
     settings = settings_from(Backtranslate, arguments)
     settings.search.refuse_contradictions(arguments)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
 from dragoman.text.checks import check_readable
@@ -50,7 +50,7 @@ class Clean:
     """Write the report as JSON instead of a table."""
 
 
-def clean(arguments: Given) -> None:
+def clean(arguments: Arguments) -> None:
     """Write a cleaned corpus, and print how many pairs were removed for which reasons.
 
     Raises `UnicodeEncodeError` for names that are not UTF-8, which report.json cannot hold, and

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any, Literal
 
-from dragoman.cli.parsing import SHORT, Command, Given, Option, settings_from
+from dragoman.cli.parsing import SHORT, Arguments, Command, Option, settings_from
 
 BASH = """\
 _dragoman() {{
@@ -151,7 +151,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def completion(arguments: Given) -> None:
+def completion(arguments: Arguments) -> None:
     """Print the script."""
     from dragoman.cli.verbs import commands
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, option_name, refuse_model_folder, settings_from
+from dragoman.cli.parsing import Arguments, Command, option_name, refuse_model_folder, settings_from
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import refuse_weight_alone, run_training
 from dragoman.model.architectures import check_architecture, refuse_ignored
@@ -64,7 +64,7 @@ class Distil:
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
 
-def run_distil(arguments: Given) -> None:
+def run_distil(arguments: Arguments) -> None:
     """Distil a teacher into a student."""
     if (processes := process_count()) > 1:
         raise DragomanError(f"distil works in one process, and torchrun has started {processes}.")
@@ -72,7 +72,7 @@ def run_distil(arguments: Given) -> None:
     run_training(lambda: distil(distillation, recipe, say))
 
 
-def plan(arguments: Given) -> tuple[Distillation, Recipe]:
+def plan(arguments: Arguments) -> tuple[Distillation, Recipe]:
     """What the teacher translates, and the recipe of the student, from the options.
 
     Raises `DragomanError` for contradictions, and if there is no teacher.
@@ -112,7 +112,7 @@ def plan(arguments: Given) -> tuple[Distillation, Recipe]:
     return distillation, recipe
 
 
-def with_both_sides(arguments: Given) -> Given:
+def with_both_sides(arguments: Arguments) -> Arguments:
     """The options, where a validation or test file with both sides replaces the two files of the teacher.
 
     Raises `DragomanError` for one side alone.
@@ -128,7 +128,7 @@ def with_both_sides(arguments: Given) -> Given:
     return arguments
 
 
-def candidates(arguments: Given) -> Given:
+def candidates(arguments: Arguments) -> Arguments:
     """Sizes of the teacher's beam and n-best list to choose from, where they are not given."""
     count = arguments.get("n_best") or arguments.get("beam_size") or CANDIDATES
     return {"n_best": count} if arguments.get("temperature") else {"n_best": count, "beam_size": count}

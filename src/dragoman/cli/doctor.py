@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.train import read_files
 from dragoman.pipeline.adapt import with_replay_in_folder
 from dragoman.pipeline.directions import refuse_swapped
@@ -42,7 +42,7 @@ class Doctor(CorpusFiles):
     train.* (and valid.*, test.*) texts."""
 
 
-def doctor(arguments: Given) -> None:
+def doctor(arguments: Arguments) -> None:
     """Print what may be wrong with a parallel corpus, and exit with status 1 if anything was found.
 
     Raises `DragomanError` for files that are missing, damaged or not named.
@@ -172,7 +172,7 @@ def text_to_replay(recipe: Recipe) -> DataSettings | None:
     return replace(old, test_source=data.test_source, test_target=data.test_target)
 
 
-def recipe_of_folder(folder: Path, arguments: Given) -> Recipe:
+def recipe_of_folder(folder: Path, arguments: Arguments) -> Recipe:
     """The recipe of a run's folder, or of a folder with two texts train.* (and valid.*, test.*).
 
     The source is the text of --source-language, or the other one of --target-language; without both the first

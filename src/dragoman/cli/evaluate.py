@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman import __version__
 from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files, warn_of_language
-from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.cli.translate import load
 from dragoman.evaluation.metrics import Tokenization
 from dragoman.native.settings import EngineSettings
@@ -70,7 +70,7 @@ class TestSet:
     baseline: list[str]
 
 
-def evaluate(arguments: Given) -> None:
+def evaluate(arguments: Arguments) -> None:
     """Translate test sets and score the translations."""
     settings = settings_from(Evaluate, arguments)
     settings.search.refuse_contradictions(arguments)

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, atomic_write
 from dragoman.system.wording import counted
@@ -41,7 +41,7 @@ class Export:
     """For adapter: the model that was adapted; None is the run's initial model."""
 
 
-def export(arguments: Given) -> None:
+def export(arguments: Arguments) -> None:
     """Write a model in another engine's format.
 
     Raises `DragomanError` for whatever the user can correct, and `UnicodeEncodeError` for an `out` that is

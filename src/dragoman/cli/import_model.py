@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.cli.console import say
 from dragoman.cli.export import refuse_taken, sample_sentences
-from dragoman.cli.parsing import Command, Given, option_name, settings_from
+from dragoman.cli.parsing import Arguments, Command, option_name, settings_from
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.toml import overlay
 from dragoman.system.wording import counted
@@ -42,7 +42,7 @@ class Import:
     """For adapter: the model that it was trained on."""
 
 
-def import_model(arguments: Given) -> None:
+def import_model(arguments: Arguments) -> None:
     """Read a model of another toolkit."""
     settings = settings_from(Import, arguments)
     settings = replace(settings, out=settings.out.absolute())

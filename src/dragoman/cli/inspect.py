@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.inspection.analyse.methods import DEFAULT_METHODS, Method
 from dragoman.inspection.record.kinds import Kind
 from dragoman.inspection.views.pictures import Picture
@@ -87,7 +87,7 @@ class Inspect:
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
-def inspect(arguments: Given) -> None:
+def inspect(arguments: Arguments) -> None:
     """Translate a sentence, and write what the model computed."""
     settings = settings_from(Inspect, arguments)
     settings.search.refuse_contradictions(arguments)
@@ -111,7 +111,7 @@ def inspect(arguments: Given) -> None:
     inspection = inspect_sentence(translator, settings.sentence, settings.search)
     inspection = replace(inspection, training=training_of(settings.run))
     if settings.out.suffix.lower() == ".html":
-        from dragoman.inspection.room import contents
+        from dragoman.inspection.contents import contents
 
         contents(
             inspection, None, settings.layer, settings.head

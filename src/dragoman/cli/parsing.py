@@ -14,13 +14,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
-from dragoman.cli.console import warn
 from dragoman.system.docs import field_docs
 from dragoman.system.errors import DragomanError, OutOfBoundsError
-from dragoman.system.keys import former_names
 
 T = TypeVar("T")
-Given = dict[str, Any]  # values of the options that the user gave, by the names of their fields
+Arguments = dict[str, Any]  # values of the options that the user gave, by the names of their fields
 SHORT = {"source": "-s", "target": "-t", "out": "-o", "output": "-o", "n_best": "-n", "beam_size": "-b"}
 METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 WANTED = {int: "a whole number", float: "a number", str: "text in UTF-8"}
@@ -141,7 +139,7 @@ def settings_from(settings: type[T], arguments: Mapping[str, Any], default: T | 
         for setting in fields(typing.cast(Any, settings))
         if setting.name in arguments
     }
-    values: Given = {name: arguments[name] for name in flags}
+    values: Arguments = {name: arguments[name] for name in flags}
     for name, hint in hints.items():
         if is_dataclass(hint):
             inner_default = None if default is None else getattr(default, name)
@@ -150,6 +148,12 @@ def settings_from(settings: type[T], arguments: Mapping[str, Any], default: T | 
         return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
     except OutOfBoundsError as error:
         raise OutOfBoundsError(flags.get(error.field, error.field), error.problem) from error
+
+
+def with_dashes(argument: str) -> str:
+    """The argument with dashes in its option's name, where it may have underscores."""
+    flag, equals, value = argument.partition("=")
+    return flag.replace("_", "-") + equals + value if is_flag(flag) else argument
 
 
 def is_flag(argument: str) -> bool:
@@ -195,7 +199,7 @@ class Command(Generic[T]):
     name: str
     summary: str
     """A line in the list of verbs."""
-    run: Callable[[Given], None]
+    run: Callable[[Arguments], None]
     settings: type[T]
     example: str
     groups: Mapping[str, Sequence[str]]
@@ -221,7 +225,7 @@ class Command(Generic[T]):
         switches = [option for option in options if option.kinds == (bool,)]
         return [option.flag for option in options] + [f"--no-{option.flag[2:]}" for option in switches]
 
-    def parse(self, arguments: Sequence[str]) -> Given:
+    def parse(self, arguments: Sequence[str]) -> Arguments:
         """The values of the options that are given. Prints help and ends the program if it is asked for.
 
         Raises `DragomanError` for arguments that are not understood.
@@ -229,7 +233,7 @@ class Command(Generic[T]):
         before = list(takewhile(lambda argument: argument != "--", arguments))
         texts = arguments[len(before) :]  # after --, where nothing is an option
         # Marked by NUL, which no argument has: argparse takes some of them for options after all.
-        arguments = [*map(self.current_name, before), *(f"\0{text}" for text in texts[1:])]
+        arguments = [*map(with_dashes, before), *(f"\0{text}" for text in texts[1:])]
         for argument in arguments[: len(before)]:
             flag = argument.partition("=")[0]
             if is_flag(flag) and flag not in (*self.flags, "--help", "--help-all"):
@@ -260,7 +264,7 @@ class Command(Generic[T]):
         names = re.compile("|".join([*patterns, rf"(?<![\w./-])({'|'.join(flags)})\b(?![-./]\w| =)"]))
         return names.sub(lambda match: flags[match[1]] if match[1] else match[0], sentence)
 
-    def refuse_missing(self, arguments: Given) -> None:
+    def refuse_missing(self, arguments: Arguments) -> None:
         """Raise `DragomanError` with all arguments that are required and missing."""
         missing = [
             self.metavars.get(name, option.metavar)
@@ -274,17 +278,6 @@ class Command(Generic[T]):
             raise DragomanError(
                 f"The following arguments are required: {names}. See dragoman {self.name} --help."
             )
-
-    def current_name(self, argument: str) -> str:
-        """The argument with dashes in its option's name, and with today's name for a former one."""
-        flag, equals, value = argument.partition("=")
-        if not is_flag(flag):
-            return argument
-        former, name = former_names(self.settings), flag[2:].replace("-", "_")
-        current = "--" + former.get(name, name).replace("_", "-")
-        if name in former:
-            warn(f"{flag} is now called {current}; the former name works until the next release.")
-        return current + equals + value
 
     def refuse_unknown(self, argument: str) -> NoReturn:
         """Raise `DragomanError` for an argument that the verb does not have."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Plot:
     """The picture: .png, .svg or .html."""
 
 
-def plot(arguments: Given) -> None:
+def plot(arguments: Arguments) -> None:
     """Draw the curves of a run."""
     settings = settings_from(Plot, arguments)
     refuse_missing_folder("--out", settings.out)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.train import run_training
 from dragoman.system.toml import check_bounds
 
@@ -26,7 +26,7 @@ class Quickstart:
         check_bounds(self, at_least={"minutes": 0.01, "updates": 1})
 
 
-def quickstart(arguments: Given) -> None:
+def quickstart(arguments: Arguments) -> None:
     """Train and score the model.
 
     Raises `UnicodeEncodeError` for an `out` that is not UTF-8, which no recipe can hold.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.train import run_training
 
 
@@ -16,7 +16,7 @@ class Resume:
     """The run's folder."""
 
 
-def resume(arguments: Given) -> None:
+def resume(arguments: Arguments) -> None:
     """Resume a run."""
     folder = settings_from(Resume, arguments).run
     from dragoman.pipeline import from_python

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Runs:
     """Write one JSON object per run."""
 
 
-def runs(arguments: Given) -> None:
+def runs(arguments: Arguments) -> None:
     """List runs."""
     settings = settings_from(Runs, arguments)
     from dragoman.pipeline.runs import as_json, runs_table, runs_under

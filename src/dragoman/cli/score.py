@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
 from dragoman.native.settings import EngineSettings
@@ -42,7 +42,7 @@ class Score:
     """Write one JSON object per line, with the log-probability of each token."""
 
 
-def score(arguments: Given) -> None:
+def score(arguments: Arguments) -> None:
     """Score given translations."""
     settings = settings_from(Score, arguments)
     for path in (settings.source, settings.target):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.settings import ServerSettings
@@ -41,7 +41,7 @@ class Serve:
     engine: EngineSettings = field(default_factory=EngineSettings)
 
 
-def serve(arguments: Given) -> None:
+def serve(arguments: Arguments) -> None:
     """Serve runs until a signal comes, or add an API key to a file."""
     settings = settings_from(Serve, arguments)
     if not arguments.get("new_key", "name").strip():

@@ -6,7 +6,7 @@ from shlex import quote
 
 from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files
-from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.toml import check_bounds
@@ -37,7 +37,7 @@ class MakeShortlist:
         check_bounds(self, at_least={"most": 1, "always": 0}, at_most={"most": 10_000, "always": 1_000_000})
 
 
-def shortlist(arguments: Given) -> None:
+def shortlist(arguments: Arguments) -> None:
     """Learn a shortlist."""
     settings = settings_from(MakeShortlist, arguments)
     refuse_replacing("--out", settings.out, settings.source, settings.target)

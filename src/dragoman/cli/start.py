@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.cli.doctor import print_findings
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.serve import check_installed, serve_runs
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import Train, recipe_of, run_recipe
@@ -25,7 +25,7 @@ class Start(Train):
     server: ServerSettings = field(default_factory=ServerSettings)
 
 
-def start(arguments: Given) -> None:
+def start(arguments: Arguments) -> None:
     """Examine, train, evaluate, serve."""
     check_installed()
     server = settings_from(ServerSettings, arguments)

@@ -10,7 +10,7 @@ from typing import Any
 import tomli_w
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
@@ -34,7 +34,7 @@ class Train(Recipe):
     it."""
 
 
-def train(arguments: Given) -> None:
+def train(arguments: Arguments) -> None:
     """Train a model, or list the named datasets."""
     if arguments.get("dataset") == "list":
         from dragoman.text.datasets import listing
@@ -44,7 +44,7 @@ def train(arguments: Given) -> None:
     run_recipe(recipe_of(arguments))
 
 
-def recipe_of(arguments: Given) -> Recipe:
+def recipe_of(arguments: Arguments) -> Recipe:
     """The recipe that the arguments ask for. Without a recipe, the run's folder is named after the texts.
 
     Raises `DragomanError` as `read_files`, `complete_recipe`, `check_architecture` and
@@ -68,7 +68,7 @@ def recipe_of(arguments: Given) -> Recipe:
     return recipe
 
 
-def refuse_without_effect(recipe: Recipe, arguments: Given) -> None:
+def refuse_without_effect(recipe: Recipe, arguments: Arguments) -> None:
     """Raise `DragomanError` for options that change nothing in this recipe."""
     refuse_weight_alone(recipe, arguments)
     refuse_for_schedule(recipe, arguments)
@@ -91,7 +91,7 @@ def refuse_without_effect(recipe: Recipe, arguments: Given) -> None:
         )
 
 
-def refuse_for_schedule(recipe: Recipe, arguments: Given) -> None:
+def refuse_for_schedule(recipe: Recipe, arguments: Arguments) -> None:
     """Raise `DragomanError` for options of training that another setting makes void."""
     training, schedule = recipe.training, learning_rate_schedule(recipe)
     if "minutes" in arguments and training.updates is not None:
@@ -111,7 +111,7 @@ def refuse_for_schedule(recipe: Recipe, arguments: Given) -> None:
         )
 
 
-def refuse_overridden_preset(table: Mapping[str, Any], origin: str, arguments: Given) -> None:
+def refuse_overridden_preset(table: Mapping[str, Any], origin: str, arguments: Arguments) -> None:
     """Raise `DragomanError` for a preset of the command line whose sizes a recipe has itself."""
     model = table.get("model", {})
     names = [name for name in COMMAND.from_preset if name in model and name != "dropout"]
@@ -122,7 +122,7 @@ def refuse_overridden_preset(table: Mapping[str, Any], origin: str, arguments: G
         )
 
 
-def refuse_weight_alone(recipe: Recipe, arguments: Given) -> None:
+def refuse_weight_alone(recipe: Recipe, arguments: Arguments) -> None:
     """Raise `DragomanError` for the weight of a guided alignment in a recipe that has none."""
     if "guided_alignment_weight" in arguments and recipe.data.guided_alignment is None:
         raise DragomanError(
@@ -155,7 +155,7 @@ def run_recipe(recipe: Recipe) -> None:
     run_training(lambda: run_with_advice(recipe, say))
 
 
-def read_files(files: Sequence[Path], arguments: Given) -> tuple[dict[str, Any], str, Given]:
+def read_files(files: Sequence[Path], arguments: Arguments) -> tuple[dict[str, Any], str, Arguments]:
     """The table of a recipe, its origin, and the texts: of the positional arguments.
 
     Raises `DragomanError` if they are neither a recipe nor two texts.

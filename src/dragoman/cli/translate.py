@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli.console import say, warn
 from dragoman.cli.documents import DocumentFormat, format_of_name, parse_document, read_document
 from dragoman.cli.languages import warn_of_document, warn_of_files
-from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
@@ -67,7 +67,7 @@ class Translate:
     """Write each translation piece by piece, as soon as all hypotheses of the beam begin with it."""
 
 
-def translate(arguments: Given) -> None:
+def translate(arguments: Arguments) -> None:
     """Translate standard input to standard output, or a file to a file."""
     settings = settings_from(Translate, arguments)
     settings.search.refuse_contradictions(arguments)
@@ -200,7 +200,7 @@ class TranslationJob:
     """
 
     def __init__(self, translator: "Translator", settings: Translate) -> None:
-        self.translator, self.asked = translator, settings
+        self.translator, self.settings = translator, settings
         self.place = settings.input or STANDARD_INPUT
         """Where the lines come from, for errors."""
         self.long: Counter[SearchSettings] = Counter()
@@ -214,14 +214,14 @@ class TranslationJob:
     def decode(self, block: list[tuple[int, bytes]]) -> list[str]:
         """The texts of numbered lines, which are counted. Raises `DragomanError` as `decode_line`."""
         lines = [decode_line(raw, self.place, number) for number, raw in block]
-        self.count_long(lines, self.asked.search)
+        self.count_long(lines, self.settings.search)
         self.lines += len(lines)
         self.several += self.translator.count_several_sentences(lines)
         return lines
 
     def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
         """A line of output for each numbered line of input. Raises `DragomanError` as `decode`."""
-        settings, translator = self.asked, self.translator
+        settings, translator = self.settings, self.translator
         lines = self.decode(block)
         if settings.alternatives:
             alternatives = [
@@ -241,19 +241,19 @@ class TranslationJob:
 
     def trace(self, line: str) -> dict[str, object]:
         """Every hypothesis of the search."""
-        return {"trace": list(map(dataclasses.asdict, self.translator.trace(line, self.asked.search)))}
+        return {"trace": list(map(dataclasses.asdict, self.translator.trace(line, self.settings.search)))}
 
     def stream(self, number: int, raw: bytes) -> Iterator[str]:
         """The translation of a line, piece by piece. Raises `DragomanError` as `decode`."""
         (line,) = self.decode([(number, raw)])
-        return self.translator.stream(line, self.asked.search)
+        return self.translator.stream(line, self.settings.search)
 
     def say_unusual(self) -> None:
         """Say how many lines were longer than any of training, and how many had several sentences."""
         from dragoman.translation.segmentation import long_translation_message
         from dragoman.translation.sentence_ends import several_sentences_message
 
-        is_one_by_one = self.asked.stream or self.asked.alternatives or self.asked.trace
+        is_one_by_one = self.settings.stream or self.settings.alternatives or self.settings.trace
         for settings, count in self.long.items():
             search = dataclasses.replace(settings, split=0) if is_one_by_one else settings
             if count:
@@ -278,13 +278,13 @@ def to_standard_output(job: TranslationJob, lines: Iterator[bytes]) -> None:
     from dragoman.translation.files import BLOCK
 
     numbered = enumerate(lines, 1)
-    if job.asked.stream:
+    if job.settings.stream:
         for number, raw in numbered:
             for part in chain(job.stream(number, raw), "\n"):
                 sys.stdout.buffer.write(part.encode("utf-8", "replace"))
                 sys.stdout.buffer.flush()
         return
-    at_terminal = job.asked.input is None and sys.stdin.isatty()
+    at_terminal = job.settings.input is None and sys.stdin.isatty()
     if at_terminal:
         say("Type a sentence and press Enter; Ctrl-D ends.")
     size = 1 if at_terminal else BLOCK
@@ -310,10 +310,10 @@ def translate_document(job: TranslationJob, path: Path) -> str:
     """The translation of a document. Raises as `format_of_name` and `read_document`."""
     from dragoman.translation.documents import split_by_marks
 
-    search, languages = job.asked.search, job.translator.languages
-    file_format = job.asked.format or format_of_name(path, languages)
+    search, languages = job.settings.search, job.translator.languages
+    file_format = job.settings.format or format_of_name(path, languages)
     text = read_document(path, file_format)
-    warn_of_document(job.asked.run, languages, path, text, file_format)
+    warn_of_document(job.settings.run, languages, path, text, file_format)
     document = parse_document(path, text, file_format, languages.source, search.keep_tags)
     translations: dict[int, str] = {}
     searches = search, dataclasses.replace(search, keep_tags=True, split=None)  # tags need whole sentences
@@ -332,7 +332,7 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
     from dragoman.translation.files import translate_file
     from dragoman.translation.model_folder import model_hash
 
-    settings, engine = job.asked, job.asked.engine
+    settings, engine = job.settings, job.settings.engine
     search = job.translator.prepare([], settings.search).settings  # raises for words that cannot be written
     search_values = dataclasses.asdict(search) | {"max_extra_tokens": search.extra_tokens}
     del search_values["batch_tokens"]

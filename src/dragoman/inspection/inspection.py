@@ -17,7 +17,7 @@ class Inspection(Record):
     def to_html(self, layer: int | None = None, head: int | None = None) -> str:
         """All views as one HTML file, which needs no network.
 
-        The file of a long sentence has no room for all layers and heads (`room.py`); `layer` and `head`
+        The file of a long sentence has no room for all layers and heads (`contents.py`); `layer` and `head`
         choose whose numbers it holds, by default the last layer's. Raises `DragomanError` if the model has no
         such layer or head.
         """

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from dragoman.inspection.bundle import PAGE, VENDOR, bundle
+from dragoman.inspection.contents import FILE, contents
 from dragoman.inspection.record.record import Record
-from dragoman.inspection.room import FILE, contents
 from dragoman.inspection.schema import to_json
 
 DOCUMENT = """<!doctype html>
@@ -35,7 +35,7 @@ DOCUMENT = """<!doctype html>
 def to_html(inspection: Record, layer: int | None = None, head: int | None = None) -> str:
     """The report: views of the beam, attention, positions, the residual stream, masks and the model.
 
-    The data are `schema.to_json` with what `room.contents` has room for; `layer` and `head` are its. The
+    The data are `schema.to_json` with what `contents.contents` has room for; `layer` and `head` are its. The
     content security policy names the script and the style by their hashes and refuses all else, so no text of
     the data can become a script.
     """

@@ -18,6 +18,7 @@ from dragoman.inspection.analyse.summaries import (
     products_by_distance,
     wavelengths,
 )
+from dragoman.inspection.contents import Contents, contents, overview
 from dragoman.inspection.record.kinds import KINDS, Kind
 from dragoman.inspection.record.masks import PADDING, Masks
 from dragoman.inspection.record.neighbours import Neighbours
@@ -25,7 +26,6 @@ from dragoman.inspection.record.neurons import SIDES, Neurons, at, most_active, 
 from dragoman.inspection.record.projected import Numbers, Projected, Projections
 from dragoman.inspection.record.record import Array, Record, TokenProbability
 from dragoman.inspection.record.words import merged, words_are_tokens, words_of, words_of_kind
-from dragoman.inspection.room import Contents, contents, overview
 from dragoman.inspection.views.labels import SUBLAYERS
 from dragoman.system.toml import to_table
 

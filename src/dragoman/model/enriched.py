@@ -24,7 +24,7 @@ from dragoman.model.recurrent import states_of
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import FeedForward, Residual, make_attention
-from dragoman.model.variants import SCORES, tell_tokens, vary_residuals
+from dragoman.model.variants import SCORES, set_token_masks, vary_residuals
 
 
 class Recurrence(nn.Module):
@@ -176,7 +176,7 @@ class Enriched(Model):
         return self.dropout(embedding(ids) * scale + positions)
 
     def encode(self, source: Int[Tensor, "B S"]) -> EnrichedState:
-        tell_tokens(self.encoder, source)
+        set_token_masks(self.encoder, source)
         mask = source != PAD
         x = self.embed(source, self.source_embedding, self.source_positions(0, source.size(1)))
         for layer in self.encoder:
@@ -192,7 +192,7 @@ class Enriched(Model):
         self, target: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], EnrichedState]:
         assert isinstance(state, EnrichedState)
-        tell_tokens(self.decoder, target)
+        set_token_masks(self.decoder, target)
         positions = self.target_positions(state.length, target.size(1))
         x, past = self.embed(target, self.target_embedding, positions), []
         for layer, before, memory in zip(self.decoder, state.past, state.memory, strict=True):

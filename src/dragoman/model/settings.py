@@ -124,6 +124,11 @@ class ModelSettings:
         """d_v. Raises as `key_width`."""
         return self._head_width() if self.d_v is None else self.d_v
 
+    def check_head_widths(self) -> None:
+        """Raise `DragomanError` if d_k or d_v is None and the heads do not divide d_model."""
+        if self.d_k is None or self.d_v is None:
+            self._head_width()
+
     @property
     def variants(self) -> list[str]:
         """Names of the settings whose values model/variants.py implements; only PyTorch computes these."""

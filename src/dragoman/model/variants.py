@@ -246,7 +246,7 @@ class VariedTransformer(Transformer):
         return self.combine(torch.cat([embedded, positions.expand_as(embedded)], -1))
 
     def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
-        tell_tokens(self.encoder, source)
+        set_token_masks(self.encoder, source)
         state = super().encode(source)
         if self.settings.neighbourhood is None:
             return state
@@ -255,14 +255,14 @@ class VariedTransformer(Transformer):
     def decode(
         self, target: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], TransformerState]:
-        tell_tokens(self.decoder, target)
+        set_token_masks(self.decoder, target)
         if self.settings.decoder_start == "end":
             target = target.masked_fill(target == START, END)
         return super().decode(target, state)
 
 
-def tell_tokens(layers: nn.Module, ids: Int[Tensor, "B T"]) -> None:
-    """Tell each batch normalisation of these layers where the batch has tokens."""
+def set_token_masks(layers: nn.Module, ids: Int[Tensor, "B T"]) -> None:
+    """Give each batch normalisation of these layers the mask of the batch's tokens."""
     for module in layers.modules():
         if isinstance(module, BatchNorm):
             module.tokens = ids != PAD

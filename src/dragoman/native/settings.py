@@ -1,12 +1,11 @@
 """How a model is loaded for translation. This module imports no torch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.model.settings import Precision
 from dragoman.system.device import check_device, default_device
 from dragoman.system.errors import DragomanError
-from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 
 SHORTLIST_NEEDS_NATIVE = (
@@ -31,7 +30,7 @@ class EngineSettings:
     shortlist: Path | None = None
     """A file made by `dragoman shortlist`: search in C++ then considers only the tokens that it lists for a
     sentence."""
-    cuda_graphs: bool = field(default=True, metadata=former_name("graphs"))
+    cuda_graphs: bool = True
     """Use CUDA graphs for greedy and beam search of the paper's Transformer on a GPU. Sampling, groups, a
     coverage penalty and constraints other than a minimum length always run without graphs."""
 

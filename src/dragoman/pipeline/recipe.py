@@ -74,7 +74,7 @@ def check_recipe(recipe: Recipe) -> None:
     if PRESETS.get(recipe.preset, recipe.model) != recipe.model == ModelSettings():
         raise DragomanError(f"The preset is {recipe.preset}, but the model is base; use dragoman.train.")
     if recipe.model.architecture not in ("lstm", "gru", "conv"):
-        _ = recipe.model.key_width, recipe.model.value_width  # raises if heads do not divide d_model
+        recipe.model.check_head_widths()
     data = recipe.data
     if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
         raise DragomanError(f"The dataset {data.dataset!r} has its own files; leave --dataset out for yours.")

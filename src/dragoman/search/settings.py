@@ -1,11 +1,10 @@
 """Settings of a search; the defaults are the paper's (section 6.1). This module imports no torch."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 from dragoman.search.contradictions import WHOLE_SENTENCE_ONLY, refuse_contradictions
-from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 
 COMPATIBLE = {"beam_size", "length_penalty", "max_extra_tokens", "batch_tokens"}
@@ -26,7 +25,7 @@ class SearchSettings:
     length_penalty: float = 0.6
     """α of ((5 + |Y|) / 6)^α, by which the log-probability of a hypothesis is divided; |Y| counts the end
     token."""
-    max_extra_tokens: int | None = field(default=None, metadata=former_name("extra_length"))
+    max_extra_tokens: int | None = None
     """Maximum length of a translation: this many tokens more than its source. None is 50. For a model that
     writes bytes it is 200 if the model reads bytes too, and otherwise 4 · (L + 50) - L, where L is the number
     of tokens of the longest training source."""
@@ -49,12 +48,12 @@ class SearchSettings:
     """Minimum length of a translation in tokens."""
     no_repeat_ngram: int = 0
     """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
-    ban_words: tuple[str, ...] = field(default=(), metadata=former_name("ban"))
+    ban_words: tuple[str, ...] = ()
     """Words and phrases that no translation contains. They are banned as sequences of tokens, so longer words
     whose tokens begin with such a sequence are banned too; other longer words are not."""
     prefix: str = ""
     """The first words of every translation."""
-    force_words: tuple[str, ...] = field(default=(), metadata=former_name("force"))
+    force_words: tuple[str, ...] = ()
     """Words and phrases that every translation contains as whole words, in any order, if the other
     constraints allow it."""
     keep_tags: bool = False
@@ -68,7 +67,7 @@ class SearchSettings:
     """Sample among this many likeliest tokens; 0 is all."""
     top_p: float = 1.0
     """Sample among the smallest set of likeliest tokens with at least this total probability."""
-    sampling_seed: int = field(default=1, metadata=former_name("draw_seed"))
+    sampling_seed: int = 1
     """The same seed samples the same translations of a sentence, whatever the other sentences are."""
     mbr: bool = False
     """Minimum Bayes risk: choose the one of n_best samples with the highest mean chrF2 to all of them (Eikema

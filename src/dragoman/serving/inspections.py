@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
 
 MAX_INSPECTED = 200  # tokens of a sentence; the memory of an inspection grows faster than their number
-ASKED = {
+OPTIONAL_VIEWS = {
     "heads": (60, "the effects of all heads"),
     "attribution": (40, "an attribution to tokens"),
     "value_zeroing": (60, "value zeroing"),
@@ -39,14 +39,14 @@ def refuse_long_search(settings: SearchSettings) -> None:
             )
 
 
-def asked_views(request: InspectRequest) -> list[str]:
-    """The views of `ASKED` that a request asks for."""
-    return [name for name in ASKED if getattr(request, name)]
+def requested_views(request: InspectRequest) -> list[str]:
+    """The views of `OPTIONAL_VIEWS` that a request asks for."""
+    return [name for name in OPTIONAL_VIEWS if getattr(request, name)]
 
 
 def refuse_contradictions(request: InspectRequest) -> None:
     """Raise `DragomanError` for fields of a request that do not fit each other."""
-    for name in asked_views(request):
+    for name in requested_views(request):
         if request.changes:
             raise DragomanError(f"{name} needs the unchanged model; leave changes out, or leave {name} out.")
         refuse_truncation(request.truncate, name)
@@ -68,7 +68,7 @@ def compute_inspection(
     Raises `ApiError` 413 for a sentence that is too long for what is asked, and `DragomanError` as `inspect`
     and the functions of the views.
     """
-    from dragoman.inspection.room import LIVE, contents
+    from dragoman.inspection.contents import LIVE, contents
     from dragoman.inspection.schema import to_json
     from dragoman.inspection.what_if import inspect_changed
 
@@ -77,19 +77,21 @@ def compute_inspection(
     refuse_long(tokenizers.target, [request.prefix], MAX_INSPECTED, INSPECTION, ELSEWHERE)
     for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
         refuse_long_search(searched)
-    for name in asked_views(request):
-        refuse_long(tokenizers.source, [request.text], *ASKED[name], ELSEWHERE)
+    for name in requested_views(request):
+        refuse_long(tokenizers.source, [request.text], *OPTIONAL_VIEWS[name], ELSEWHERE)
     inspection = inspect_changed(model.translator, request.text, changes, settings)
-    for name in asked_views(request):
-        refuse_long_translation(inspection.target, *ASKED[name], ELSEWHERE)
-    inspection = with_asked_views(model, request, inspection)
+    for name in requested_views(request):
+        refuse_long_translation(inspection.target, *OPTIONAL_VIEWS[name], ELSEWHERE)
+    inspection = with_requested_views(model, request, inspection)
     if not changes:
         training = training_of(model.folder, model.name, show_samples=show_samples)
         inspection = dataclasses.replace(inspection, training=training)
     return to_json(inspection, contents(inspection, LIVE))
 
 
-def with_asked_views(model: ServedModel, request: InspectRequest, inspection: "Inspection") -> "Inspection":
+def with_requested_views(
+    model: ServedModel, request: InspectRequest, inspection: "Inspection"
+) -> "Inspection":
     """The inspection with the views that are asked for."""
     from dragoman.inspection.analyse.ablation import head_effects
     from dragoman.inspection.analyse.attribution import attribute

@@ -1,59 +1,20 @@
-"""Keys that settings do not have: former names, and the nearest key to a misspelt one."""
+"""Keys that settings do not have, and the nearest key to a misspelt one."""
 
 import dataclasses
 import difflib
-import typing
-import warnings
 from typing import Any
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
 
-FORMER = "former name"
-REMOVED = {"compile": False}
-"""Settings that were removed, with their default, which recipes of earlier releases may still have."""
 
-
-class RenamedSetting(UserWarning):
-    """A setting was given by its former name."""
-
-
-def former_name(name: str) -> dict[str, str]:
-    """Metadata of a field that had another name in an earlier release, by which it may still be given."""
-    return {FORMER: name}
-
-
-def former_names(settings: type) -> dict[str, str]:
-    """The former names of the settings' fields, and of those in tables within, with their names of today."""
-    names: dict[str, str] = {}
-    for field, hint in zip(
-        dataclasses.fields(settings), typing.get_type_hints(settings).values(), strict=True
-    ):
-        names |= former_names(hint) if dataclasses.is_dataclass(hint) else {}  # type: ignore[arg-type]
-        names |= {field.metadata[FORMER]: field.name} if FORMER in field.metadata else {}
-    return names
-
-
-def known_key(raw_key: str, settings: Any, table: dict[str, Any], origin: str) -> str:
-    """The name of today of a table's key that the settings do not have; warns with `RenamedSetting`.
-
-    Raises `DragomanError` with `origin` and the key if it is no former name, or if the table has both names.
-    """
+def unknown_key(key: str, settings: Any, origin: str) -> DragomanError:
+    """The error of a table's key that the settings do not have, with `origin` and the nearest key."""
+    names = all_keys(settings)
+    matches = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
     field_names = [field.name for field in dataclasses.fields(settings)]
-    key = former_names(type(settings)).get(raw_key, raw_key)
-    if key not in field_names:
-        names = all_keys(settings)
-        matches = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-        hint = f"Did you mean {names[matches[0]]}?" if matches else f"There are: {', '.join(field_names)}."
-        raise DragomanError(f"{origin}: there is no key {shown(key)}. {hint}")
-    if key in table:
-        raise DragomanError(f"{origin}: {raw_key} and {key} are the same setting; give one of them.")
-    warnings.warn(
-        f"{origin}: {raw_key} is now called {key}; the former name works until the next release.",
-        RenamedSetting,
-        stacklevel=3,
-    )
-    return key
+    hint = f"Did you mean {names[matches[0]]}?" if matches else f"There are: {', '.join(field_names)}."
+    return DragomanError(f"{origin}: there is no key {shown(key)}. {hint}")
 
 
 def all_keys(settings: Any, table: str = "") -> dict[str, str]:

@@ -19,7 +19,7 @@ import tomli_w
 
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.files import atomic_write
-from dragoman.system.keys import REMOVED, known_key
+from dragoman.system.keys import unknown_key
 from dragoman.system.readers import MAX_INTEGER, check_toml, read_text
 from dragoman.system.wording import in_words, shown
 
@@ -65,10 +65,9 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     assert not isinstance(settings, type)
     hints = type_hints(settings.__class__)
     values: dict[str, Any] = {}
-    for raw_key, value in table.items():
-        if raw_key in REMOVED and value == REMOVED[raw_key]:
-            continue
-        key = raw_key if raw_key in hints else known_key(raw_key, settings, table, origin)
+    for key, value in table.items():
+        if key not in hints:
+            raise unknown_key(key, settings, origin)
         place = f"{origin}: {key}"
         current = getattr(settings, key)
         if dataclasses.is_dataclass(current):

@@ -1,12 +1,11 @@
 """Settings of the text files, the tokenizer and the batches. This module does not import torch."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.sampling_settings import MAX_COPIES, SubwordSampling
@@ -98,12 +97,14 @@ class DataSettings(CorpusFiles):
     drop_overlap: bool = False
     """Leave out pairs whose source is also in the validation or test files. They are counted and reported in
     any case."""
-    # No effect, kept because old recipes have it; without a docstring the help does not show it.
-    strip_carriage_returns: bool = False
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"longest": 0})
-        _ = self.languages  # raises for what is no language code
+        self.check_languages()
+
+    def check_languages(self) -> None:
+        """Raise `DragomanError` for what is no language code."""
+        Languages(self.source_language or UNKNOWN_LANGUAGE, self.target_language or UNKNOWN_LANGUAGE)
 
     @property
     def languages(self) -> Languages:
@@ -186,7 +187,7 @@ class BatchSettings:
     accumulate: int = 1
     """Batches per update; their gradient is that of one large batch. An update is the same on any number of
     processes."""
-    micro_batch_tokens: int | Literal["auto"] | None = field(default=None, metadata=former_name("max_tokens"))
+    micro_batch_tokens: int | Literal["auto"] | None = None
     """Maximum number of tokens per side that a process computes at once: a larger batch is cut into parts,
     whose gradients are added. "auto" finds what fits into memory; None cuts only if memory has run out."""
 

@@ -1,9 +1,8 @@
 """How a model is trained. Defaults are the paper's (section 5). Does not import torch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 
 SCORES = ("loss", "nll", "perplexity", "bleu")
@@ -33,7 +32,7 @@ class TrainingSettings:
     cooldown_steps: int | None = None
     """Last updates of a trapezoid, during which the learning rate falls to zero; None is half of the
     updates."""
-    learning_rate_scale: float = field(default=1.0, metadata=former_name("rate_scale"))
+    learning_rate_scale: float = 1.0
     """Factor of the learning rate."""
     label_smoothing: float = 0.1
     """ε_ls (section 5.4)."""

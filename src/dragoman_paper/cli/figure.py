@@ -5,8 +5,8 @@ from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import (
+    Arguments,
     Command,
-    Given,
     option_name,
     refuse_missing_folder,
     refuse_replacing,
@@ -48,7 +48,7 @@ class FigureOptions:
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
-def figure(arguments: Given) -> None:
+def figure(arguments: Arguments) -> None:
     """Draw a figure, or list them."""
     settings = settings_from(FigureOptions, arguments)
     if settings.listed:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dragoman import __version__
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, option_name, settings_from
+from dragoman.cli.parsing import Arguments, Command, option_name, settings_from
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Lab:
     """The folder of the results: NAME.json, NAME.svg and NAME.md."""
 
 
-def lab(arguments: Given) -> None:
+def lab(arguments: Arguments) -> None:
     """Run an experiment, or all that have no result yet, and print their verdicts.
 
     Raises `DragomanError` for a name that does not exist, and if an experiment cannot run; of all of them,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.wording import counted
@@ -24,7 +24,7 @@ class Linearise:
     """Write the part of speech of each word. A word without one is written as XX."""
 
 
-def linearise(arguments: Given) -> None:
+def linearise(arguments: Arguments) -> None:
     """Write the words and the symbols of the trees."""
     settings = settings_from(Linearise, arguments)
     refuse_replacing("--source", settings.source, settings.trees)

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.system.toml import check_bounds
 
 
@@ -33,7 +33,7 @@ class Paper:
         check_bounds(self, at_least=dict.fromkeys(counts, 1) | {"hours": 0.01}, at_most={"length": 2**20})
 
 
-def paper(arguments: Given) -> None:
+def paper(arguments: Arguments) -> None:
     """Print the report."""
     settings = settings_from(Paper, arguments)
     from dragoman_paper.paper_map.page import pages

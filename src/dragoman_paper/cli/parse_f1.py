@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import warn
-from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 
@@ -33,7 +33,7 @@ class ParseF1:
     counts an outermost bracket without a label."""
 
 
-def parse_f1(arguments: Given) -> None:
+def parse_f1(arguments: Arguments) -> None:
     """Read both files, repair what is ill-formed, and print the scores."""
     settings = settings_from(ParseF1, arguments)
     outputs = {"--output": settings.output, "--gold-output": settings.gold_output}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dragoman import __version__
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.train import run_training
 from dragoman.pipeline.passport import command
 from dragoman.system.errors import DragomanError
@@ -46,7 +46,7 @@ class Reproduce:
     """The folder of the results: TABLE/SCALE/ROW/SEED below it."""
 
 
-def reproduce(arguments: Given) -> None:
+def reproduce(arguments: Arguments) -> None:
     """Train what is missing of a table, then write and print its page."""
     settings = settings_from(Reproduce, arguments)
     from dragoman_paper.tables.tables import TABLES
@@ -89,7 +89,7 @@ def reproduce(arguments: Given) -> None:
     run_training(run)
 
 
-def refuse_empty_names(arguments: Given) -> None:
+def refuse_empty_names(arguments: Arguments) -> None:
     """Raise `DragomanError` if --rows has a name that is empty, which would be taken for all rows."""
     rows = arguments.get("rows")
     if rows is not None and not all(map(str.strip, rows.split(","))):
@@ -134,7 +134,7 @@ def curves_page(request: "Request") -> str | None:
     return write_curves(request, points)
 
 
-def measure_layers(settings: Reproduce, arguments: Given) -> None:
+def measure_layers(settings: Reproduce, arguments: Arguments) -> None:
     """Measure Table 1, write its page with pictures, and print the page.
 
     Raises `DragomanError` for options of other tables.
@@ -153,7 +153,7 @@ def measure_layers(settings: Reproduce, arguments: Given) -> None:
     say(f"The page is {folder / 'table.md'}; its pictures are beside it.")
 
 
-def train_translators(settings: Reproduce, arguments: Given) -> None:
+def train_translators(settings: Reproduce, arguments: Arguments) -> None:
     """Train what is missing of Table 2, then write and print its page."""
     for name in ("seeds", "quick"):
         if name in arguments:

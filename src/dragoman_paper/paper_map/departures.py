@@ -116,7 +116,6 @@ BESIDE = {
         "longest": "which of the user's pairs are used",
         "drop_copies": "which of the user's pairs are used",
         "drop_overlap": "which of the user's pairs are used",
-        "strip_carriage_returns": "has no effect",
     },
     "tokenizer": {
         "sampled_copies": "acts with bpe_dropout or sampling_alpha only",

@@ -156,7 +156,7 @@ def sampled_layers(
     needed = {
         place: {text for positions in lists for text, _ in positions} for place, lists in strongest.items()
     }
-    contexts = texts.again(needed, chosen)
+    contexts = texts.contexts(needed, chosen)
     layers = []
     for place, units in chosen.items():
         neurons = []
@@ -216,7 +216,7 @@ class Texts:
         text = bisect_right(self.starts[side], position) - 1
         return text, position - self.starts[side][text]
 
-    def again(
+    def contexts(
         self, needed: dict[Place, set[int]], chosen: dict[Place, list[int]]
     ) -> dict[tuple[Place, int], tuple[tuple[str, ...], Array]]:
         """By layer and text: the text's P tokens, and the activations of the layer's chosen neurons at them

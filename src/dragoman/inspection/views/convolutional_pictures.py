@@ -21,7 +21,7 @@ LACKING = {
 """What the views show that a ConvS2S does not have."""
 
 
-def refuse_what_is_lacking(view: str) -> None:
+def check_view(view: str) -> None:
     """Raise `DragomanError` for a view of what a ConvS2S does not have."""
     if view in LACKING:
         raise DragomanError(

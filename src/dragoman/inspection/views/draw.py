@@ -43,12 +43,12 @@ def draw(
         refuse_window(inspection, window)
     architecture_views: dict[str, Callable[[], str]] = {}  # of an architecture that is not the Transformer
     if inspection.model.architecture == "conv":
-        convolutional_pictures.refuse_what_is_lacking(view)
+        convolutional_pictures.check_view(view)
         architecture_views = {"model": lambda: convolutional_pictures.architecture(inspection)}
     elif inspection.model.architecture.endswith("-enriched"):
-        enriched_pictures.refuse_what_is_lacking(view)
+        enriched_pictures.check_view(view)
     elif inspection.model.architecture != "transformer":
-        recurrent_pictures.refuse_what_is_lacking(inspection, view)
+        recurrent_pictures.check_view(inspection, view)
         architecture_views = {
             "stream": lambda: recurrent_pictures.states(inspection, window),
             "model": lambda: recurrent_pictures.architecture(inspection),

@@ -5,7 +5,7 @@ from dragoman.system.errors import DragomanError
 LACKING = ("encoder", "decoder", "masks", "numbers")
 
 
-def refuse_what_is_lacking(view: str) -> None:
+def check_view(view: str) -> None:
     """Raise `DragomanError` for a view of self-attention."""
     if view in LACKING:
         raise DragomanError(

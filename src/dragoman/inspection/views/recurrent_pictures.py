@@ -27,7 +27,7 @@ LACKING = {
 """What the views show that an LSTM or GRU does not have."""
 
 
-def refuse_what_is_lacking(inspection: Record, view: str) -> None:
+def check_view(inspection: Record, view: str) -> None:
     """Raise `DragomanError` for a view of what an LSTM or GRU does not have."""
     if view in LACKING:
         name = {"lstm": "an LSTM", "gru": "a GRU"}[inspection.model.architecture]

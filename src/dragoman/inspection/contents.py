@@ -1,12 +1,12 @@
 """Which layers and heads a file holds in numbers: a page of a long sentence would be too large with all.
 
-- Attention weights: all layers while they fit in `Room.weights`; else one layer; else one head of it. Each
-  head then has a map of at most 48 × 48 cells, each the largest weight of those it stands for.
+- Attention weights: all layers while they fit in `SizeLimits.weights`; else one layer; else one head of it.
+  Each head then has a map of at most 48 × 48 cells, each the largest weight of those it stands for.
 - Weights between words: if they fit beside those between tokens, and the mean of the decoder's heads, in
-  `Room.weights`.
-- Queries, keys, values and scores: all layers while they fit in `Room.projections`; else one layer; else one
-  head of it.
-- Neurons: at each token the most active ones, `Room.neurons` of each layer at all tokens.
+  `SizeLimits.weights`.
+- Queries, keys, values and scores: all layers while they fit in `SizeLimits.projections`; else one layer;
+  else one head of it.
+- Neurons: at each token the most active ones, `SizeLimits.neurons` of each layer at all tokens.
 
 The layer and the head can be chosen; by default they are the last layer and the first head.
 """
@@ -28,7 +28,7 @@ OVERVIEW = 48  # rows and columns of a map that stands for a head's weights
 
 
 @dataclass(frozen=True)
-class Room:
+class SizeLimits:
     """Bounds in bytes, as base64 of float16."""
 
     weights: int
@@ -42,14 +42,14 @@ class Room:
         return min(max(weights, self.projections_least), self.projections_most)
 
 
-FILE = Room(20_000_000, 700_000, 7_000_000, 24)
+FILE = SizeLimits(20_000_000, 700_000, 7_000_000, 24)
 """Of the HTML file: it holds all attention weights of the paper's base model for 30 tokens, not for 512."""
-LIVE = Room(20_000_000, 16_000_000, 16_000_000, 1024)
+LIVE = SizeLimits(20_000_000, 16_000_000, 16_000_000, 1024)
 """Of an answer of the server."""
 
 
 @dataclass(frozen=True)
-class Places:
+class LayersAndHeads:
     """Layers by kind, and heads of each of them."""
 
     layers: dict[Kind, list[int]]
@@ -60,8 +60,8 @@ class Places:
 class Contents:
     """The places of layers and heads that are held, counted from 0."""
 
-    weights: Places
-    projections: Places
+    weights: LayersAndHeads
+    projections: LayersAndHeads
     words: bool = True
     """Whether the weights between words are held, too, of the same layers and heads."""
     neurons: int | None = None
@@ -69,9 +69,9 @@ class Contents:
 
 
 def contents(
-    inspection: Record, room: Room | None = None, layer: int | None = None, head: int | None = None
+    inspection: Record, limits: SizeLimits | None = None, layer: int | None = None, head: int | None = None
 ) -> Contents:
-    """What is held; all without a `Room`. `layer` and `head` are counted from 1.
+    """What is held; all without a `SizeLimits`. `layer` and `head` are counted from 1.
 
     Of a side with fewer layers it is the last layer. Raises `DragomanError` if the model has no such layer or
     head.
@@ -82,34 +82,38 @@ def contents(
         if number is not None and not 1 <= number <= count:
             raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")
     last = {kind: [min(layer or depth, depth) - 1] if depth else [] for kind, depth in depths.items()}
-    all_places = Places({kind: list(range(depth)) for kind, depth in depths.items()}, list(range(heads)))
-    if room is None:
+    all_places = LayersAndHeads(
+        {kind: list(range(depth)) for kind, depth in depths.items()}, list(range(heads))
+    )
+    if limits is None:
         return Contents(all_places, all_places)
-    choices = [all_places, Places(last, all_places.heads), Places(last, [(head or 1) - 1])]
-    weights = first_that_fits(choices, partial(weights_bytes, inspection), room.weights)
-    limit = room.projections(weights_bytes(inspection, weights))
+    choices = [all_places, LayersAndHeads(last, all_places.heads), LayersAndHeads(last, [(head or 1) - 1])]
+    weights = first_that_fits(choices, partial(weights_bytes, inspection), limits.weights)
+    limit = limits.projections(weights_bytes(inspection, weights))
     projections = first_that_fits(choices, partial(projections_bytes, inspection), limit)
     between_tokens = weights_bytes(inspection, weights) + mean_bytes(inspection, weights)
-    words = between_tokens + words_bytes(inspection, weights) <= room.weights
-    return Contents(weights, projections, words, room.neurons)
+    words = between_tokens + words_bytes(inspection, weights) <= limits.weights
+    return Contents(weights, projections, words, limits.neurons)
 
 
-def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], max_bytes: int) -> Places:
+def first_that_fits(
+    choices: Sequence[LayersAndHeads], bytes_of: Callable[[LayersAndHeads], int], max_bytes: int
+) -> LayersAndHeads:
     """The first choice of at most so many bytes, or the last one."""
     return next((choice for choice in choices if bytes_of(choice) <= max_bytes), choices[-1])
 
 
-def weights_bytes(inspection: Record, places: Places) -> int:
+def weights_bytes(inspection: Record, places: LayersAndHeads) -> int:
     """The size of the weights of these layers and heads."""
     return sum(size(inspection.attention.of(kind), places, kind) for kind in KINDS)
 
 
-def mean_bytes(inspection: Record, places: Places) -> int:
+def mean_bytes(inspection: Record, places: LayersAndHeads) -> int:
     """The size of the mean of the heads of these layers of the decoder."""
-    return size(inspection.attention.decoder, Places(places.layers, [0]), "decoder")
+    return size(inspection.attention.decoder, LayersAndHeads(places.layers, [0]), "decoder")
 
 
-def words_bytes(inspection: Record, places: Places) -> int:
+def words_bytes(inspection: Record, places: LayersAndHeads) -> int:
     """The size of the weights between words of these layers and heads, a byte each in base64."""
     cells = 0
     for kind in KINDS:
@@ -119,7 +123,7 @@ def words_bytes(inspection: Record, places: Places) -> int:
     return cells * 4 // 3
 
 
-def projections_bytes(inspection: Record, places: Places) -> int:
+def projections_bytes(inspection: Record, places: LayersAndHeads) -> int:
     """The size of queries, keys, values, outputs and scores of these layers and heads."""
     if inspection.projections is None:
         return 0
@@ -131,7 +135,7 @@ def projections_bytes(inspection: Record, places: Places) -> int:
     return total
 
 
-def size(array: Numbers, places: Places, kind: Kind) -> int:
+def size(array: Numbers, places: LayersAndHeads, kind: Kind) -> int:
     """Bytes of these layers and heads of [L H …] in float16 and base64."""
     return len(places.layers[kind]) * len(places.heads) * math.prod(array.shape[2:]) * 2 * 4 // 3
 
