@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.settings import ModelSettings
+from dragoman.model.sinusoids import sinusoid_table
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import build_model
 from dragoman.native import decoder, engine
@@ -22,7 +23,7 @@ from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import beam_search, greedy_search
-from dragoman.search.hypothesis import Constraints, max_target_length
+from dragoman.search.hypothesis import Constraints, length_normalization, max_target_length
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
@@ -345,6 +346,55 @@ def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
             assert one.score == pytest.approx(same.score, abs=1e-4)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=20)
+@given(lengths=st.lists(st.integers(1, 700), min_size=1, max_size=5))
+def test_tables_of_positions_grow_with_what_is_asked(kind, lengths):
+    made, width = KINDS[kind], KINDS[kind].d_model
+    if made.positions == "learned":
+        return
+    start = made.first_position
+    table, whole = decoder.Positions(made, None), sinusoid_table(start + 700, width, made.positions)[start:]
+    for length in lengths:
+        rows = table.first(length)
+        assert len(rows) >= length * width
+        np.testing.assert_array_equal(np.array(rows[: length * width]), whole[:length].reshape(-1))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.integers(1, 300).map(lambda n: 4 * n), st.sampled_from([0.0, 0.6])), min_size=1))
+def test_tables_of_length_penalties_grow_with_what_is_asked(asked):
+    kept = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
+    for longest, penalty in asked:
+        chosen = SearchSettings(length_penalty=penalty)
+        for length in (longest, 2 * longest):
+            divisors = kept._length_normalization(length, chosen)
+            assert len(divisors) > length
+            assert divisors[length] == pytest.approx(length_normalization(length, chosen), rel=1e-6)
+
+
+def test_tables_of_many_length_penalties_do_not_stay(lib):
+    kept = native(lib, model_of("as in the paper"), "float32", 1)
+    for number in range(3 * decoder.MAX_NORMALIZATIONS):
+        chosen = SearchSettings(length_penalty=number / 100)
+        divisors = kept._length_normalization(9, chosen)
+        assert divisors[9] == pytest.approx(length_normalization(9, chosen), rel=1e-6)
+        assert kept._length_normalization(9, chosen) is divisors
+        assert len(kept._normalizations) <= decoder.MAX_NORMALIZATIONS
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 9), st.none() | st.integers(1, 99), st.integers(1, 2000), st.integers(1, 50))
+def test_a_thread_extends_no_more_rows_of_a_search_than_it_may(beam_size, max_rows, batch_tokens, longest):
+    """Their tokens, with END, fit into batch_tokens, unless one sentence alone has more."""
+    here = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
+    asked = SearchSettings(beam_size=beam_size, batch_tokens=batch_tokens, max_length=longest)
+    sources = [row for row in texts(9) if len(row) > 1]
+    made = here._new_search(here._arrays(sources, asked, Constraints()), asked, Constraints(), max_rows)
+    bounds = [max_rows or here.max_rows, batch_tokens // (longest + 1)]
+    assert made.max_rows == max(beam_size, min(bounds))
+
+
 def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
     with pytest.raises(IndexError, match="no id -4"):
         native(lib, model_of("as in the paper"), "float32", 1).search([[5, -4, END], [END]], SearchSettings())
@@ -395,6 +445,7 @@ def test_structures_of_another_size_are_refused(lib, monkeypatch):
     monkeypatch.setattr(engine, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
     with pytest.raises(DragomanError, match="beam_search.cpp is of another version than engine.py; install"):
         model.search(texts(3, seed=2), SearchSettings())
+    assert not model._engine._pending
 
 
 def test_parameters_go_by_name(lib):
