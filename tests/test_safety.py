@@ -901,7 +901,7 @@ def test_the_search_for_a_layer_draws_the_masks_of_the_update(tmp_path, rank):
             self.model = model
 
         def forward(self, batch):
-            noted.append((self.training, torch.rand(3).tolist()))
+            noted.append((self.model.training, torch.rand(3).tolist()))
             return next(self.model.parameters()).sum(), torch.zeros(())
 
     batches = make_batches(recipe, data, HERE)
@@ -925,8 +925,11 @@ def test_the_search_for_a_layer_draws_the_masks_of_the_update(tmp_path, rank):
 
 
 def test_the_times_in_a_log_do_not_overlap(tmp_path):
-    """Of updates and of validations; the minutes of a validation are those until then."""
-    recipe, data = prepared_run(tmp_path, "run")
+    """Of updates and of validations; the minutes of a validation are those until then.
+
+    Only the first validation is followed by a checkpoint.
+    """
+    recipe, data = prepared_run(tmp_path, "run", checkpoint_every=7)
     started = time.monotonic()
 
     def loss() -> float:
