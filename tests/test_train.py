@@ -50,7 +50,7 @@ from dragoman.pipeline.prepare import (
 )
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen
-from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run
+from dragoman.pipeline.run import Candidate, finish, fit, lock, make_validate, open_run, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import check_folder, copy_folder, file_hash, write_folder, write_manifest
@@ -305,26 +305,31 @@ def test_validations_say_their_update_and_which_model_they_are_of(finished):
     assert validations[-1] == "Validation of the average of the checkpoints at 16, 20, 24"
 
 
-def test_a_validation_is_of_greedy_translations_and_logs_some_of_all_its_parts(finished):
-    out = finished[0].out
-    state, data = read_state(checkpoints(out)[-1]), PreparedData.load(out / "data")
-    found = Translator.load(out / "best").translate(data.valid_source, SearchSettings(beam_size=1))
+def test_a_validation_is_of_greedy_translations_and_shows_some_of_all_its_parts(tmp_path):
+    source, target = write_copies(tmp_path, "valid", 20, seed=1)
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    recipe = replace(recipe, data=replace(recipe.data, valid_source=source, valid_target=target))
+    prepare(recipe.out, recipe, silent)
+    data = PreparedData.load(recipe.out / "data")
+    model = make_model(recipe, data, HERE.device)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2)
+    scores, samples = make_validate(recipe, data, silent, HERE)(model, "of a test")
+    translator = Translator.from_model(model, data.tokenizers)
+    found, other = (
+        translator.translate(data.valid_source, SearchSettings(beam_size=beam_size)) for beam_size in (1, 2)
+    )
+    assert found != other
     score = bleu(found, data.valid_target, suitable_tokenization(data.valid_target))
-    assert state.best["bleu"] == pytest.approx(score.value)
-    events = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    (samples,) = [
-        event["samples"]
-        for event in events
-        if event["event"] == "validation" and event["step"] == state.best_step
-    ]
+    assert scores["bleu"] == pytest.approx(score.value)
+    columns = data.valid_source, data.valid_target, found
     names = ("source", "reference", "translation")
-    rows = [
-        dict(zip(names, row, strict=True))
-        for row in zip(data.valid_source, data.valid_target, found, strict=True)
-    ]
-    assert samples[0] == rows[0]
-    assert samples[-1] in rows[len(rows) // 2 :]
-    assert all(sample in rows for sample in samples)
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    places = [rows.index(sample) for sample in samples]
+    assert places == sorted({*places})
+    assert places[0] == 0
+    assert places[-1] >= len(rows) // 2
 
 
 def killed_at(operation: int, work) -> bool:
@@ -786,6 +791,7 @@ def test_a_validation_is_measured_with_translations_as_long_as_the_references(tm
 
     model.decode = counted_decode
     assert seconds_of_validation(model, recipe, data, HERE) > 0
+    assert model.training
     longest = data.valid.lengths()[1].max() + 1  # with END
     assert 0 < len(steps) <= 2 * longest  # of one sentence, and of the sample
 
@@ -810,6 +816,7 @@ def test_the_time_of_a_translation_is_that_of_as_many_lines_however_the_first_on
 def test_the_tokens_at_once_are_of_the_longest_pairs_beside_what_an_update_allocates(prepared, monkeypatch):
     """Gradients and moments are reserved; with twice as much memory beyond them there are twice as many."""
     recipe, data = prepared
+    recipe = replace(recipe, batches=replace(recipe.batches, target_tokens_per_batch=130))
     model = make_model(recipe, data, HERE.device)
     weights = sum(weight.nbytes for weight in model.parameters())
     for weight in model.parameters():
@@ -1188,6 +1195,20 @@ def test_other_peoples_files_are_not_replaced(tmp_path, name):
     ):
         run(recipe, silent)
     assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_run_that_was_killed_before_its_recipe_was_written_may_begin_again(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    prepare(recipe.out, recipe, silent)
+    with lock(recipe.out):
+        assert (recipe.out / "data").exists()
+    assert (recipe.out / "data").exists()
+    (recipe.out / "model").mkdir()
+    with (
+        pytest.raises(DragomanError, match="it has data, model.*, which a run would damage"),
+        lock(recipe.out),
+    ):
+        pass
 
 
 def test_a_run_whose_recipe_is_lost_is_not_begun_again(prepared, tmp_path):
