@@ -39,6 +39,8 @@ MODELS = {
     "nothing dropped": replace(SMALL, dropout=0.0),
     "attention drops too": replace(SMALL, attention_dropout=0.3),
     "wide": replace(SMALL, d_ff=96, output_bias=True),
+    "GELU": replace(SMALL, activation="gelu"),
+    "swish": replace(SMALL, activation="swish"),
     "recurrent": replace(SMALL, architecture="gru"),
     "convolutional": replace(SMALL, architecture="conv"),
 }
@@ -257,6 +259,18 @@ def test_a_lack_of_memory_is_told_as_pytorch_tells_it():
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=True)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_who_asks_for_the_weights_of_attention_gets_them(training):
+    layer, seen = MultiHeadAttention(8, 2, 4, 4).train(training), []
+    x = torch.randn(1, 3, 8)
+    expected = layer.attend(*layer.project(x))
+    assert fuse(layer)
+    layer.attention_weights_hook = seen.append
+    torch.testing.assert_close(layer.attend(*layer.project(x)), expected)
+    (weights,) = seen
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 3))
+
+
 def test_a_query_without_allowed_keys_gets_zeros():
     layer = MultiHeadAttention(8, 2, 4, 4)
     fuse(layer)
@@ -276,9 +290,11 @@ def test_what_all_logits_have_in_common_changes_no_gradient(smoothing):
     found = []
     for common in (0.0, 2.0**20):
         given = (logits + common).requires_grad_()
-        FusedCrossEntropy(smoothing)(given * 1, gold)[0].backward()
-        found.append(given.grad)
-    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-9)
+        loss, nll = FusedCrossEntropy(smoothing)(given * 1, gold)
+        loss.backward()
+        found.append((given.grad, nll))  # the likelihood is of differences, too
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -395,6 +395,88 @@ def test_a_thread_extends_no_more_rows_of_a_search_than_it_may(beam_size, max_ro
     assert made.max_rows == max(beam_size, min(bounds))
 
 
+@pytest.mark.parametrize("kind", ["as in the paper", "pre-norm, GELU, biases", "odd widths, swish"])
+def test_long_sentences_are_translated_as_by_pytorch(lib, kind):
+    """Products are computed for so many rows at once."""
+    draw = random.Random(4)
+    sources = [[*draw.choices(range(4, 140), k=length - 1), END] for length in (2, 95, 96, 97, 193, 300)]
+    model, asked = model_of(kind), SearchSettings(beam_size=2, max_length=4)
+    found, expected = native(lib, model, "float32", 1).search(sources, asked), []
+    for row in sources:
+        expected += python_search(model, [row], asked)
+    assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+    for one, other in zip(chain(*found), chain(*expected), strict=True):
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+
+
+ARITHMETIC = """
+#include "simd.h"
+using namespace dragoman;
+extern "C" {
+void exponentials(const float* x, float* y, int count) {
+    for (int i = 0; i < count; i++) y[i] = exponential(x[i]);
+}
+void exponentials_of_vectors(const float* x, float* y, int count) {
+    for (int i = 0; i < count; i += LANES) store(y + i, exponential(load(x + i)));
+}
+float largest(const float* x, int count) { return maximum(x, count); }
+int padded_to_lanes(int count) { return padded(count); }
+int lanes() { return LANES; }
+void roundings(const float* x, int* y, int count) {
+    for (int i = 0; i < count; i++) y[i] = int(bfloat16_bits(x[i]));
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def arithmetic(tmp_path_factory):
+    source = tmp_path_factory.mktemp("arithmetic") / "arithmetic.cpp"
+    source.write_text(ARITHMETIC)
+    found = load_library(replace(DECODER, source=source))
+    assert found is not None
+    found.largest.restype = ctypes.c_float
+    return found
+
+
+def of_each(function, x, dtype=np.float32):
+    """What a function of `arithmetic` makes of numbers."""
+    x, y = np.ascontiguousarray(x, np.float32), np.empty(len(x), dtype)
+    function(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), len(x))
+    return y
+
+
+def test_exponentials_are_as_exact_as_float32_and_end_at_its_bounds(arithmetic):
+    x = np.concatenate([np.linspace(-87, 88, 2**16), np.linspace(-1e-3, 1e-3, 2**10)]).astype(np.float32)
+    for function in (arithmetic.exponentials, arithmetic.exponentials_of_vectors):
+        np.testing.assert_allclose(of_each(function, x), np.exp(x.astype(np.float64)), rtol=2.5e-7)
+        beyond = np.array([-np.inf, -1e30, -88, 89, 1e30, np.inf, np.nan, 0] * 4, np.float32)
+        expected = np.exp(np.clip(beyond.astype(np.float64), -87, 88))
+        np.testing.assert_allclose(of_each(function, beyond), expected, rtol=2.5e-7)
+
+
+def test_numbers_are_rounded_to_bfloat16_as_pytorch_rounds_them(arithmetic):
+    """All numbers that are half-way between two, those beside them, and what is not finite."""
+    halves = (np.arange(2**16, dtype=np.uint32) << 16) + 0x8000
+    bits = np.concatenate([halves - 1, halves, halves + 1, halves - 0x8000])
+    x = bits.view(np.float32)
+    found = of_each(arithmetic.roundings, x, np.int32).astype(np.uint16).view(np.int16)
+    expected = torch.from_numpy(x.copy()).bfloat16()
+    is_number = ~np.isnan(x)
+    np.testing.assert_array_equal(found[is_number], expected.view(torch.int16).numpy()[is_number])
+    assert torch.from_numpy(found[~is_number]).view(torch.bfloat16).isnan().all()
+
+
+@given(st.lists(st.floats(-100, 100, width=32) | st.just(-np.inf), max_size=70))
+def test_the_largest_of_numbers_is_found_wherever_it_is(arithmetic, numbers):
+    x = np.array(numbers, np.float32)
+    found = arithmetic.largest(x.ctypes.data_as(ctypes.c_void_p), len(x))
+    assert found == max([-np.inf, *x.tolist()])
+    padded, lanes = arithmetic.padded_to_lanes(len(x)), arithmetic.lanes()
+    assert padded % lanes == 0
+    assert len(x) <= padded < len(x) + lanes
+
+
 def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
     with pytest.raises(IndexError, match="no id -4"):
         native(lib, model_of("as in the paper"), "float32", 1).search([[5, -4, END], [END]], SearchSettings())
