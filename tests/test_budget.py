@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.pipeline import run as run_module
 from dragoman.pipeline.autoconfigure import with_cooldown
-from dragoman.pipeline.budget import BUDGET, Budget, choose_updates, most_updates, open_ended
+from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
 from dragoman.pipeline.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
 from dragoman.pipeline.minutes import MAX_PASSES
 from dragoman.pipeline.prepared import PreparedData, make_batches
@@ -83,14 +84,16 @@ def interrupt_at(monkeypatch, step):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("step", [1, 7])
 def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, monkeypatch, schedule, step):
-    recipe = recipe_for(tmp_path, schedule, minutes=20)
+    recipe, messages, started = recipe_for(tmp_path, schedule, minutes=20), [], time.monotonic()
     with monkeypatch.context() as patch:
         interrupt_at(patch, step)
         with pytest.raises(TrainingInterruptedError):
             run(recipe, silent)
     assert Budget.read(recipe.out).seconds == 20 * 60
-    Budget(seconds=1.0, preparation=0.5).write(recipe.out)
-    run(recipe, silent)
+    assert 0 < Budget.read(recipe.out).preparation < time.monotonic() - started
+    Budget(seconds=1.0, preparation=1200.0).write(recipe.out)
+    run(recipe, messages.append)
+    assert any("of them took 20 minutes, the preparation included" in message for message in messages)
     assert not (recipe.out / BUDGET).exists()
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
 
@@ -157,16 +160,46 @@ def events_of(speed, slow, until, seconds, every, validation):
     st.floats(0, 0.01),
 )
 def test_the_chosen_updates_fill_the_minutes(speed, slow, until, preparation, seconds, validation):
-    """At any speed, after a beginning that is slow for at most a fifth of the time."""
+    """At any speed, if the slow beginning is over when the last quarter of the updates so far begins."""
     budget = Budget(seconds, preparation * seconds)
     every = max(1, int(speed * seconds / 20))
     validation *= seconds
     state, events = events_of(speed, slow, until * seconds, 0.45 * budget.training, every, validation)
-    assume(until == 0 or not events or events[-1]["seconds"] == validation)  # the model has learned to end
+    before = [60 * event["minutes"] for event in events if event["step"] <= 0.75 * state.step]
+    assume(until == 0 or max(before, default=0.0) >= until * seconds)
     updates = choose_updates(budget, state, events, every, 10**9, 4 * validation)
     rest = (updates - state.step) / speed + (updates // every - state.step // every) * validation
     end = (2 + 4) * validation * bool(events)
     assert budget.preparation + state.seconds + rest + end == pytest.approx(seconds, rel=0.06)
+
+
+@given(st.floats(0.1, 2), st.integers(600, 1000), st.sampled_from(SCHEDULES))
+def test_the_number_is_chosen_before_the_cooldown_begins(speed, seconds, schedule):
+    budget, every = Budget(seconds, 0.1 * seconds), max(1, int(speed * seconds / 20))
+    state, events = events_of(speed, 1.0, 0.0, CHOICE[schedule] * budget.training, every, 0.0)
+    updates = choose_updates(budget, state, events, every, 10**9, 0.0)
+    assert state.step < updates
+    if schedule == "trapezoid":
+        assert state.step <= updates - max(1, updates // 2)
+
+
+VALIDATED = st.tuples(st.integers(1, 9), st.floats(0, 1000))
+
+
+@given(st.lists(VALIDATED, max_size=9), st.floats(0.001, 1000), st.integers(1, 9), st.integers(1, 200))
+def test_whatever_validations_took_there_is_one_more_update_and_no_more_than_the_most(
+    validations, seconds, more, most
+):
+    """Also where their seconds are those of a process that was stopped, which the state has not."""
+    step, events = 0, []
+    for number, (updates, took) in enumerate(validations, 1):
+        step += updates
+        minutes = seconds * number / (len(validations) + 1) / 60
+        events.append({"event": "validation", "step": step, "minutes": minutes, "seconds": took})
+    state = TrainingState(step=step + more, seconds=seconds)
+    chosen = choose_updates(Budget(100.0, 1.0), state, events, 3, state.step + most, 1.0)
+    assert state.step < chosen <= state.step + most
+    assert choose_updates(Budget(0.0, 0.0), state, events, 3, state.step + most, 1.0) == state.step + 1
 
 
 def test_a_damaged_budget_is_named(tmp_path):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,30 @@ def test_the_flags_of_cxx_are_those_of_another_library(tmp_path):
     for flags in ("", " -O0", " -fno-builtin"):
         assert told(begun(tmp_path, CXX=f"g++{flags}")) == ("5", "")
     assert len(list((tmp_path / "cache" / "dragoman" / "native").iterdir())) == 3
+
+
+def compiler_that(folder: Path, name: str, flags: str) -> list[str]:
+    """A compiler that adds flags of its own to those it is given, as that of another machine may."""
+    script = folder / name
+    script.write_text(f'#!/bin/sh\nexec g++ {flags} "$@"\n')
+    script.chmod(0o755)
+    return [str(script)]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing")
+def test_a_library_is_that_of_its_sources_its_flags_and_its_compiler(tmp_path, monkeypatch):
+    for path in (DECODER.source, *build.HERE.glob("*.h")):
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(build, "HERE", tmp_path)
+    program = replace(DECODER, source=tmp_path / DECODER.source.name)
+    made = [build.library_path(program, ["g++"])]
+    assert build.library_path(program, compiler_that(tmp_path, "same", "")) == made[0]
+    made.append(build.library_path(program, compiler_that(tmp_path, "other", "-DOF_ANOTHER=1")))
+    made.append(build.library_path(replace(program, flags=(*program.flags, "-g")), ["g++"]))
+    for path in (program.source, *sorted(tmp_path.glob("*.h"))):
+        path.write_bytes(path.read_bytes() + b"// changed\n")
+        made.append(build.library_path(program, ["g++"]))
+    assert len(set(made)) == len(made) > 5
 
 
 def test_a_library_that_the_system_does_not_map_is_kept(tmp_path, monkeypatch):

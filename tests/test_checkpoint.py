@@ -2,11 +2,14 @@
 
 import json
 import os
-from dataclasses import asdict
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import distributed, nn
 
 from dragoman.model import weights as checkpoint
@@ -24,16 +27,21 @@ from dragoman.system.files import (
     write_folder,
 )
 from dragoman.system.new_folder import write_new_folder
+from dragoman.system.toml import MAX_NUMBER
 from dragoman.training.checkpoint import (
     TrainingState,
+    check_moments,
     load_optimizer,
     optimizer_tensors,
+    read_state,
     refuse_lost_checkpoints,
     resume,
 )
 from dragoman.training.distributed import ProcessGroup
-from dragoman.training.log import Log
-from dragoman.training.objective import make_optimizer
+from dragoman.training.log import MAX_STEP, Log
+from dragoman.training.low_rank import LowRankAdam
+from dragoman.training.objective import make_optimizer, step_optimizer
+from dragoman.training.settings import SCORES
 from tests.processes import fork, worst
 
 
@@ -261,6 +269,69 @@ def test_an_optimizer_comes_back_exactly():
     for one, optimizer in zip((model, twin), optimizers, strict=True):
         step(one, optimizer)
     assert torch.equal(model.weight, twin.weight)
+
+
+def moments_of(low_rank: bool) -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    """A model of one weight after an update, and what its optimizer keeps."""
+    model = nn.Linear(3, 4, bias=False)
+    optimizer = LowRankAdam(model, rank=2, alpha=4.0, seed=1) if low_rank else make_optimizer(model)
+    model.weight.grad = torch.ones(4, 3)
+    step_optimizer(optimizer, model, 0.1, 0.0)
+    return model, optimizer_tensors(model, optimizer)
+
+
+@pytest.mark.parametrize("low_rank", [False, True])
+@given(st.data(), st.sampled_from(["missing", "of another weight", "of another name", "of another shape"]))
+def test_moments_that_are_not_those_of_the_model_are_refused_with_their_name(low_rank, data, change):
+    model, moments = moments_of(low_rank)
+    check_moments(model, moments, Path("file"))
+    name = data.draw(st.sampled_from(sorted(moments)))
+    key = name.rpartition("|")[2]
+    if change == "missing":
+        del moments[name]
+        rest = ", ".join(sorted(each.rpartition("|")[2] for each in moments))
+        message = f"file has of 'weight' only {rest}."
+    elif change == "of another weight":
+        moments[f"other|{key}"] = moments.pop(name)
+        message = f"file has 'other|{key}', which does not belong to this model."
+    elif change == "of another name":
+        moments[f"weight|{key}s"] = moments.pop(name)
+        message = "file has "
+    else:
+        moments[name] = torch.zeros(7, 5)
+        message = f"file has '{name}', which does not belong to this model."
+        if low_rank and key not in ("initial", "step"):  # the rank may be any
+            check_moments(model, moments, Path("file"))
+            return
+    with pytest.raises(DragomanError, match=f"^{re.escape(message)}"):
+        check_moments(model, moments, Path("file"))
+
+
+COUNTS = ("step", "epoch", "batches_done", "best_step", "improved_step")
+BOUNDS = dict.fromkeys(COUNTS, (0, MAX_STEP)) | {"rolled_back_to": (-1, MAX_STEP)}
+BOUNDS |= {"seconds": (0, MAX_NUMBER), "rate_backoff": (0, 1)}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_numbers_of_a_checkpoint_are_read_up_to_their_bounds(tmp_path, name):
+    """Steps are those that a log may have; the rate is only ever lowered."""
+    state = TrainingState(step=7, best=dict.fromkeys(SCORES, 0.5))
+    lowest, highest = BOUNDS[name]
+    for value in (lowest - 1, lowest, highest, highest + 1):
+        (tmp_path / "place.json").write_text(json.dumps(asdict(state) | {name: value}))
+        if lowest <= value <= highest:
+            assert read_state(tmp_path) == replace(state, **{name: value})
+        else:
+            with pytest.raises(DragomanError, match=rf"place\.json: {name} is {value}(\.0)?; it must be at "):
+                read_state(tmp_path)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_best_validation_without_a_score_is_refused(tmp_path, name):
+    state = TrainingState(best={each: 0.5 for each in SCORES if each != name})
+    (tmp_path / "place.json").write_text(json.dumps(asdict(state)))
+    with pytest.raises(DragomanError, match=rf"place\.json: best lacks {name}; it is not as it was written"):
+        read_state(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -9,10 +9,14 @@ import pytest
 
 from dragoman.cli.parsing import settings_from
 from dragoman.cli.serve import Serve
+from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.device import check_device
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.toml import check_types, overlay, read_toml, to_table, write_toml
+from dragoman.training.settings import TrainingSettings
 
 
 def read(text, tmp_path):
@@ -82,6 +86,57 @@ def test_a_value_out_of_bounds_is_named_by_its_option_if_the_command_line_gave_i
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     with pytest.raises(OutOfBoundsError, match=r"^port is 99999; it must be"):
         ServerSettings(port=99_999)
+
+
+def test_what_nobody_asks_for_is_as_in_the_paper():
+    """Sections 5.4 and 6.1; gradients are not clipped."""
+    training = TrainingSettings()
+    assert (training.label_smoothing, training.average, training.clip_norm) == (0.1, 5, 0)
+
+
+COUNTS = ("updates", "warmup_steps", "cooldown_steps", "average", "threads", "validate_every")
+COUNTS += ("checkpoint_every", "log_every")
+FACTORS = (
+    "learning_rate_scale",
+    "label_smoothing",
+    "clip_norm",
+    "guided_alignment_weight",
+    "seed",
+    "patience",
+)
+LEAST = [(TrainingSettings, name, 1, 0) for name in COUNTS]
+LEAST += [(TrainingSettings, name, 0, -1) for name in (*FACTORS, "patience")]
+LEAST += [(TrainingSettings, "minutes", 0.01, 0)]
+LEAST += [(EngineSettings, "workers", 1, 0), (AdaptationSettings, "lora_rank", 1, 0)]
+LEAST += [(AdaptationSettings, "replay_share", 0, -0.1)]
+LEAST += [(AdaptationSettings, name, 1e-9, 0) for name in ("peak_rate", "lora_alpha")]
+MOST = [(TrainingSettings, "label_smoothing", 0.99, 1), (AdaptationSettings, "replay_share", 0.99, 1)]
+MOST += [(AdaptationSettings, "peak_rate", 1, 1.01), (TrainingSettings, "seed", 2**63 - 1, 2**63)]
+
+
+@pytest.mark.parametrize(("settings", "name", "allowed", "refused"), LEAST + MOST)
+def test_a_setting_is_what_it_counts_or_multiplies(settings, name, allowed, refused):
+    """A count is at least 1, a factor is not negative, and a share of all is below 1."""
+    assert getattr(settings(**{name: allowed}), name) == allowed
+    with pytest.raises(OutOfBoundsError, match=rf"^{name} is {refused}(\.0)?; it must be (at |below )"):
+        settings(**{name: refused})
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:0", "cuda:17", "cuda:1234"])
+def test_a_device_is_the_processor_or_a_gpu(device):
+    check_device(device)
+    for other in (f" {device}", f"{device}x", f"{device}\n", device.upper(), f"{device}:", "cuda:12345", ""):
+        with pytest.raises(DragomanError, match="it has to be cpu, cuda, cuda:N or mps"):
+            check_device(other)
+
+
+def test_int8_and_shortlists_are_for_a_processor_and_a_shortlist_for_cpp(tmp_path):
+    for precision in ("float32", "bfloat16", "int8"):
+        for shortlist in (None, tmp_path / "list"):
+            settings = EngineSettings(precision=precision, shortlist=shortlist)
+            assert settings.needs_cpu == (precision == "int8" or shortlist is not None)
+    with pytest.raises(DragomanError, match="which native = false turns off"):
+        EngineSettings(shortlist=tmp_path / "list", native=False)
 
 
 def numbers_of(settings, names=()):

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import os
 import re
 import shutil
@@ -26,13 +27,14 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.distributed import ProcessGroup
+from dragoman.training.interrupt import OUT_OF_TIME
 from dragoman.training.objective import Objective, accumulate_gradients
 from dragoman.training.process_group import process_group
 from dragoman.training.world import World
 from dragoman.translation import files
 from dragoman.translation.translator import Translator
 from tests.conftest import MAX_SECONDS, write_copies
-from tests.processes import dragoman, fork, start, worst
+from tests.processes import as_ranks, dragoman, fork, start, worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -256,6 +258,60 @@ def test_processes_compare_large_numbers_exactly(tmp_path, size):
         distributed.destroy_process_group()
 
     assert worst([fork(lambda rank=rank: compare(rank)) for rank in range(size)]) == 0
+
+
+def test_lines_that_processes_share_come_back_in_order(tmp_path):
+    """Also where some have none, and where a line is empty or of other letters."""
+
+    def share(rank: int) -> None:
+        distributed.init_process_group(
+            "gloo", init_method=f"file://{tmp_path}/lines", rank=rank, world_size=3
+        )
+        world = ProcessGroup(rank, 3, torch.device("cpu"))
+        for lines in ([], ["one"], ["é\u2028", ""], ["", "", ""], [f"line {n}" * n for n in range(8)]):
+            part = world.split(lines)
+            assert len(part) == (len(lines) + 2 - rank) // 3
+            assert world.gather(part, len(lines)) == lines
+        distributed.destroy_process_group()
+
+    assert worst([fork(lambda rank=rank: share(rank)) for rank in range(3)]) == 0
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_processes_end_at_the_same_step_when_the_time_of_one_is_over(tmp_path, monkeypatch, late):
+    monkeypatch.setattr("dragoman.training.distributed.SECONDS_BETWEEN_QUERIES", 0.01)
+
+    def train(rank: int) -> None:
+        distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/time", rank=rank, world_size=2)
+        world = ProcessGroup(rank, 2, torch.device("cpu"))
+        stop = world.stop_request(7, time.monotonic() + 0.1 if rank == late else math.inf)
+        step, found = 7, None
+        while found is None and step < 5000:
+            step += 1
+            time.sleep(0.001 * (1 + rank))
+            found = stop.after(step)
+        assert found == OUT_OF_TIME
+        assert world.all_equal(step)
+        distributed.destroy_process_group()
+
+    assert worst([fork(lambda rank=rank: train(rank)) for rank in range(2)]) == 0
+
+
+def test_in_a_second_training_of_a_program_the_others_wait_for_the_main_process_again(tmp_path):
+    def twice() -> None:
+        for number in range(2):
+            written = tmp_path / f"written {number}"
+            with process_group() as world:
+
+                def write(written=written) -> None:
+                    time.sleep(0.3)
+                    written.touch()
+
+                world.main_first(write)
+                assert written.exists()
+                world.barrier()
+
+    assert worst(as_ranks(2, twice)) == 0
 
 
 def test_batch_normalisation_is_refused_in_several_processes():

@@ -1,8 +1,12 @@
 """Inverted dropout, from random bits on a CPU."""
 
+import numpy as np
+import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman.native.dropout import CounterDropout
+from dragoman.native.dropout import CounterDropout, threshold_and_scale
 
 
 def test_survivors_of_ones_are_divided_by_what_is_kept():
@@ -12,6 +16,19 @@ def test_survivors_of_ones_are_divided_by_what_is_kept():
     torch.testing.assert_close(values, torch.tensor([0, 1 / 0.9]), atol=1e-4, rtol=0)
     assert abs(dropped.eq(0).float().mean() - 0.1) < 0.005
     assert abs(dropped.mean() - 1) < 0.005
+
+
+@given(st.floats(0, 0.999))
+def test_a_mask_drops_the_nearest_share_that_16_bits_have_and_keeps_the_mean(p):
+    rounded = threshold_and_scale(p)
+    kept = 1.0
+    if rounded is not None:
+        threshold, scale = rounded
+        bits = np.arange(-(2**15), 2**15)
+        kept = (bits >= threshold).mean()
+        assert scale * kept == pytest.approx(1, rel=1e-12)
+    assert abs((1 - kept) - p) <= 0.5001 / 2**16
+    assert (rounded is None) == (kept == 1)
 
 
 def test_in_bfloat16_only_results_are_rounded():

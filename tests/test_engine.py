@@ -138,6 +138,30 @@ def resident_bytes() -> int:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
+def tasks() -> set[str]:
+    """The numbers of this process's threads, those of C++ among them."""
+    return {path.name for path in Path("/proc/self/task").iterdir()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+@pytest.mark.parametrize("sentences", [1, 20])
+def test_a_thread_without_searches_sleeps(lib, sentences):
+    """After searches that ended, were cancelled while they ran, or before they began."""
+    before = tasks()
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    own = tasks() - before
+    assert len(own) == 2  # one searches, one finishes searches
+    search(decoder, texts(sentences), SearchSettings())
+    for future in [decoder.submit(texts(sentences, 9), *FOREVER) for _ in range(9)]:
+        future.cancel()
+    asleep, deadline = 0, time.monotonic() + SECONDS
+    while asleep < 50 and time.monotonic() < deadline:  # one that spins would not be asleep so often
+        states = {(Path("/proc/self/task") / task / "stat").read_text().rpartition(")")[2][1] for task in own}
+        asleep = asleep + 1 if states == {"S"} else 0
+        time.sleep(0.001)
+    assert asleep == 50
+
+
 def test_the_threads_of_a_decoder_end_with_it(lib):
     others = set(all_threads())
     decoder = native(lib, model_of("as in the paper"), "float32", 3)

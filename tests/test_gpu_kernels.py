@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from dragoman.native.dropout import random_bits
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
 from tests.conftest import MAX_SECONDS
-from tests.test_kernels import gradients
+from tests.test_kernels import gradients, unused_memory_is_nan
 
 pytest.importorskip("triton")
 from dragoman.native import gpu_fused
@@ -35,7 +36,9 @@ from dragoman.native import gpu_kernels as kernels
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
 KEY = 1234567890123456789
-MASK = kernels.DropoutMask(torch.tensor(KEY, device=DEVICE), -20000, 2**16 / (2**16 - 12768))
+# Some 20 % are dropped; an element whose bits are the threshold, as one of the first, is kept.
+THRESHOLD = min(random_bits(KEY, torch.Size([100])).tolist(), key=lambda bits: abs(bits + 20000))
+MASK = kernels.DropoutMask(torch.tensor(KEY, device=DEVICE), THRESHOLD, 2**16 / (2**15 - THRESHOLD))
 # How far two ways may differ, as a part of the largest number.
 PRECISIONS = {torch.float32: 1e-4 if GPU else 1e-5, torch.bfloat16: 3e-2}
 MULTIPLIED = torch.bfloat16 if GPU else torch.float32
@@ -63,6 +66,11 @@ def all_close(ones, others, precision):
 def kept(shape):
     """What MASK does to numbers of this shape."""
     return ((random_bits(KEY, torch.Size(shape)) >= MASK.threshold) * MASK.scale).to(DEVICE)
+
+
+def test_the_sum_of_no_rows_is_zero_whatever_memory_held_before():
+    with nullcontext() if GPU else unused_memory_is_nan():
+        assert kernels.column_sum(torch.zeros(0, 5, device=DEVICE)).tolist() == [0.0] * 5
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -308,6 +308,15 @@ def test_a_token_without_links_has_no_gradient():
     assert not key.grad[1].any()
 
 
+def test_the_weights_are_computed_in_float32_whatever_the_precision():
+    torch.manual_seed(1)
+    query, key = (3 * torch.randn(2, 5, 16, dtype=torch.bfloat16) for _ in range(2))
+    mask = torch.ones(2, 1, 5, dtype=torch.bool)
+    found, expected = log_attention(query, key, mask), log_attention(query.double(), key.double(), mask)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-5)
+
+
 def test_parts_of_a_batch_have_its_gradient(prepared, batch):
     """As micro-batches, and where memory runs out. A batch without pairs, which a rank may get, has none."""
     recipe, data, corpus = prepared

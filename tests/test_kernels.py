@@ -4,8 +4,11 @@ import ctypes
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -22,11 +25,12 @@ from dragoman.model.transformer import FeedForward, Residual
 from dragoman.native import fused as fused_modules
 from dragoman.native import kernel_library
 from dragoman.native import training_kernels as kernels
-from dragoman.native.dropout import DropoutMask, random_bits
+from dragoman.native.dropout import CounterDropout, DropoutMask, random_bits
 from dragoman.native.fused import COMPILED, ON_A_CPU, FusedCrossEntropy, fuse
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
+from tests.conftest import NEEDS_BFLOAT16
 
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=2, dropout=0.2)
 MODELS = {
@@ -36,6 +40,8 @@ MODELS = {
     "nothing dropped": replace(SMALL, dropout=0.0),
     "attention drops too": replace(SMALL, attention_dropout=0.3),
     "wide": replace(SMALL, d_ff=96, output_bias=True),
+    "GELU": replace(SMALL, activation="gelu"),
+    "swish": replace(SMALL, activation="swish"),
     "recurrent": replace(SMALL, architecture="gru"),
     "convolutional": replace(SMALL, architecture="conv"),
 }
@@ -254,6 +260,18 @@ def test_a_lack_of_memory_is_told_as_pytorch_tells_it():
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=True)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_who_asks_for_the_weights_of_attention_gets_them(training):
+    layer, seen = MultiHeadAttention(8, 2, 4, 4).train(training), []
+    x = torch.randn(1, 3, 8)
+    expected = layer.attend(*layer.project(x))
+    assert fuse(layer)
+    layer.attention_weights_hook = seen.append
+    torch.testing.assert_close(layer.attend(*layer.project(x)), expected)
+    (weights,) = seen
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 3))
+
+
 def test_a_query_without_allowed_keys_gets_zeros():
     layer = MultiHeadAttention(8, 2, 4, 4)
     fuse(layer)
@@ -273,9 +291,11 @@ def test_what_all_logits_have_in_common_changes_no_gradient(smoothing):
     found = []
     for common in (0.0, 2.0**20):
         given = (logits + common).requires_grad_()
-        FusedCrossEntropy(smoothing)(given * 1, gold)[0].backward()
-        found.append(given.grad)
-    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-9)
+        loss, nll = FusedCrossEntropy(smoothing)(given * 1, gold)
+        loss.backward()
+        found.append((given.grad, nll))  # the likelihood is of differences, too
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -303,6 +323,28 @@ def test_kernels_draw_the_bits_that_python_draws(shape, precision):
         kept = kernels.dropout(ones, DropoutMask(key, 1000, 2.0))
         assert torch.equal(kept, (random_bits(key, torch.Size(shape)).ge(1000) * 2.0).to(precision))
         assert torch.equal(*torch.autograd.grad(kept.sum(), ones), kept)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_element_whose_bits_are_the_threshold_is_kept(precision):
+    """By Python, by the kernels and by their gradients; one in 65536 is such an element."""
+    torch.manual_seed(3)
+    key = CounterDropout(0.5).draw().key
+    bits = random_bits(key, torch.Size([1, 5, 21]))
+    norm = nn.LayerNorm(21)
+    for threshold in bits[0].median(1).values.tolist():
+        kept, mask = bits >= threshold, DropoutMask(key, threshold, 2.0)
+        torch.manual_seed(3)
+        assert torch.equal(CounterDropout((threshold + 2**15) / 2**16)(torch.ones(kept.shape)) != 0, kept)
+        y = torch.ones(kept.shape, dtype=precision, requires_grad=True)
+        out = kernels.dropout(y, mask)
+        assert torch.equal(out != 0, kept)
+        assert torch.equal(gradients(out, y)[0] != 0, kept & (gradients(y * 1.0, y)[0] != 0))
+        out = kernels.residual(torch.zeros_like(y), y, mask, norm)
+        rows = (kept != kept[..., :1]).any(-1)  # where all or none is kept nothing is left of the norm
+        assert torch.equal((out > 0)[rows], kept[rows])
+        found, expected = (gradients(value, y)[0] for value in (out, norm(y * kept * 2.0)))
+        assert torch.equal(found[rows] != 0, expected[rows] != 0)
 
 
 def test_random_bits_are_even_and_independent():
@@ -383,6 +425,23 @@ def test_nan_stays_nan(part, row):
     assert all(name.endswith("feed_forward.inner.bias") for name in lost), "oneDNN's max(0, NaN) is 0"
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_oracles_take_the_place_of_kernels_for_a_while_with_the_same_masks(kind):
+    objective = Objective(build_model(MODELS[kind], 40, 40), 0.1, bfloat16=False, native=True).train()
+    before = [type(module) for module in objective.modules()]
+    torch.manual_seed(4)
+    fused_loss, _ = objective(some_batch())
+    with pytest.raises(KeyError), fused_modules.unfused(objective):  # noqa: PT012
+        kinds = {type(module) for module in objective.modules()}
+        assert {kind for kind in kinds if kind.__module__.startswith("dragoman.native")} <= {CounterDropout}
+        torch.manual_seed(4)
+        loss, _ = objective(some_batch())
+        raise KeyError
+    assert [type(module) for module in objective.modules()] == before
+    if not MODELS[kind].attention_dropout:  # its masks are PyTorch's
+        assert loss.item() == pytest.approx(fused_loss.item(), rel=1e-5)
+
+
 def test_the_same_again_to_the_last_bit():
     model = build_model(SMALL, 40, 40)
     objective, found = Objective(model, 0.1, bfloat16=True, native=True).train(), []
@@ -392,6 +451,86 @@ def test_the_same_again_to_the_last_bit():
         objective(some_batch())[0].backward()
         found.append([weight.grad.clone() for weight in model.parameters()])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def values_and_gradients(precision, rows):
+    """Of every kernel, for so many rows: what is computed row by row, then products and sums over rows."""
+    draw = torch.Generator().manual_seed(8)
+    shapes = [(1, rows, 21), (1, rows, 21), (33, 21), (33,), (21, 33), (21,), (rows, 9)]
+    leaves = [torch.randn(shape, generator=draw).to(precision).requires_grad_() for shape in shapes]
+    x, y, *maps, logits = leaves
+    heads = [torch.randn(rows, 2, 3, 5, generator=draw).to(precision).requires_grad_() for _ in range(3)]
+    norm, mask = nn.LayerNorm(21).to(precision), DropoutMask(7, -9000, 1.5)
+    inner, outer = nn.Linear(21, 33), nn.Linear(33, 21)
+    inner.weight, inner.bias, outer.weight, outer.bias = map(nn.Parameter, maps)
+    own, sums = [kernels.transpose(x[0].detach().bfloat16())], []
+    for out, of_rows, of_all in (
+        (kernels.dropout(x, mask), [x], []),
+        (kernels.residual(x, y, mask, norm), [x, y], [*norm.parameters()]),
+        (kernels.residual(x, y, None, norm), [x, y], [*norm.parameters()]),
+        (kernels.attention(*heads, None, causal=True), heads, []),
+        (kernels.cross_entropy(logits * 1, torch.arange(rows) % 9, 0.1)[0], [logits], []),
+    ):
+        found = gradients(out, *of_rows, *of_all)
+        own += [out.detach(), *found[: len(of_rows)]]
+        sums += found[len(of_rows) :]
+    out = kernels.feed_forward(x, inner, outer)
+    return own, [*sums, out.detach(), *gradients(out, x, *inner.parameters(), *outer.parameters())]
+
+
+@pytest.mark.parametrize("precision", [torch.float32, pytest.param(torch.bfloat16, marks=NEEDS_BFLOAT16)])
+@pytest.mark.parametrize("rows", [1, 4, 300])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_any_number_of_threads_computes_the_same(precision, rows, count):
+    """To the last bit where the numbers of one row suffice; a thread may be without rows."""
+    alone = values_and_gradients(precision, rows)
+    with threads(count):
+        together = values_and_gradients(precision, rows)
+        again = values_and_gradients(precision, rows)
+    assert all(map(torch.equal, together[0], alone[0]))
+    for one, other in zip(together[1], alone[1], strict=True):
+        close(one, other, precision)
+    assert all(map(torch.equal, chain(*again), chain(*together)))
+
+
+@contextmanager
+def unused_memory_is_nan() -> Iterator[None]:
+    """What PyTorch allocates and nobody has written to is NaN."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_what_memory_held_before_changes_nothing(kind, bfloat16):
+    model = build_model(MODELS[kind], 40, 40)
+    loss, expected = gradient_of(model, bfloat16, True)
+    with unused_memory_is_nan():
+        assert torch.empty(1).isnan()
+        found = gradient_of(model, bfloat16, True)
+    assert found[0] == loss
+    assert torch.equal(found[1], expected)
+
+
+def test_a_transposed_copy_is_filled_up_with_zeros():
+    with unused_memory_is_nan():
+        columns = kernels.transpose(torch.randn(50, 33, dtype=torch.bfloat16))
+    whole = columns.as_strided((33, columns.stride(0)), columns.stride())
+    assert columns.stride(0) > 50
+    assert not whole[:, 50:].any()
 
 
 def test_float64_and_translating_go_by_the_equations():

@@ -48,6 +48,15 @@ def test_quantise_rows_are_off_by_half_a_scale_at_most(rows):
     assert whole.abs().max() <= 127
 
 
+def test_a_row_of_zeros_stays_zero_and_a_part_has_its_own_end():
+    plain, x = linear()
+    x[0, 0] = 0
+    packed = PackedInt8(plain.weight, None)
+    assert packed(x)[0, 0].eq(0).all()
+    for ends in ((2, 7), (2, 9), (2, None)):  # one beginning
+        torch.testing.assert_close(packed.project_rows(x, *ends), packed(x)[..., slice(*ends)])
+
+
 def test_int8_adds_up_exactly():
     plain, x = linear(width=300)
     whole, own = quantise_rows(x.flatten(0, 1))

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from itertools import accumulate
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,8 +19,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import log as log_module
-from dragoman.training.log import Log, progress_bar, read_events, seconds_left
-from dragoman.training.settings import TrainingSettings
+from dragoman.training.curves import CURVES
+from dragoman.training.log import MAX_STEP, Log, progress_bar, read_events, seconds_left
+from dragoman.training.settings import SCORES, TrainingSettings
 from dragoman.training.tensorboard import refuse_missing_tensorboard, scalars
 from tests.conftest import write_copies
 
@@ -64,6 +66,57 @@ def test_a_resumed_log_continues_after_the_checkpoint(tmp_path):
 def test_a_last_line_without_its_end_is_no_event(tmp_path):
     (tmp_path / "log.jsonl").write_text('{"event": "train", "step": 1}\n{"event": "train", "step": 2}')
     assert [event["step"] for event in read_events(tmp_path / "log.jsonl")] == [1]
+
+
+NUMBERS = {key for curves in CURVES.values() for _, key in curves} | {*SCORES, "epoch", "minutes", "seconds"}
+"""What is drawn or computed from a log."""
+
+
+@pytest.mark.parametrize("name", sorted({*NUMBERS, "tokens"}))
+def test_a_value_that_is_no_number_is_refused_with_its_line_and_its_name(tmp_path, name):
+    path = tmp_path / "log.jsonl"
+    for value in ("1", True, None, [1], 1, 0.5, math.nan):
+        event = {"event": "validation", "step": 2, name: value}
+        path.write_text(f'{{"event": "train", "step": 1}}\n{json.dumps(event)}\n')
+        if type(value) in (int, float):
+            assert len(read_events(path)) == 2
+        else:
+            with pytest.raises(DragomanError, match=rf"log\.jsonl, line 2: {name} is .*; it has to be a num"):
+                read_events(path)
+
+
+@pytest.mark.parametrize("step", [-1, 0, MAX_STEP, MAX_STEP + 1, True, 1.0, "1", None])
+def test_the_steps_of_a_log_are_those_that_a_training_may_have(tmp_path, step):
+    (tmp_path / "log.jsonl").write_text(json.dumps({"event": "train", "step": step}) + "\n")
+    if type(step) is not int:
+        assert read_events(tmp_path / "log.jsonl") == []
+        return
+    try:
+        TrainingSettings(updates=max(1, step))
+        may_be = step >= 0
+    except DragomanError:
+        may_be = False
+    if may_be:
+        assert read_events(tmp_path / "log.jsonl") == [{"event": "train", "step": step}]
+    else:
+        with pytest.raises(DragomanError, match=f"line 1: the step is {step}; it has to be a number of upda"):
+            read_events(tmp_path / "log.jsonl")
+
+
+def test_a_resumed_log_continues_in_tensorboard_too(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    log = Log(tmp_path, 0, tensorboard=True)
+    for step in (1, 2, 3, 4):
+        log.write("train", step, {"loss": float(step)})
+    log.board.writer.close()
+    log = Log(tmp_path, 2, tensorboard=True)
+    log.write("train", 3, {"loss": 0.5})
+    log.board.writer.close()
+    curve = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("train/loss")
+    assert [(point.step, point.value) for point in curve] == [
+        (line["step"], line["loss"]) for line in read(tmp_path)
+    ]
 
 
 def test_tensorboard_gets_curves_and_texts(tmp_path):
@@ -121,6 +174,10 @@ def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path):
         for point in events.Tensors("validation/samples/text_summary")
     ]
     samples = [(step, line["samples"]) for kind, step, line in written if kind == "validation"]
+    for _, _, line in written:
+        if "tokens" in line:
+            speed = line["tokens"] / line["seconds"]
+            assert line["tokens_per_second"] == pytest.approx(speed, rel=1e-5)
     assert [step for step, _ in texts] == [step for step, _ in samples]
     assert all(
         word in text
@@ -174,3 +231,25 @@ def test_the_bar_of_a_terminal_says_what_is_left(monkeypatch):
     assert "0:05:00 left, update 1," in screen.getvalue()
     with progress_bar(20, math.inf, visible=False) as advance:
         advance(1, 100.0, 100)
+    with progress_bar(1000, 400.0, visible=True) as advance:
+        advance(1, 500.0, 100)
+    assert "0:00:00 left, update 1," in screen.getvalue()
+
+
+@given(st.integers(1, 1000), st.integers(0, 1000), st.integers(0, 50), st.floats(0.01, 100))
+def test_at_a_constant_speed_the_time_left_is_exact_from_the_first_update_on(updates, done, more, seconds):
+    points = [(step, step * seconds) for step in range(done + 1, done + more + 2)]
+    left = (done + updates - points[-1][0]) * seconds
+    assert seconds_left(points, done + updates) == pytest.approx(left, rel=1e-9, abs=1e-9 * done * seconds)
+
+
+def test_the_bar_has_the_speed_of_all_tokens_so_far(monkeypatch):
+    screen, clock = io.StringIO(), SimpleNamespace(now=5.0)
+    terminal = Console(file=screen, force_terminal=True, width=99)
+    monkeypatch.setattr(log_module, "Console", lambda stderr: terminal)
+    monkeypatch.setattr(log_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    with progress_bar(20, math.inf, visible=True) as advance:
+        for step, tokens in enumerate((100, 500, 900), 1):
+            clock.now += 10.0
+            advance(step, 10.0 * step, tokens)
+    assert "update 3 of 20, 50 target tokens/s" in screen.getvalue()

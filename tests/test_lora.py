@@ -94,6 +94,18 @@ def test_the_first_factor_keeps_the_size_of_its_input_and_the_second_is_zero():
     assert not state["b"].any()
 
 
+def test_the_first_factors_are_those_of_their_seed_and_each_weight_has_its_own():
+    drawn = []
+    for seed in (1, 1, 2):
+        model = nn.Sequential(nn.Linear(6, 5, bias=False), nn.Linear(6, 5, bias=False))
+        optimizer = LowRankAdam(model, 2, 4.0, seed)
+        optimizer.step()
+        drawn.append([optimizer.state[weight]["a"] for weight in model.parameters()])
+    assert all(map(torch.equal, drawn[0], drawn[1]))
+    own = [tuple(factor.flatten().tolist()) for factors in drawn[1:] for factor in factors]
+    assert len({*own}) == 4
+
+
 def test_a_gradient_that_is_not_finite_changes_nothing():
     layer = nn.Linear(5, 4, bias=False)
     optimizer, before = LowRankAdam(layer, rank=2, alpha=4, seed=3), layer.weight.detach().clone()

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.model.sinusoids import sinusoid_table
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.native import decoder, engine
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import beam_search, greedy_search
-from dragoman.search.hypothesis import Constraints, max_target_length
+from dragoman.search.hypothesis import Constraints, length_normalization, max_target_length
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
@@ -345,6 +346,137 @@ def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
             assert one.score == pytest.approx(same.score, abs=1e-4)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=20)
+@given(lengths=st.lists(st.integers(1, 700), min_size=1, max_size=5))
+def test_tables_of_positions_grow_with_what_is_asked(kind, lengths):
+    made, width = KINDS[kind], KINDS[kind].d_model
+    if made.positions == "learned":
+        return
+    start = made.first_position
+    table, whole = decoder.Positions(made, None), sinusoid_table(start + 700, width, made.positions)[start:]
+    for length in lengths:
+        rows = table.first(length)
+        assert len(rows) >= length * width
+        np.testing.assert_array_equal(np.array(rows[: length * width]), whole[:length].reshape(-1))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.integers(1, 300).map(lambda n: 4 * n), st.sampled_from([0.0, 0.6])), min_size=1))
+def test_tables_of_length_penalties_grow_with_what_is_asked(asked):
+    kept = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
+    for longest, penalty in asked:
+        chosen = SearchSettings(length_penalty=penalty)
+        for length in (longest, 2 * longest):
+            divisors = kept._length_normalization(length, chosen)
+            assert len(divisors) > length
+            assert divisors[length] == pytest.approx(length_normalization(length, chosen), rel=1e-6)
+
+
+def test_tables_of_many_length_penalties_do_not_stay(lib):
+    kept = native(lib, model_of("as in the paper"), "float32", 1)
+    for number in range(3 * decoder.MAX_NORMALIZATIONS):
+        chosen = SearchSettings(length_penalty=number / 100)
+        divisors = kept._length_normalization(9, chosen)
+        assert divisors[9] == pytest.approx(length_normalization(9, chosen), rel=1e-6)
+        assert kept._length_normalization(9, chosen) is divisors
+        assert len(kept._normalizations) <= decoder.MAX_NORMALIZATIONS
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 9), st.none() | st.integers(1, 99), st.integers(1, 2000), st.integers(1, 50))
+def test_a_thread_extends_no_more_rows_of_a_search_than_it_may(beam_size, max_rows, batch_tokens, longest):
+    """Their tokens, with END, fit into batch_tokens, unless one sentence alone has more."""
+    here = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
+    asked = SearchSettings(beam_size=beam_size, batch_tokens=batch_tokens, max_length=longest)
+    sources = [row for row in texts(9) if len(row) > 1]
+    made = here._new_search(here._arrays(sources, asked, Constraints()), asked, Constraints(), max_rows)
+    bounds = [max_rows or here.max_rows, batch_tokens // (longest + 1)]
+    assert made.max_rows == max(beam_size, min(bounds))
+
+
+@pytest.mark.parametrize("kind", ["as in the paper", "pre-norm, GELU, biases", "odd widths, swish"])
+def test_long_sentences_are_translated_as_by_pytorch(lib, kind):
+    """Products are computed for so many rows at once."""
+    draw = random.Random(4)
+    sources = [[*draw.choices(range(4, 140), k=length - 1), END] for length in (2, 95, 96, 97, 193, 300)]
+    model, asked = model_of(kind), SearchSettings(beam_size=2, max_length=4)
+    found, expected = native(lib, model, "float32", 1).search(sources, asked), []
+    for row in sources:
+        expected += python_search(model, [row], asked)
+    assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+    for one, other in zip(chain(*found), chain(*expected), strict=True):
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+
+
+ARITHMETIC = """
+#include "simd.h"
+using namespace dragoman;
+extern "C" {
+void exponentials(const float* x, float* y, int count) {
+    for (int i = 0; i < count; i++) y[i] = exponential(x[i]);
+}
+void exponentials_of_vectors(const float* x, float* y, int count) {
+    for (int i = 0; i < count; i += LANES) store(y + i, exponential(load(x + i)));
+}
+float largest(const float* x, int count) { return maximum(x, count); }
+int padded_to_lanes(int count) { return padded(count); }
+int lanes() { return LANES; }
+void roundings(const float* x, int* y, int count) {
+    for (int i = 0; i < count; i++) y[i] = int(bfloat16_bits(x[i]));
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def arithmetic(tmp_path_factory):
+    source = tmp_path_factory.mktemp("arithmetic") / "arithmetic.cpp"
+    source.write_text(ARITHMETIC)
+    found = load_library(replace(DECODER, source=source))
+    assert found is not None
+    found.largest.restype = ctypes.c_float
+    return found
+
+
+def of_each(function, x, dtype=np.float32):
+    """What a function of `arithmetic` makes of numbers."""
+    x, y = np.ascontiguousarray(x, np.float32), np.empty(len(x), dtype)
+    function(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), len(x))
+    return y
+
+
+def test_exponentials_are_as_exact_as_float32_and_end_at_its_bounds(arithmetic):
+    x = np.concatenate([np.linspace(-87, 88, 2**16), np.linspace(-1e-3, 1e-3, 2**10)]).astype(np.float32)
+    for function in (arithmetic.exponentials, arithmetic.exponentials_of_vectors):
+        np.testing.assert_allclose(of_each(function, x), np.exp(x.astype(np.float64)), rtol=2.5e-7)
+        beyond = np.array([-np.inf, -1e30, -88, 89, 1e30, np.inf, np.nan, 0] * 4, np.float32)
+        expected = np.exp(np.clip(beyond.astype(np.float64), -87, 88))
+        np.testing.assert_allclose(of_each(function, beyond), expected, rtol=2.5e-7)
+
+
+def test_numbers_are_rounded_to_bfloat16_as_pytorch_rounds_them(arithmetic):
+    """All numbers that are half-way between two, those beside them, and what is not finite."""
+    halves = (np.arange(2**16, dtype=np.uint32) << 16) + 0x8000
+    bits = np.concatenate([halves - 1, halves, halves + 1, halves - 0x8000])
+    x = bits.view(np.float32)
+    found = of_each(arithmetic.roundings, x, np.int32).astype(np.uint16).view(np.int16)
+    expected = torch.from_numpy(x.copy()).bfloat16()
+    is_number = ~np.isnan(x)
+    np.testing.assert_array_equal(found[is_number], expected.view(torch.int16).numpy()[is_number])
+    assert torch.from_numpy(found[~is_number]).view(torch.bfloat16).isnan().all()
+
+
+@given(st.lists(st.floats(-100, 100, width=32) | st.just(-np.inf), max_size=70))
+def test_the_largest_of_numbers_is_found_wherever_it_is(arithmetic, numbers):
+    x = np.array(numbers, np.float32)
+    found = arithmetic.largest(x.ctypes.data_as(ctypes.c_void_p), len(x))
+    assert found == max([-np.inf, *x.tolist()])
+    padded, lanes = arithmetic.padded_to_lanes(len(x)), arithmetic.lanes()
+    assert padded % lanes == 0
+    assert len(x) <= padded < len(x) + lanes
+
+
 def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
     with pytest.raises(IndexError, match="no id -4"):
         native(lib, model_of("as in the paper"), "float32", 1).search([[5, -4, END], [END]], SearchSettings())
@@ -395,6 +527,7 @@ def test_structures_of_another_size_are_refused(lib, monkeypatch):
     monkeypatch.setattr(engine, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
     with pytest.raises(DragomanError, match="beam_search.cpp is of another version than engine.py; install"):
         model.search(texts(3, seed=2), SearchSettings())
+    assert not model._engine._pending
 
 
 def test_parameters_go_by_name(lib):

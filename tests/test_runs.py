@@ -23,6 +23,9 @@ from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.messages import silent
+from dragoman.text.settings import Languages
+from dragoman.training.checkpoint import checkpoints, read_state
+from dragoman.training.settings import SCORES
 from tests.conftest import MAX_SECONDS, small_recipe, write_copies
 from tests.test_cli import call
 
@@ -51,6 +54,51 @@ def test_runs_are_listed_with_state_and_scores(folder):
     assert (begun.state, begun.step, begun.validation) == ("stopped", 0, {})
     assert runs_table([begun, done]).row_count == 2
     assert json.loads(as_json(done))["folder"] == str(folder / "done")
+
+
+def test_a_row_says_what_the_state_of_its_run_is(folder):
+    for run_state in runs_under(folder, pytest.fail):
+        row = {column.header: next(iter(column.cells)) for column in runs_table([run_state]).columns}
+        assert row["run"] == str(run_state.folder)
+        assert row["state"] == run_state.state
+        assert row["update"] == f"{run_state.step} of {run_state.updates}"
+        assert float(row["minutes"]) == pytest.approx(run_state.minutes, abs=0.051)
+        scores = {"loss": "loss", "bleu": "BLEU"}
+        assert {name for name in scores if row[scores[name]]} == run_state.validation.keys() & scores.keys()
+        for name in run_state.validation.keys() & scores.keys():
+            assert float(row[scores[name]]) == pytest.approx(run_state.validation[name], abs=0.0051)
+    changed = replace(run_state, step=7, minutes=3.25, languages=Languages("de", "pt"), test="BLEU = 1.25")
+    row = {column.header: next(iter(column.cells)) for column in runs_table([changed]).columns}
+    assert (row["update"], row["languages"], row["test"]) == ("7 of 24", "de → pt", "BLEU = 1.25")
+    assert float(row["minutes"]) == pytest.approx(3.25, abs=0.051)
+
+
+def test_the_test_score_of_a_finished_run_is_the_first_of_its_result(folder, tmp_path):
+    shutil.copytree(folder / "done", tmp_path / "done")
+    result = json.loads((tmp_path / "done" / "result.json").read_text())
+    names = ("name", "value", "signature")
+    result["test"] = [dict(zip(names, each, strict=True)) for each in (("A", 12.3456, ""), ("B", 1.0, ""))]
+    (tmp_path / "done" / "result.json").write_text(json.dumps(result))
+    name, _, value = state_of(tmp_path / "done").test.partition(" = ")
+    assert name == "A"
+    assert float(value) == pytest.approx(12.3456, abs=0.0051)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_result_without_a_score_of_validation_is_refused(folder, tmp_path, name):
+    shutil.copytree(folder / "done", tmp_path / "done")
+    result = json.loads((tmp_path / "done" / "result.json").read_text())
+    del result["validation"][name]
+    (tmp_path / "done" / "result.json").write_text(json.dumps(result))
+    with pytest.raises(
+        DragomanError, match=rf"result\.json.*validation lacks {name}; it is not as it was wr"
+    ):
+        state_of(tmp_path / "done")
+
+
+def test_the_minutes_of_a_result_are_those_of_its_last_checkpoint(folder):
+    minutes = json.loads((folder / "done" / "result.json").read_text())["minutes"]
+    assert 60 * minutes == pytest.approx(read_state(checkpoints(folder / "done")[-1]).seconds)
 
 
 def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, monkeypatch, capsysbinary):
@@ -297,10 +345,11 @@ def test_a_run_that_has_not_ended_has_the_scores_of_its_best_validation(folder, 
         {"event": "validation", "step": step, "minutes": step / 2, "bleu": bleu, "loss": loss}
         for step, (bleu, loss) in enumerate(scores, 1)
     ]
+    events.append({"event": "train", "step": len(scores) + 3})
     (place / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     state = state_of(place)
     (place / "log.jsonl").unlink()
     best = max(scores, key=lambda each: (each[0] if best_by == "bleu" else 0, -each[1]))
-    assert (state.state, state.step, state.minutes) == ("stopped", len(scores), len(scores) / 2)
+    assert (state.state, state.step, state.minutes) == ("stopped", len(scores) + 3, len(scores) / 2)
     assert state.validation["loss"] == best[1]
     assert best_by == "loss" or state.validation["bleu"] == best[0]

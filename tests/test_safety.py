@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import threading
+import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,8 +17,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
-from torch import distributed
+from torch import distributed, nn
 
 from dragoman.cli.console import silence_write_errors_of_threads
 from dragoman.model.symbols import END
@@ -31,10 +34,11 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
+from dragoman.text.batches import Batch
 from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume, step_of
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.distributed import ProcessGroup
-from dragoman.training.divergence import first_non_finite_layer
+from dragoman.training.divergence import first_non_finite_layer, locate
 from dragoman.training.log import Log, UpdateMetrics
 from dragoman.training.loop import train
 from dragoman.training.memory import (
@@ -48,6 +52,7 @@ from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
     make_optimizer,
+    seed_update,
     step_optimizer,
 )
 from dragoman.training.rollback import MIN_RATE_BACKOFF
@@ -466,6 +471,38 @@ def test_half_of_the_memory_that_is_not_reserved_is_for_the_graph():
         assert most == pytest.approx((1 - share) * 1000 / 2, rel=0.2)  # other processes take and give memory
 
 
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_the_processes_of_a_machine_share_its_memory(monkeypatch, count):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(count))
+    whole = min(available_memory(Path("/")))
+    assert free_memory(HERE.device) == pytest.approx(whole / count, rel=0.2)  # others take and give memory
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5))
+def test_batches_are_cut_in_two_and_the_largest_is_told(sizes):
+    ids = torch.full((sum(sizes), 2), 5)
+    pairs = iter(range(sum(sizes)))
+    batches = [Batch.of(ids[:size], ids[:size], list(islice(pairs, size))) for size in sizes]
+    if max(sizes) == 1:
+        with pytest.raises(DragomanError, match="for one pair; train with another --out"):
+            smaller_batches(batches, MemoryError(), may_retry=True)
+        return
+    told = f"not enough memory for {max(sizes)} pairs at once; train with a lower --micro-batch-tokens"
+    with pytest.raises(DragomanError, match=told):
+        smaller_batches(batches, MemoryError(), may_retry=False)
+    with pytest.warns(UserWarning, match=told):
+        halves = smaller_batches(batches, MemoryError(), may_retry=True)
+    assert sorted(pair for half in halves for pair in half.pairs) == [*range(sum(sizes))]
+    expected = [half for size in sizes for half in ([size] if size == 1 else [size - size // 2, size // 2])]
+    assert sorted(len(half.pairs) for half in halves) == sorted(expected)
+
+
+def test_other_errors_cut_no_batch():
+    ids = torch.full((4, 2), 5)
+    with pytest.raises(RuntimeError, match="another"):
+        smaller_batches([Batch.of(ids, ids, [*range(4)])], RuntimeError("another"), may_retry=True)
+
+
 def test_available_memory_is_bounded_by_system_and_control_groups(tmp_path):
     for name, text in {
         "proc/meminfo": "MemFree: 1 kB\nMemAvailable:    5000 kB\n",
@@ -846,6 +883,62 @@ def test_a_model_with_nan_weights_has_a_nan_validation_loss(tmp_path):
     scores, samples = make_validate(recipe, data, silent, HERE)(model, "of a test")
     assert math.isnan(scores["loss"])
     assert not samples
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_search_for_a_layer_draws_the_masks_of_the_update(tmp_path, rank):
+    recipe, data = prepared_run(tmp_path, "run")
+    model, noted = make_model(recipe, data, HERE.device).eval(), []
+
+    class Noting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, batch):
+            noted.append((self.model.training, torch.rand(3).tolist()))
+            return next(self.model.parameters()).sum(), torch.zeros(())
+
+    batches = make_batches(recipe, data, HERE)
+    update = next(batches.updates(0, 0))
+    context = TrainingContext(
+        model=model,
+        learning_rate=lambda step: 1.0,
+        batches=batches,
+        settings=replace(recipe.training, seed=5),
+        schedule=make_schedule(recipe),
+        folder=recipe.out,
+        validate=lambda model, name: ({}, []),
+        keep_best=lambda model: None,
+        say=silent,
+        world=replace(HERE, rank=rank),
+        make_objective=lambda *_: Noting(),
+    )
+    assert locate(context, model, 9, update).endswith("It does not recur with the current weights.")
+    seed_update(5, 9, rank)
+    assert noted == [(True, torch.rand(3).tolist()) for _ in update.batches]
+
+
+def test_the_times_in_a_log_do_not_overlap(tmp_path):
+    """Of updates and of validations; the minutes of a validation are those until then.
+
+    Only the first validation is followed by a checkpoint.
+    """
+    recipe, data = prepared_run(tmp_path, "run", checkpoint_every=7)
+    started = time.monotonic()
+
+    def loss() -> float:
+        time.sleep(0.1)
+        return 1.0
+
+    train_poisoned(recipe, data, set(), [], loss)
+    took = time.monotonic() - started
+    validations = [line for line in log_of(recipe) if line["event"] == "validation"]
+    assert len(validations) == 3
+    assert sum(line.get("seconds", 0.0) for line in log_of(recipe)) <= took
+    ends = [60 * line["minutes"] for line in validations]
+    assert sorted(ends) == ends
+    assert sum(line["seconds"] for line in validations[:-1]) <= ends[-1] <= took
 
 
 def test_the_first_non_finite_layer_is_named(tmp_path):

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Preset, Recipe, learning_rate_schedule
 from dragoman.pipeline.settings import AdaptationSettings
-from dragoman.training.schedule import describe_learning_rate, learning_rate, make_learning_rate, trapezoid
+from dragoman.training.schedule import (
+    describe_learning_rate,
+    learning_rate,
+    make_learning_rate,
+    trapezoid,
+    trapezoid_peak,
+)
 from dragoman.training.settings import TrainingSettings
 
 COUNTS = st.integers(1, 5000)
@@ -58,6 +64,23 @@ def test_the_peak_is_that_of_the_settings(step, warmup, cooldown, d_model, scale
         formula = describe_learning_rate(settings, d_model, peak_rate)
         python = formula.replace("·", "*").replace("−", "-").replace("^", "**")
         assert eval(python, {"min": min, "step": step}) == pytest.approx(rate(step), rel=1e-4)
+
+
+@given(COUNTS, st.sampled_from([(None, 7), (9, None), (None, None)]), st.none() | st.floats(1e-4, 1))
+def test_a_trapezoid_whose_end_is_not_chosen_rises_and_stays(step, end, peak_rate):
+    updates, cooldown = end
+    settings = TrainingSettings(
+        updates=updates, warmup_steps=100, cooldown_steps=cooldown, schedule="trapezoid"
+    )
+    rate = make_learning_rate(settings, 128, peak_rate)
+    assert rate(step) == pytest.approx(rate(100) * min(1, step / 100))
+    formula = describe_learning_rate(settings, 128, peak_rate).replace("·", "*")
+    assert eval(formula, {"min": min, "step": step}) == pytest.approx(rate(step), rel=1e-4)
+
+
+@pytest.mark.parametrize("d_model", [64, 128, 256, 512])
+def test_the_peak_of_a_trapezoid_is_four_thousandths_at_a_width_of_128_and_falls_with_its_root(d_model):
+    assert trapezoid_peak(d_model) == pytest.approx(0.004 * (128 / d_model) ** 0.5, rel=0.02)
 
 
 def test_the_paper_s_schedule_is_equation_3_to_the_last_bit():

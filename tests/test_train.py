@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -23,10 +24,12 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.model import weights as checkpoint
 from dragoman.model.loss import perplexity
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline import autoconfigure as autoconfigure_module
+from dragoman.pipeline import minutes as minutes_module
 from dragoman.pipeline.autoconfigure import (
     autoconfigure,
     check_positions,
@@ -34,7 +37,8 @@ from dragoman.pipeline.autoconfigure import (
     updates_per_second,
 )
 from dragoman.pipeline.compilation import start_compiling
-from dragoman.pipeline.minutes import seconds_of_validation
+from dragoman.pipeline.micro_batch import GRADIENT_AND_MOMENTS, choose_micro_batch_tokens
+from dragoman.pipeline.minutes import seconds_of_validation, seconds_to_translate
 from dragoman.pipeline.prepare import prepare, train_tokenizers
 from dragoman.pipeline.prepared import (
     PreparedData,
@@ -45,17 +49,20 @@ from dragoman.pipeline.prepared import (
 )
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen
-from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run
+from dragoman.pipeline.run import Candidate, finish, fit, lock, make_validate, open_run, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import check_folder, copy_folder, file_hash, write_folder, write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
+from dragoman.text.batches import Batches
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings, WeightedCorpus
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
+from dragoman.training.context import DivergenceError
 from dragoman.training.interrupt import OUT_OF_TIME, StopRequest, TrainingInterruptedError, stop_signals
 from dragoman.training.loop import is_better, stopped_early, with_extremes
+from dragoman.training.objective import make_optimizer, step_optimizer
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.model_folder import StoredModel
@@ -285,6 +292,9 @@ def test_the_kept_model_has_the_lowest_perplexity_of_best_last_and_average(tmp_p
     assert file_hash(recipe.out / "best" / "model.safetensors") == best, (
         "a later end resumes with the best model"
     )
+    by_loss = replace(recipe, training=replace(recipe.training, best_by="loss"))
+    finish(by_loss, data, state, messages.append, HERE)
+    assert f"(best by loss {found['best']:.4g}, " in messages[-3]
 
 
 def test_validations_say_their_update_and_which_model_they_are_of(finished):
@@ -292,6 +302,33 @@ def test_validations_say_their_update_and_which_model_they_are_of(finished):
     validations = [message for message in said if message.startswith("Validation")]
     assert validations[:3] == [f"Validation at update {step}" for step in (8, 16, 24)]
     assert validations[-1] == "Validation of the average of the checkpoints at 16, 20, 24"
+
+
+def test_a_validation_is_of_greedy_translations_and_shows_some_of_all_its_parts(tmp_path):
+    source, target = write_copies(tmp_path, "valid", 20, seed=1)
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    recipe = replace(recipe, data=replace(recipe.data, valid_source=source, valid_target=target))
+    prepare(recipe.out, recipe, silent)
+    data = PreparedData.load(recipe.out / "data")
+    model = make_model(recipe, data, HERE.device)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2)
+    scores, samples = make_validate(recipe, data, silent, HERE)(model, "of a test")
+    translator = Translator.from_model(model, data.tokenizers)
+    found, other = (
+        translator.translate(data.valid_source, SearchSettings(beam_size=beam_size)) for beam_size in (1, 2)
+    )
+    assert found != other
+    score = bleu(found, data.valid_target, suitable_tokenization(data.valid_target))
+    assert scores["bleu"] == pytest.approx(score.value)
+    columns = data.valid_source, data.valid_target, found
+    names = ("source", "reference", "translation")
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    places = [rows.index(sample) for sample in samples]
+    assert places == sorted({*places})
+    assert places[0] == 0
+    assert places[-1] >= len(rows) // 2
 
 
 def killed_at(operation: int, work) -> bool:
@@ -394,7 +431,8 @@ def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.0, patience=1)
     messages = []
     run(recipe, messages.append)
-    assert any("brought no gain: less than a minute." in message for message in messages)
+    early = "Trained for 16 updates, as 1 validation (--patience) brought no gain: less than a minute."
+    assert early in messages
 
     def again(**training):
         messages.clear()
@@ -757,8 +795,54 @@ def test_a_validation_is_measured_with_translations_as_long_as_the_references(tm
 
     model.decode = counted_decode
     assert seconds_of_validation(model, recipe, data, HERE) > 0
+    assert model.training
     longest = data.valid.lengths()[1].max() + 1  # with END
     assert 0 < len(steps) <= 2 * longest  # of one sentence, and of the sample
+
+
+@given(st.integers(1, 300), st.floats(0, 5), st.floats(0.001, 5))
+def test_the_time_of_a_translation_is_that_of_as_many_lines_however_the_first_one_takes(count, first, each):
+    """Of a sample; the first call waits for the compiler."""
+    clock = SimpleNamespace(now=0.0, calls=[])
+
+    def translate(lines, settings):
+        clock.now += each * len(lines) + first * (not clock.calls)
+        clock.calls.append(len(lines))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minutes_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+        lines = [f"line {number}" for number in range(count)]
+        found = seconds_to_translate(SimpleNamespace(translate=translate), lines, SearchSettings())
+    assert found == pytest.approx(count * each)
+    assert max(clock.calls) <= minutes_module.SAMPLE
+
+
+def test_the_tokens_at_once_are_of_the_longest_pairs_beside_what_an_update_allocates(prepared, monkeypatch):
+    """Gradients and moments are reserved; with twice as much memory beyond them there are twice as many."""
+    recipe, data = prepared
+    recipe = replace(recipe, batches=replace(recipe.batches, target_tokens_per_batch=130))
+    model = make_model(recipe, data, HERE.device)
+    weights = sum(weight.nbytes for weight in model.parameters())
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer = make_optimizer(model)
+    step_optimizer(optimizer, model, 0.1, 0.0)
+    kept = [weight.grad for weight in model.parameters()]
+    kept += [each for state in optimizer.state.values() for each in state.values() if each.dim()]
+    reserved = sum(each.nbytes for each in kept)
+    assert reserved == GRADIENT_AND_MOMENTS * weights
+    batches, loaded, chosen = make_batches(recipe, data, HERE), [], []
+    longest, load = np.maximum(*batches.lengths), Batches.load
+    monkeypatch.setattr(Batches, "load", lambda own, pairs: loaded.append([*pairs]) or load(own, pairs))
+    for beyond in (0, 10**5, 2 * 10**5, 10**12):
+        free = reserved + beyond
+        monkeypatch.setattr("dragoman.training.memory.free_memory", lambda device, free=free: free)
+        chosen.append(choose_micro_batch_tokens(model, recipe, data, HERE))
+    assert chosen[0] == 1
+    assert 1 < chosen[1] < chosen[3] == max(batches.caps)
+    assert chosen[2] == pytest.approx(2 * chosen[1], abs=1)
+    for pairs in loaded:
+        assert min(longest[pairs]) >= sorted(longest)[-len(pairs)]
 
 
 def test_lines_of_several_sentences_in_the_data_are_not_warned_of(tmp_path):
@@ -912,6 +996,33 @@ def test_the_end_of_the_time_ends_training_unless_a_signal_does(number):
         assert request.after(1) == request.number == expected
         request.handle(number, None)
         assert request.after(2) == request.number == number
+
+
+@pytest.mark.parametrize(
+    "error", [TrainingInterruptedError(signal.SIGTERM, 1234), DivergenceError("It is so.", "Do that.")]
+)
+def test_an_error_of_a_training_is_the_same_in_another_process(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_a_run_computes_with_the_threads_of_its_recipe(tmp_path):
+    before, found = torch.get_num_threads(), []
+
+    def say(message: str) -> None:
+        if message.startswith("Validation"):
+            found.append(torch.get_num_threads())
+
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=2, checkpoint_every=1, threads=before + 1)
+    try:
+        run(recipe, say)
+        (recipe.out / "result.json").unlink()
+        torch.set_num_threads(before)
+        run(replace(recipe, training=replace(recipe.training, threads=None)), say)  # the recorded number
+    finally:
+        torch.set_num_threads(before)
+    assert len(found) > 2
+    assert set(found) == {before + 1}
 
 
 @pytest.mark.usefixtures("listening")
@@ -1099,6 +1210,20 @@ def test_other_peoples_files_are_not_replaced(tmp_path, name):
     ):
         run(recipe, silent)
     assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_run_that_was_killed_before_its_recipe_was_written_may_begin_again(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    prepare(recipe.out, recipe, silent)
+    with lock(recipe.out):
+        assert (recipe.out / "data").exists()
+    assert (recipe.out / "data").exists()
+    (recipe.out / "model").mkdir()
+    with (
+        pytest.raises(DragomanError, match="it has data, model.*, which a run would damage"),
+        lock(recipe.out),
+    ):
+        pass
 
 
 def test_a_run_whose_recipe_is_lost_is_not_begun_again(prepared, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from dragoman.inspection import report
 from dragoman.pipeline.runs import points
 from dragoman.system.errors import DragomanError
-from dragoman.training.curves import MAX_POINTS, required_training, thinned, training_of
+from dragoman.training.curves import MAX_POINTS, MAX_SAMPLES, required_training, thinned, training_of
 from dragoman_paper.figures import training_picture
 from tests.test_cli import call
 
@@ -79,6 +80,50 @@ def test_a_recipe_without_its_schedule_gets_a_sentence(trained, tmp_path):
         (tmp_path / "recipe.toml").write_text(recipe)
         with pytest.raises(DragomanError, match=message):
             training_of(tmp_path)
+
+
+TITLES = {
+    "loss": "loss",
+    "nll": "negative log-likelihood",
+    "bleu": "BLEU",
+    "replay_bleu": "BLEU of the old text",
+    "learning_rate": "learning rate",
+    "gradient_norm": "norm of the gradient",
+    "tokens_per_second": "target tokens per second",
+}
+
+
+def test_a_chart_shows_the_number_of_its_title(trained, tmp_path):
+    """A first line at step 0, which no run writes, has no rate in the formula."""
+    shutil.copy(trained / "run" / "recipe.toml", tmp_path / "recipe.toml")
+    numbers = {name: place + 0.5 for place, name in enumerate(TITLES)}
+    events = [{"event": kind, "step": step, **numbers} for step in (0, 1) for kind in ("train", "validation")]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    shown = {
+        (curve.chart, curve.points) for curve in training_of(tmp_path).curves if curve.name != "schedule"
+    }
+    assert shown == {(TITLES[name], ((0, value), (1, value))) for name, value in numbers.items()}
+    (formula,) = (curve for curve in training_of(tmp_path).curves if curve.name == "schedule")
+    assert [step for step, _ in formula.points] == [1]
+
+
+def test_a_long_log_has_so_many_points_and_samples_as_can_be_shown(trained, tmp_path):
+    shutil.copy(trained / "run" / "recipe.toml", tmp_path / "recipe.toml")
+    steps = range(1, 3 * MAX_POINTS)
+    events = [
+        {"event": "validation", "step": step, "loss": float(step), "samples": [{"source": f"{step}"}]}
+        for step in steps
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    found = training_of(tmp_path)
+    (curve,) = found.curves
+    for rows, most in ((curve.points, MAX_POINTS), (found.samples, MAX_SAMPLES)):
+        assert len(rows) == most
+    kept = [step for step, _ in curve.points]
+    assert [kept[0], kept[-1]] == [steps[0], steps[-1]]
+    assert [found.samples[0].step, found.samples[-1].step] == [steps[0], steps[-1]]
+    gaps = {later - earlier for earlier, later in pairwise(kept)}
+    assert max(gaps) - min(gaps) <= 1
 
 
 def test_numbers_that_are_not_finite_are_left_out(trained, tmp_path):

@@ -8,6 +8,7 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.text.batches import Batch, Update
+from dragoman.training.gradient_norms import gradient_norms_by_layer
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
@@ -16,7 +17,9 @@ from dragoman.training.objective import (
     seed_update,
     step_optimizer,
 )
+from dragoman.training.settings import TrainingSettings
 from dragoman.training.world import World
+from tests.conftest import MODELS
 
 HERE = World(device=torch.device("cpu"))
 
@@ -123,6 +126,34 @@ def test_the_gradient_of_an_update_is_that_of_the_mean_over_all_its_tokens():
     assert sums.tolist() == pytest.approx([sum(losses).item(), sum(likelihoods).item()], rel=1e-5)
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_an_objective_is_that_of_the_settings(native, precision):
+    settings = TrainingSettings(label_smoothing=0.25, precision=precision, native=native)
+    objective = Objective.of(small_model(), settings)
+    replaced = {type(module).__module__.startswith("dragoman.native.") for module in objective.modules()}
+    assert (True in replaced) == native
+    assert objective.in_bfloat16 == (precision == "bfloat16")
+    assert objective.cross_entropy.smoothing == 0.25
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_norms_of_layers_are_parts_of_the_norm_of_the_gradient(kind):
+    """A layer is the first part of a weight's name, with its number if there is one."""
+    model = build_model(MODELS[kind], 11, 11)
+    weights = dict(model.named_parameters())
+    for number, weight in enumerate(weights.values()):
+        weight.grad = torch.randn_like(weight) if number % 5 else None
+    squares: dict[str, float] = {}
+    for name, weight in weights.items():
+        first, second, *_ = [*name.split("."), ""]
+        if weight.grad is not None:
+            layer = f"{first}.{second}" if second.isdecimal() else first
+            squares[layer] = squares.get(layer, 0.0) + weight.grad.double().square().sum().item()
+    found = {name: norm.item() ** 2 for name, norm in gradient_norms_by_layer(model).items()}
+    assert found == pytest.approx(squares, rel=1e-4)
+
+
 def test_padding_changes_neither_loss_nor_likelihood():
     objective = Objective(small_model().double(), 0.1, bfloat16=False)
     batch = batches()[0]
@@ -145,6 +176,8 @@ def test_validation_is_the_mean_over_all_tokens_of_all_batches_without_dropout()
     scores = corpus_loss(objective, iter(batches()), HERE)
     assert objective.training
     objective.eval()
+    corpus_loss(objective, iter(batches()), HERE)
+    assert not objective.training
     with torch.no_grad():
         sums = torch.tensor([[float(part) for part in objective(batch)] for batch in batches()]).sum(0)
     tokens = sum(batch.tokens for batch in batches())
