@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from dragoman.inspection import (
     alignment_picture,
@@ -39,6 +40,7 @@ from dragoman.inspection.drawing import (
     visible,
 )
 from dragoman.inspection.figures.attention_figures import HEAD_COLOURS
+from dragoman.inspection.inspect import part_of
 from dragoman.inspection.inspection import (
     Attention,
     Inspection,
@@ -51,11 +53,17 @@ from dragoman.inspection.masks import Masks
 from dragoman.inspection.summaries import decisions, wavelengths
 from dragoman.inspection.tree import NEXT_TOKENS, hypothesis_title, tree_columns
 from dragoman.inspection.words import words_of
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.convolutional import GatedConvolution
+from dragoman.model.enriched import Recurrence
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import sinusoid_table
+from dragoman.model.transformer import FeedForward, build_model
+from dragoman.model.variants import RestrictedAttention
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 from dragoman.system.errors import DragomanError
+from tests.conftest import MODELS, VARIANTS
 from tests.projections import fake_masks, fake_neurons, fake_projections
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -705,6 +713,129 @@ def test_lines_of_dot_products_start_at_the_norms():
         element.text for element in parse(position_pictures.position_products(inspection)).iter(f"{SVG}title")
     ]
     assert set(titles) >= {f"p = {first}" for first in range(5)}
+
+
+def drawn_boxes(root):
+    """The boxes of each side of an architecture, from bottom to top: top, bottom, and texts."""
+    texts = [(float(each.get("x")), float(each.get("y")), each.text) for each in root.iter(f"{SVG}text")]
+    sides = {}
+    for each in root.iter(f"{SVG}rect"):
+        if each.get("rx") == "5":
+            left, top, wide, high = (float(each.get(name)) for name in ("x", "y", "width", "height"))
+            own = [words for x, y, words in texts if x == left + wide / 2 and top < y < top + high]
+            sides.setdefault(left, []).append((top, top + high, own))
+    encoder, decoder = (sorted(sides[left], reverse=True) for left in sorted(sides))
+    return encoder, decoder
+
+
+OTHERS = {
+    "two widths": replace(SMALL, decoder_d_ff=48, tied="target", scale_embeddings=False, d_v=3),
+    "lstm, three layers": ModelSettings("lstm", d_model=8, encoder_layers=1, decoder_layers=3, tied="none"),
+    "conv, deep": ModelSettings("conv", d_model=8, encoder_layers=2, decoder_layers=7, dilated=True),
+}
+
+
+@pytest.mark.parametrize("name", MODELS | VARIANTS | OTHERS)
+def test_the_architecture_is_that_of_the_model(name):
+    """Parameters, sizes and residual connections are read from the model's own modules."""
+    settings = (MODELS | VARIANTS | OTHERS)[name]
+    model = build_model(settings, 11, 11 if settings.tied == "all" else 13)
+    counts = Counter()
+    for weight, values in model.named_parameters():
+        counts[part_of(weight)] += values.numel()
+    inspection = fake(**vars(settings))
+    modules = tuple(ModuleSummary(part, count, ()) for part, count in counts.items())
+    root = parse(replace(inspection, modules=modules).svg("model"))
+    sides, words = drawn_boxes(root), " ".join(drawn_texts(root))
+
+    def size(part):
+        return sum(values.numel() for key, values in model.named_parameters() if key.startswith(f"{part}."))
+
+    def counted(part):
+        return f"{size(part):,} parameters"
+
+    convolution, recurrent = settings.architecture == "conv", settings.architecture in ("lstm", "gru")
+    kinds = {
+        "conv": (["convolution"], ["convolution", "attention"]),
+        "transformer": (
+            ["self_attention", "feed_forward"],
+            ["self_attention", "cross_attention", "feed_forward"],
+        ),
+    }
+    other = ["token_mixer", "feed_forward"], ["token_mixer", "cross_attention", "feed_forward"]
+    parts = [
+        [f"{side}.0.{part}" for part in own]
+        for side, own in zip(("encoder", "decoder"), kinds.get(settings.architecture, other), strict=True)
+    ]
+    if recurrent:
+        parts = ["encoder"], ["attention", "decoder"]
+    pre = settings.norm == "pre"
+    around = []  # the texts of what each residual connection goes around
+    for side, boxes, own in zip(("encoder", "decoder"), sides, parts, strict=True):
+        sublayers = [place for place, (_, _, texts) in enumerate(boxes) if is_sublayer(texts[0])]
+        assert len(sublayers) == len(own)
+        for place, part in zip(sublayers, own, strict=True):
+            texts, module = boxes[place][2], model.get_submodule(part)
+            total = " in all" * (part in ("encoder", "decoder"))
+            assert texts[-1] == counted(part) + total
+            if isinstance(module, MultiHeadAttention):
+                keys, _, values = (width // module.heads for width in module.widths)
+                assert texts[1] == f"h = {module.heads}, d_k = {keys}, d_v = {values}"
+                near = f"neighbourhood of {settings.neighbourhood}"
+                assert (near in texts) == isinstance(module, RestrictedAttention)
+            if isinstance(module, FeedForward):
+                assert texts[1] == f"d_ff = {module.inner.out_features}, {settings.activation}"
+            if isinstance(module, GatedConvolution):
+                causal = ", causal" * (side == "decoder")
+                assert texts[1] == f"kernel of {settings.kernel_width}{causal}"
+                blocks = getattr(model, side)
+                if convolution and settings.dilated:
+                    steps = [f"{block.convolution.distance}" for block in blocks]
+                    more = ", …" * (len(steps) > 5)
+                    assert texts[2] == f"steps of {', '.join(steps[:5])}{more}"
+                assert any("dilated" in each or "steps" in each for each in texts) == settings.dilated
+            if isinstance(module, nn.RNNBase | Recurrence):
+                assert texts[0].startswith("Bidirectional ") == (side == "encoder")
+            if not recurrent and settings.residual:
+                around.append([boxes[place - 1][2], texts] if pre else [texts])
+        if convolution and side == "decoder":
+            first, second = (boxes[place][2] for place in sublayers)
+            around.remove([first])
+            around.append([first, second, boxes[sublayers[1] + 1][2]])
+    found = []
+    for each in root.iter(f"{SVG}path"):
+        if each.get("class") == "curve stroke-ink" and each.get("d").count("L") == 3:
+            x, y = np.array(re.findall(r"([\d.-]+) ([\d.-]+)", each.get("d")), float).T
+            side = sides[0 if x.max() < 300 else 1]
+            found.append([texts for top, bottom, texts in side if y.min() < top and bottom < y.max()])
+    assert sorted(found) == sorted(around)
+    (end,) = (each.get("d") for each in root.iter(f"{SVG}path") if each.get("class") == "fill-self")
+    height = float(end.split("l")[0].split()[1])
+    (reader,) = (texts for top, bottom, texts in sides[1] if top < height < bottom)
+    assert re.search("attention", reader[0], re.IGNORECASE)
+    assert not reader[0].startswith("Masked")
+    embedding = sides[0][0][2]
+    assert ("times √d_model" in embedding) == (
+        settings.scale_embeddings and not convolution and not recurrent
+    )
+    assert ("the target embedding's matrix" in embedding) == (settings.tied == "all")
+    assert (counted("source_embedding") in embedding) == (settings.tied != "all")
+    assert counted("target_embedding") in sides[1][0][2]
+    linear = sides[1][-2][2]
+    assert linear[0] == "Linear"
+    assert (linear[1] == "the target embedding's matrix") == (model.output is model.target_embedding)
+    for side, count in zip((0, 1), (settings.encoder_layers, settings.decoder_layers), strict=True):
+        assert [each for each in drawn_texts(root) if each.endswith(" ×")][side] == f"{count} ×"
+    if not convolution and not recurrent:
+        layers = (
+            f"An encoder layer has {size('encoder.0'):,} parameters, a decoder layer {size('decoder.0'):,}."
+        )
+        assert layers in words
+
+
+def is_sublayer(name):
+    """Whether a box of this name is a sub-layer, and not a sum, norm or map around it."""
+    return bool(re.search("[Aa]ttention|Feed-forward|Convolution|LSTM|GRU", name))
 
 
 @pytest.mark.parametrize("window", [None, (3, 5)])
