@@ -54,7 +54,7 @@ from dragoman.inspection.summaries import decisions, wavelengths
 from dragoman.inspection.tree import NEXT_TOKENS, hypothesis_title, tree_columns
 from dragoman.inspection.words import words_of
 from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.convolutional import GatedConvolution
+from dragoman.model.convolutional import EMBEDDING_STD, GatedConvolution
 from dragoman.model.enriched import Recurrence
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import sinusoid_table
@@ -731,7 +731,9 @@ def drawn_boxes(root):
 OTHERS = {
     "two widths": replace(SMALL, decoder_d_ff=48, tied="target", scale_embeddings=False, d_v=3),
     "lstm, three layers": ModelSettings("lstm", d_model=8, encoder_layers=1, decoder_layers=3, tied="none"),
-    "conv, deep": ModelSettings("conv", d_model=8, encoder_layers=2, decoder_layers=7, dilated=True),
+    "pre, not residual": replace(SMALL, norm="pre", residual=False),
+    "conv, deep": ModelSettings("conv", d_model=8, encoder_layers=5, decoder_layers=7, dilated=True),
+    "conv, enriched, not dilated": replace(SMALL, architecture="conv-enriched"),
 }
 
 
@@ -796,6 +798,11 @@ def test_the_architecture_is_that_of_the_model(name):
                 assert any("dilated" in each or "steps" in each for each in texts) == settings.dilated
             if isinstance(module, nn.RNNBase | Recurrence):
                 assert texts[0].startswith("Bidirectional ") == (side == "encoder")
+            if not recurrent and not convolution and not pre:
+                after = boxes[place + 1][2][0].lower()
+                assert ("add" in after) == settings.residual
+                assert ("norm" in after) == (settings.norm != "none")
+                assert ("batch" in after) == (settings.norm == "batch")
             if not recurrent and settings.residual:
                 around.append([boxes[place - 1][2], texts] if pre else [texts])
         if convolution and side == "decoder":
@@ -821,6 +828,12 @@ def test_the_architecture_is_that_of_the_model(name):
     assert ("the target embedding's matrix" in embedding) == (settings.tied == "all")
     assert (counted("source_embedding") in embedding) == (settings.tied != "all")
     assert counted("target_embedding") in sides[1][0][2]
+    if convolution:
+        added = counted("source_positions") if settings.positions == "learned" else f"times {EMBEDDING_STD}"
+        assert added in sides[0][1][2]
+    if recurrent:
+        read = model.decoder[0].input_size // settings.d_model
+        assert f"[T, {read} d_model]" in drawn_texts(root)
     linear = sides[1][-2][2]
     assert linear[0] == "Linear"
     assert (linear[1] == "the target embedding's matrix") == (model.output is model.target_embedding)
