@@ -146,7 +146,8 @@ def test_the_axes_say_what_queries_and_keys_are(pieces, words):
         query, key = ("source" if side else "target" for side in (kind == "encoder", kind != "decoder"))
         assert seen.query_axis.startswith("query: ")
         assert seen.query_axis.endswith(f"{query} {unit}")
-        assert ("predict" in seen.query_axis) == (kind != "encoder")
+        predicts = "positions that predict" if words else "position that predicts"
+        assert (predicts in seen.query_axis) == ("predict" in seen.query_axis) == (kind != "encoder")
         assert seen.key_axis == f"key: {key} {unit}" + " so far" * (kind == "decoder")
         sides = {side: getattr(by_words(pieces) if words else pieces, side) for side in ("source", "target")}
         notes = [f"Only {side} {unit}s 2 to 3 of {len(sides[side])} are drawn." for side in (query, key)]
