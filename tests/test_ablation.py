@@ -8,21 +8,34 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
 
-from dragoman.inspection.analyse.ablation import head_effects, pair_effects, translated_pairs
-from dragoman.inspection.analyse.mean_effects import mean_head_effects
+from dragoman.inspection.analyse.ablation import HeadEffects, head_effects, pair_effects, translated_pairs
+from dragoman.inspection.analyse.mean_effects import (
+    CONFIDENCE,
+    MIN_LINES,
+    RESAMPLES,
+    Interval,
+    MeanHeadEffects,
+    mean_effects_json,
+    mean_head_effects,
+)
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.projections import record_projections
 from dragoman.inspection.record.recording import attentions
+from dragoman.inspection.views.attention_pictures import NAMES
 from dragoman.inspection.views.drawing import decimal
-from dragoman.inspection.views.heads import head_effects_picture
+from dragoman.inspection.views.heads import head_effects_picture, mean_effects_picture
 from dragoman.search.attention_weights import cross_attention_modules, record_attention
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import Translator
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
+from tests.test_pictures import fake, opacity
 
 KINDS = {
     "encoder": "encoder.{}.self_attention",
@@ -133,3 +146,84 @@ def test_the_scored_lines_are_those_that_were_translated(translator):
             DragomanError, match=r"is of the whole line as it is, which \w+ excludes; leave it out"
         ):
             translated_pairs(translator, LINES, replace(settings, **changed))
+
+
+def drawn_tables(svg):
+    """Of each kind of attention, by layer and head, the class and the opacity of a cell and its texts."""
+    kinds, cells, shapes, head, layer = [], {}, [], {}, None
+    for each in ElementTree.fromstring(svg).iter():
+        tag, text = each.tag.rpartition("}")[2], each.text or ""
+        if tag == "rect":
+            shapes.append(each)
+        elif tag != "text":
+            continue
+        elif text in NAMES.values():
+            kinds.append(next(kind for kind, name in NAMES.items() if name == text))
+            head = {}
+        elif text.startswith("head "):
+            head[each.get("x")] = int(text.removeprefix("head "))
+        elif text.startswith("layer "):
+            layer = int(text.removeprefix("layer ")), float(each.get("y"))
+        elif each.get("x") in head and layer is not None:
+            assert abs(float(each.get("y")) - layer[1]) < 20  # beside the layer's name, or below that
+            place = kinds[-1], layer[0], head[each.get("x")]
+            cell = cells.setdefault(place, [shapes[-1].get("class"), opacity(shapes[-1])])
+            cell.append((text, each.get("font-weight") is not None))
+    return cells
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1e-2, 0.0]))
+@effort(max_examples=20)
+def test_each_change_is_in_the_cell_of_its_layer_and_head(seed, size):
+    random = np.random.default_rng(seed)
+    tables = [random.normal(0, size, (layers, 2)).astype(np.float32) for layers in (2, 3, 3)]
+    effects, found = HeadEffects(-1.25, *tables), fake()
+    svg, largest = head_effects_picture(found, effects), max(float(np.abs(each).max()) for each in tables)
+    expected = {}
+    for kind, table in zip(KINDS, tables, strict=True):
+        for (layer, head), change in np.ndenumerate(table):
+            cell = ["fill-negative" if change < 0 else "fill-positive"]
+            cell.append(pytest.approx(abs(float(change)) / (largest or 1), abs=0.0051))
+            expected[kind, layer + 1, head + 1] = [*cell, (decimal(float(change), 3, "+"), False)]
+    assert drawn_tables(svg) == expected
+    texts = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")]
+    assert any("With all heads it is −1.250." in text for text in texts)
+    place = texts.index("change of log-probability, nats")
+    assert texts[place + 1 : place + 4] == [decimal(-(largest or 1)), "0", decimal(largest or 1, sign="+")]
+
+
+@given(st.integers(0, 2**32 - 1))
+@effort(max_examples=20)
+def test_each_mean_is_in_the_cell_of_its_layer_and_head_above_its_interval(seed):
+    random, tables = np.random.default_rng(seed), []
+    for layers in (2, 3, 3):
+        low, mean, high = np.sort(random.normal(0, 1, (3, layers, 2)), 0).astype(np.float32)
+        tables.append(Interval(mean, low, high))
+    svg = mean_effects_picture(MeanHeadEffects(MIN_LINES, -1.25, *tables))
+    largest, expected = max(float(np.abs(each.mean).max()) for each in tables), {}
+    for kind, table in zip(KINDS, tables, strict=True):
+        for (layer, head), mean in np.ndenumerate(table.mean):
+            low, high = table.low[layer, head], table.high[layer, head]
+            numbers = [decimal(float(each), 3, "+") for each in (mean, low, high)]
+            expected[kind, layer + 1, head + 1] = [
+                "fill-negative" if mean < 0 else "fill-positive",
+                pytest.approx(abs(float(mean)) / largest, abs=0.0051),
+                (numbers[0], bool(low > 0 or high < 0)),
+                (f"{numbers[1]} to {numbers[2]}", False),
+            ]
+    assert drawn_tables(svg) == expected
+    texts = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")]
+    assert any("With all heads the mean is −1.250." in text for text in texts)
+    assert any(f"Below each mean is its {CONFIDENCE:.0%} interval" in text for text in texts)
+    place = texts.index("mean change of log-probability, nats")
+    assert texts[place + 1 : place + 4] == [decimal(-largest), "0", decimal(largest, sign="+")]
+
+
+def test_the_data_of_means_have_each_number_and_what_the_intervals_are():
+    random = np.random.default_rng(1)
+    tables = [Interval(*random.normal(size=(3, layers, 2))) for layers in (2, 3, 3)]
+    table = mean_effects_json(MeanHeadEffects(7, -1.25, *tables))
+    for kind, each in zip(KINDS, tables, strict=True):
+        assert table[kind] == {name: array.tolist() for name, array in vars(each).items()}
+    assert (table["lines"], table["log_probability"]) == (7, -1.25)
+    assert (table["confidence"], table["resamples"]) == (CONFIDENCE, RESAMPLES)

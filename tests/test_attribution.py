@@ -371,6 +371,34 @@ def test_each_method_is_a_picture(method, with_prefix):
     assert unit in [each.text for each in root.iter() if each.tag.endswith("text")]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_shades_legend_and_note_of_a_method_are_those_of_its_numbers(method):
+    inspection, random = fake_inspection(5, 4, 1, 2, 8), np.random.default_rng(2)
+    numbers = random.normal(size=(4, 9)).astype(np.float32)
+    numbers = np.abs(numbers) if method in UNSIGNED else numbers
+    log_probs, baseline = random.normal(size=(2, 4)).astype(np.float32)
+    prefix = inspection.decoder_inputs
+    found = Attribution(
+        inspection.source, inspection.target, prefix, {method: numbers}, numbers[:0], log_probs, baseline
+    )
+    root = ElementTree.fromstring(attribution_picture(inspection, found, method))
+    groups = [each for each in root.iter() if each.get("class") == "cells scores"]
+    largest = float(np.abs(numbers).max())
+    for group, part in zip(groups, (numbers[:, :5], numbers[:, 5:]), strict=True):
+        shown = [float(each.get("fill-opacity", 1)) for each in group]
+        np.testing.assert_allclose(shown, np.abs(part).ravel() / largest, atol=0.0051)
+        signs = [each.get("class") == "fill-negative" for each in group]
+        assert signs == (part < 0).ravel().tolist()
+    texts = [each.text for each in root.iter() if each.tag.endswith("text")]
+    ticks = ["0", f"{largest:.2f}"] if method in UNSIGNED else [f"−{largest:.2f}", "0", f"+{largest:.2f}"]
+    place = texts.index(UNITS.get(method, "contribution, nats"))
+    assert texts[place + 1 : place + 1 + len(ticks)] == ticks
+    error = f"{np.abs(log_probs - baseline - numbers.sum(1)).max():.1g} nats"
+    assert (f"The largest error of a sum is {error}." in " ".join(texts)) == (
+        method == "integrated-gradients"
+    )
+
+
 def open_table(numbers):
     """Opens a table of numbers, and waits for it: it is made when it is opened."""
     numbers.locator("summary").click()

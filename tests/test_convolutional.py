@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from dragoman.cli import main as cli
+from dragoman.model.architectures import check_architecture
 from dragoman.model.build import build_model
 from dragoman.model.convolutional import GatedConvolution
 from dragoman.model.settings import Architecture, ModelSettings
@@ -254,6 +255,8 @@ def test_every_setting_is_used_or_refused(architecture, field, sources, targets)
             made.append((len(list(model.parameters())), model.logits(features)))
     except DragomanError as error:
         assert "leave it out" in str(error)  # noqa: PT017
+        with pytest.raises(DragomanError, match="leave it out"):  # also of a recipe, before text is read
+            check_architecture(replace(settings, **{field.name: change}))
     else:
         assert made[0][0] != made[1][0] or not torch.equal(made[0][1], made[1][1])
 

@@ -16,8 +16,10 @@ from dragoman.inspection.views.convolutional_pictures import LACKING
 from dragoman.inspection.views.pictures import Picture
 from dragoman.inspection.what_if import inspect_changed
 from dragoman.model.convolutional import HALF, MultiStepAttention
+from dragoman.model.symbols import END
 from dragoman.search.attention_weights import cross_attention
 from dragoman.system.errors import DragomanError
+from dragoman.text.batches import Batch
 from dragoman.translation.model_folder import save_model
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MODELS, VARIANTS
@@ -106,6 +108,52 @@ def test_stream_and_lens_are_those_of_the_layers(translator):
     assert sum(each.parameters for each in found.modules) == sum(
         weight.numel() for weight in model_of(translator).parameters()
     )
+
+
+def test_the_norms_of_the_stream_are_those_of_forced_decoding(translator):
+    """Of what each part adds to a block's sum, and of the inputs and the outputs of the blocks."""
+    found, model = inspect(translator, LINE, SEARCH), model_of(translator)
+    sides = (translator.tokenizers.source, found.source), (translator.tokenizers.target, found.target)
+    source, target = (torch.tensor([side.ids(tokens)]) for side, tokens in sides)
+    given = {}
+
+    def keep(name, module):
+        def hook(_module, _inputs, output):
+            given[name] = (output[0] if isinstance(output, tuple) else output)[0].norm(dim=-1).numpy()
+
+        return module.register_forward_hook(hook)
+
+    handles = []
+    for side in ("encoder", "decoder"):
+        handles.append(keep((side, 0), model.get_submodule(f"{side}_input")))
+        for layer, block in enumerate(getattr(model, side)):
+            handles.append(keep((side, layer + 1), block))
+            handles.append(keep((side, layer, "convolution"), block.convolution))
+            if side == "decoder":
+                handles.append(keep((side, layer, "attention"), block.attention.output))
+    with torch.no_grad():
+        model.decode(Batch.of(source, target, []).target_in, model.encode(source))
+    for handle in handles:
+        handle.remove()
+    for side, factor, names in (
+        ("encoder", 1.0, ["convolution"]),
+        ("decoder", HALF, ["convolution", "attention"]),
+    ):
+        norms, parts = getattr(found.stream, side), getattr(found.stream, f"{side}_sublayers")
+        for layer, row in enumerate(norms):
+            np.testing.assert_allclose(row, given[side, layer], rtol=1e-5)
+        for layer, rows in enumerate(parts):
+            for row, name in zip(rows, names, strict=True):
+                np.testing.assert_allclose(row, factor * given[side, layer, name], rtol=1e-5)
+
+
+def test_the_positions_are_what_is_added_to_the_embeddings(translator):
+    found, model = inspect(translator, LINE, SEARCH), model_of(translator)
+    ids = torch.full((1, len(found.positions)), END)
+    with torch.no_grad():
+        table = model.target_positions(0, ids.size(1))
+        added = model.embed(ids, model.target_embedding, table) - model.target_embedding(ids)
+    np.testing.assert_allclose(found.positions, added[0].float().numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])

@@ -1,6 +1,7 @@
 """Distillation: the text that a teacher writes, what it depends on, and the student's recipe and sizes."""
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -287,6 +288,22 @@ def test_widths_are_in_proportion_to_those_of_the_teacher(preset, teacher):
         assert 2 * count_parameters(found, 7000, 7000) < count_parameters(settings, 7000, 7000)
         costs = [multiply_adds_per_target_token(each, 7000, 20) for each in (found, settings)]
         assert 2 * costs[0] < costs[1]
+
+
+def test_the_sizes_of_students_are_those_of_the_page():
+    text = (Path(__file__).parents[1] / "docs" / "distil.md").read_text("utf-8")
+    rows = [re.findall(r"[^|]+", line) for line in text.splitlines() if re.match(r"\| `(student|tiny)", line)]
+    layers = {}
+    for names, sizes, *_ in rows:
+        pairs = [(int(one), int(other)) for one, other in re.findall(r"(\d+) \+ (\d+)", sizes)]
+        layers |= dict(zip(re.findall("`([a-z-]+)`", names), pairs, strict=True))
+    assert len(layers) == 5
+    for name, pair in layers.items():
+        assert (PRESETS[name].encoder_layers, PRESETS[name].decoder_layers) == pair
+    base, student, smallest = (PRESETS[name] for name in ("base", "student", "student-tiny"))
+    assert (student.d_model, student.d_ff) == (base.d_model // 2, base.d_ff // 2)
+    assert student.decoder_d_ff == student.d_ff // 4
+    assert (smallest.d_model, smallest.d_ff) == (base.d_model * 3 // 8, base.d_model * 3 // 8 * 2)
 
 
 def test_a_width_that_the_heads_would_not_divide_is_rounded():

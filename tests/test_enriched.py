@@ -1,6 +1,8 @@
 """Recurrent and convolutional models with the Transformer's parts: what they are, and what is refused."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -86,6 +88,10 @@ def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind)
             {"architecture": "lstm-enriched", "d_model": 9, "heads": 3},
             "d_model 9 is odd, and an encoder",
         ),
+        (
+            {"architecture": "gru-enriched", "d_model": 9, "heads": 3},
+            "d_model 9 is odd, and an encoder of gru-enriched",
+        ),
         ({"architecture": "conv-enriched", "heads": 3}, "d_model 8 does not divide into 3 heads"),
         ({"architecture": "gru-enriched", "kernel_width": 5}, "gru-enriched has no kernel_width; leave it"),
         ({"architecture": "conv-enriched", "neighbourhood": 4}, "conv-enriched has no neighbourhood"),
@@ -105,3 +111,10 @@ def test_presets_of_other_sublayers_have_the_sizes_of_small(preset):
     )
     assert same == small
     build_model(other, VOCABULARY, VOCABULARY)
+
+
+def test_the_restricted_preset_attends_as_far_as_its_page_says():
+    text = (Path(__file__).parents[1] / "docs" / "reproduce.md").read_text("utf-8")
+    (side,) = re.findall(r"`restricted` \| `small` with self-attention to (\d+) positions on each side", text)
+    model = build_model(PRESETS["restricted"], 11, 11)
+    assert {layer.self_attention.radius for layer in (*model.encoder, *model.decoder)} == {int(side)}

@@ -2,17 +2,20 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from dragoman.model.symbols import END, UNKNOWN
+from dragoman.model.build import build_model
+from dragoman.model.symbols import END, PAD, UNKNOWN
+from dragoman.search.attention_weights import alignment_head, initial_coverage
 from dragoman.search.beam import beam_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import length_penalty
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
-from tests.conftest import KINDS, MODELS, VOCABULARY
+from tests.conftest import KINDS, MODELS, TINY, VOCABULARY
 from tests.test_search import following, tiny
 
 ASKED = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
@@ -71,3 +74,18 @@ def test_the_shortest_limit_holds():
     limited, free = tiny("transformer, other options", VOCABULARY, 0), tiny("transformer", VOCABULARY, 0)
     assert Ensemble([free, limited]).longest_target == limited.longest_target
     assert Ensemble([free]).longest_target is None
+
+
+@pytest.mark.parametrize("ends", [*itertools.product([True, False], repeat=2)])
+def test_the_end_of_the_source_needs_coverage_if_any_model_attends_to_it(ends, sources):
+    models = [build_model(replace(TINY, source_end=end), VOCABULARY, VOCABULARY) for end in ends]
+    covered = (sources == PAD) | ((sources == END) & (not any(ends)))
+    assert torch.equal(initial_coverage(Ensemble(models), sources), covered.float())
+
+
+def test_the_head_of_alignments_is_that_of_the_first_model():
+    heads = [2, None, 1]
+    models = [build_model(replace(TINY, alignment_head=head), VOCABULARY, VOCABULARY) for head in heads]
+    for order in itertools.permutations(range(3)):
+        assert alignment_head(Ensemble([models[place] for place in order])) == heads[order[0]]
+        assert alignment_head(models[order[0]]) == heads[order[0]]

@@ -15,10 +15,13 @@ from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.record.recording import attentions
 from dragoman.inspection.schema import array_from_json, to_json
+from dragoman.inspection.views.drawing import decimal
+from dragoman.inspection.views.numbers import FIRST
 from dragoman.model.attention import attention
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
+from tests.test_pictures import fake
 
 
 @pytest.fixture(scope="module", params=TRANSFORMERS)
@@ -170,3 +173,63 @@ def test_a_model_without_multi_head_attention_has_no_numbers(translator):
         found.svg("numbers")
     assert to_json(found)["projections"] == {}
     assert '"projections":{}' in found.to_html()
+
+
+# ---- the picture
+
+
+def rows_of_texts(svg):
+    """The texts of a picture by their height, from left to right."""
+    rows = {}
+    for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+        rows.setdefault(float(each.get("y")), []).append((float(each.get("x")), each.text or each[0].tail))
+    return {y: [text for _, text in sorted(row)] for y, row in rows.items()}
+
+
+def first_numbers(vector):
+    """The first numbers of a vector as the picture writes them."""
+    more = ", …" if len(vector) > FIRST else ""
+    return f"({', '.join(decimal(value, 3) for value in vector[:FIRST])}{more})"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", [None, (2, 3)])
+@pytest.mark.parametrize("d_model", [8, 10])
+def test_each_row_of_the_picture_has_the_numbers_of_its_key(kind, window, d_model):
+    found = fake(d_model=d_model, attention_bias=d_model == 8)
+    svg = found.svg("numbers", layer=2, head=2, kind=kind, query=3, window=window)
+    one, rows = steps(found, kind, 2, 2, 3), list(rows_of_texts(svg).values())
+    keys = found.decoder_inputs if kind == "decoder" else found.source
+    bias = " + b" * found.model.attention_bias
+    start = next(place for place, row in enumerate(rows) if row[0] == "key")
+    titles = ["key", f"k = x W^K{bias}", "q · k", "q · k / √d_k", "mask", "softmax", f"v = x W^V{bias}"]
+    assert sorted(rows[start]) == sorted(titles)
+    token = (found.source if kind == "encoder" else found.target)[2]
+    assert [token in row[0] for row in rows if row[0].startswith("q of query 3")] == [True]
+    assert rows[start - 1] == [first_numbers(one.query)]
+    drawn = range(len(keys))[slice(None) if window is None else slice(1, 3)]
+    for row, key in zip(rows[start + 1 :], drawn, strict=False):
+        scaled = decimal(one.scaled[key], 3)
+        assert row == [
+            keys[key],
+            first_numbers(one.keys[key]),
+            decimal(one.scores[key], 3),
+            scaled,
+            scaled if one.allowed[key] else "−∞",
+            f"{one.weights[key]:.4f}",
+            first_numbers(one.values[key]),
+        ]
+    output = start + len(drawn) + 1
+    assert rows[output][0].startswith("Σ weight · v, the head's output")
+    assert rows[output + 1] == [first_numbers(one.output)]
+    words = " ".join(text for row in rows for text in row)
+    assert f"√d_k = {math.sqrt(len(one.query)):.3f}." in words
+    assert f"Of each vector the first {min(FIRST, len(one.query))} numbers are drawn" in words
+
+
+def test_the_numbers_without_a_choice_are_of_head_1_of_the_last_layer():
+    found = fake()
+    for kind in KINDS:
+        last = len(found.attention.of(kind))
+        assert found.svg("numbers", kind=kind) == found.svg("numbers", layer=last, head=1, kind=kind, query=1)
+    assert found.svg("numbers") == found.svg("numbers", kind="cross")

@@ -138,6 +138,24 @@ def test_marks_and_their_legend_are_drawn_where_the_window_has_some(pieces):
     assert marks[2] == 0
 
 
+@pytest.mark.parametrize("words", [False, True])
+def test_the_axes_say_what_queries_and_keys_are(pieces, words):
+    unit = "word" if words else "token"
+    for kind in KINDS:
+        seen = view(pieces, kind, words, (2, 3))
+        query, key = ("source" if side else "target" for side in (kind == "encoder", kind != "decoder"))
+        assert seen.query_axis.startswith("query: ")
+        assert seen.query_axis.endswith(f"{query} {unit}")
+        predicts = "positions that predict" if words else "position that predicts"
+        assert (predicts in seen.query_axis) == ("predict" in seen.query_axis) == (kind != "encoder")
+        assert seen.key_axis == f"key: {key} {unit}" + " so far" * (kind == "decoder")
+        sides = {side: getattr(by_words(pieces) if words else pieces, side) for side in ("source", "target")}
+        notes = [f"Only {side} {unit}s 2 to 3 of {len(sides[side])} are drawn." for side in (query, key)]
+        assert seen.notes == list(dict.fromkeys(notes))
+        keys = ("<s>", *sides["target"]) if kind == "decoder" else sides["source"]
+        assert (tuple(seen.queries), tuple(seen.keys)) == (sides[query][1:3], keys[1:3])
+
+
 # ---- windows
 
 

@@ -1,6 +1,7 @@
 """`dragoman inspect` with recorded cases, and the mean effects of heads over a file."""
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,10 +14,11 @@ from dragoman.inspection.analyse.changes import parse_changes
 from dragoman.inspection.analyse.mean_effects import MIN_LINES, MeanHeadEffects, interval
 from dragoman.inspection.views.drawing import decimal
 from dragoman.inspection.views.heads import mean_effects_picture
-from dragoman.inspection.views.what_if_picture import hypotheses
-from dragoman.inspection.what_if import inspect_changed
+from dragoman.inspection.views.what_if_picture import hypotheses, what_if_trees
+from dragoman.inspection.what_if import WhatIf, inspect_changed
 from tests.test_exchange import call
 from tests.test_inspect import SENTENCE, inspect  # noqa: F401
+from tests.test_pictures import fake
 from tests.test_translator import folder  # noqa: F401
 
 LINES = [SENTENCE, "", "two dogs play", "der Schnee ist kalt"]
@@ -194,6 +196,24 @@ def test_a_case_is_a_picture_of_both_trees(inspect, folder, tmp_path):  # noqa: 
     assert {f"Before: {searches[0].translation}", f"After: {searches[1].translation}"} <= {*texts}
     boxes = [each for each in root.iter() if each.tag.endswith("rect") and each.get("rx") == "5"]
     assert len(boxes) == sum(len(each.nodes) for each in searches) + 4  # four in the key
+
+
+@pytest.mark.parametrize("translation", ["Ein Mann fährt Rad", "Ein Hund"])
+def test_a_case_tells_the_numbers_of_both_searches_and_whether_the_translation_changes(translation):
+    before = fake()
+    after = replace(
+        fake(target=("▁Ein", "▁Hund", "</s>")), translation=translation, log_probability=-2.25, score=-1.75
+    )
+    svg = what_if_trees(WhatIf(tuple(parse_changes(["beam_size=1"])), before, after))
+    same = "stays the same" if translation == before.translation else "changes"
+    root = ElementTree.fromstring(svg)
+    assert root[0].text == f"What if: beam_size=1. The translation {same}"
+    texts = [each.text for each in root.iter() if each.tag.endswith("text")]
+    for name, each in (("Before", before), ("After", after)):
+        numbers = texts[texts.index(f"{name}: {each.translation}") + 1]
+        log_prob, score = decimal(each.log_probability, 3), decimal(each.score, 3)
+        assert numbers.startswith(f"Log-probability {log_prob} nats, score {score}. Beam search: beam 4;")
+        assert numbers.endswith(f"; {len(each.nodes) - 1} hypotheses in {len(each.target)} steps.")
 
 
 @pytest.mark.parametrize("lines", [1, MIN_LINES - 1, MIN_LINES])

@@ -12,10 +12,17 @@ import torch
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.analyse import neuron_samples as module
 from dragoman.inspection.analyse.neuron_activity import Activity
-from dragoman.inspection.analyse.neuron_samples import neuron_samples, neuron_samples_json
+from dragoman.inspection.analyse.neuron_samples import (
+    NeuronSample,
+    NeuronSamples,
+    SampledLayer,
+    SampledNeuron,
+    neuron_samples,
+    neuron_samples_json,
+)
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.neurons import SIDES
-from dragoman.inspection.views.drawing import visible
+from dragoman.inspection.views.drawing import decimal, visible
 from dragoman.inspection.views.neuron_samples_picture import neuron_samples_picture
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
@@ -191,6 +198,22 @@ def test_a_picture_has_each_sample_with_the_tokens_around_it():
     assert sum("stroke-best" in each.get("class", "") for each in ElementTree.fromstring(svg).iter()) == sum(
         len(one.samples) for layer in found.layers for one in layer.neurons
     )
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_a_neuron_is_drawn_with_its_numbers_and_the_legend_with_negative_ones_if_there_are_any(negative):
+    activations = np.array([0.5, -1.5 if negative else 1.5, 0.0], np.float32)
+    neuron = SampledNeuron(2, (NeuronSample(1234, 2, ("▁a", "▁b", "</s>"), activations),))
+    numbers = np.array([[0.125, 0.75], [3.0, 2.5], [-0.5, 0.25]], np.float32)  # share, greatest, mean
+    layer = SampledLayer("encoder", 1, *numbers, (neuron,))
+    found = NeuronSamples(3, {"encoder": 9}, "gelu", (layer,))
+    words = texts(neuron_samples_picture(found))
+    assert "active at 75.0% of tokens; greatest 2.50, mean 0.25" in words
+    place = words.index("line 1,234")
+    assert words[place - 1] == decimal(float(activations[1]))
+    place = words.index("activation, as a share of the neuron's greatest absolute activation")
+    ticks = ["−1"] * negative + ["0", "1"]
+    assert words[place + 1 : place + 1 + len(ticks)] == ticks
 
 
 def test_a_picture_cuts_a_long_text_and_names_a_silent_neuron():

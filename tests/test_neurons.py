@@ -16,6 +16,7 @@ from dragoman.inspection.inspect import inspect, recorded_search
 from dragoman.inspection.record.inspected import one_model
 from dragoman.inspection.record.neurons import SIDES, most_active, most_active_of_layer
 from dragoman.inspection.schema import MAX_ACTIVE, array_from_json, to_json
+from dragoman.inspection.views.drawing import decimal
 from dragoman.inspection.views.neurons_picture import NEURONS
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import FeedForward
@@ -196,6 +197,39 @@ def test_negative_activations_are_drawn():
     assert ["▁man", "-0.1250"] in titles(svg)
     assert "−0.12" in texts(svg)
     assert 'class="fill-negative"' in svg
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_the_legend_is_of_the_greatest_absolute_activation_that_is_drawn(negative):
+    known = fake(activation="gelu")
+    encoder = np.abs(known.neurons.encoder)
+    encoder[0, 1, 2] = -9.5 if negative else 9.5
+    encoder[1] *= 100  # of another layer
+    drawn = texts(
+        replace(known, neurons=replace(known.neurons, encoder=encoder)).svg(
+            "neurons", layer=1, neuron=3, kind="encoder"
+        )
+    )
+    place = drawn.index("activation (no unit)")
+    ticks = ["−9.50"] * negative + ["0", "9.50"]
+    assert drawn[place + 1 : place + 1 + len(ticks)] == ticks
+
+
+def test_the_tokens_of_a_neuron_are_listed_by_absolute_activation_without_zeros():
+    known, row = fake(activation="gelu"), [0.5, -2.0, 0.0, 1.0]
+    encoder = known.neurons.encoder.copy()
+    encoder[0, :, 2] = row
+    svg = replace(known, neurons=replace(known.neurons, encoder=encoder)).svg(
+        "neurons", layer=1, neuron=3, kind="encoder"
+    )
+    order = [place for place in np.argsort(-np.abs(row), kind="stable") if row[place]]
+    listed = ", ".join(f"{known.source[place]} {decimal(row[place])}" for place in order)
+    assert f"most active at: {listed}" in texts(svg)
+    encoder[0, :, 2] = 0
+    svg = replace(known, neurons=replace(known.neurons, encoder=encoder)).svg(
+        "neurons", layer=1, neuron=3, kind="encoder"
+    )
+    assert "0 at all tokens that are drawn" in texts(svg)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from dragoman.model.costs import (
     count_parameters,
     multiply_adds_by_part,
     multiply_adds_per_target_token,
+    parameters_by_part,
     part_of,
 )
 from dragoman.model.settings import PRESETS, ModelSettings
@@ -70,6 +71,24 @@ def test_every_weight_of_a_baseline_is_of_a_part(name):
     assert parts - {"positions", "attention"} == {"embeddings", "encoder", "decoder"}
 
 
+@pytest.mark.parametrize("name", BASELINES)
+def test_what_a_baseline_has_besides_embeddings_encoder_and_attention_is_its_decoder(name):
+    settings = BASELINES[name]
+    sizes = (50, 50) if settings.tied == "all" else (50, 70)
+    model, expected = on_meta(settings, *sizes), dict.fromkeys(("embeddings", "encoder", "decoder"), 0)
+    for weight, values in model.named_parameters():
+        module = model.get_submodule(weight.rpartition(".")[0])
+        kinds = {
+            "embeddings": isinstance(module, torch.nn.Embedding),
+            "positions": weight.endswith("_positions.table"),
+            "attention": "attention" in weight,
+            "encoder": weight.startswith("encoder"),
+        }
+        part = next((part for part, fits in kinds.items() if fits), "decoder")
+        expected[part] = expected.get(part, 0) + values.numel()
+    assert parameters_by_part(settings, *sizes) == expected
+
+
 AS_WRITTEN = [
     name for name, each in (MODELS | VARIANTS).items() if name in TRANSFORMERS and not each.neighbourhood
 ]
@@ -87,6 +106,13 @@ def test_counted_multiply_adds_are_those_of_a_forward_pass(name, as_written):
             module.attention_weights_hook = lambda _: None
     parts = multiply_adds_by_part(settings, vocabulary, source, target)
     assert flops_of(model, source, target) == 2 * sum(parts.values())
+
+
+@pytest.mark.parametrize("length", [7, 8, 9, 11, 12, 13, 16, 17])
+def test_restricted_attention_costs_what_is_computed_at_every_length(length):
+    settings = replace(VARIANTS["restricted"], neighbourhood=8)
+    parts = multiply_adds_by_part(settings, 50, length, length + 1)
+    assert flops_of(on_meta(settings, 50, 50).eval(), length, length + 1) == 2 * sum(parts.values())
 
 
 def flops_of(model, source, target):

@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
+from dragoman.inspection.analyse.summaries import decisions, wavelengths
+from dragoman.inspection.inspect import part_of
 from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.record.masks import Masks
 from dragoman.inspection.record.record import (
     AttentionWeights,
     ModuleSummary,
@@ -47,13 +51,20 @@ from dragoman.inspection.views.drawing import (
     visible,
 )
 from dragoman.inspection.views.layout import finished
-from dragoman.inspection.views.tree import tree_columns
+from dragoman.inspection.views.tree import NEXT_TOKENS, hypothesis_title, tree_columns
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.build import build_model
+from dragoman.model.convolutional import EMBEDDING_STD, GatedConvolution
+from dragoman.model.enriched import Recurrence
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import sinusoid_table
+from dragoman.model.transformer import FeedForward
+from dragoman.model.variants import RestrictedAttention
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 from dragoman.system.errors import DragomanError
 from dragoman_paper.figures.attention_figures import HEAD_COLOURS
+from tests.conftest import MODELS, VARIANTS
 from tests.projections import fake_masks, fake_neurons, fake_projections
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -353,6 +364,35 @@ def read_map(group, shape):
     return numbers
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_small_maps_stand_beside_their_layer_and_below_their_head(kind):
+    inspection = fake()
+    layers, heads = getattr(inspection.attention, kind).shape[:2]
+    root = parse(attention_pictures.attention_grid(inspection, kind))
+    texts = {each.text: each for each in root.iter(f"{SVG}text")}
+    maps = [element for element in root.iter(f"{SVG}g") if element.find(f"{SVG}title") is not None]
+    places = iter(maps)
+    for layer in range(1, layers + 1):
+        for head in range(1, heads + 1):
+            frame = next(places).find(f"{SVG}rect")
+            left, top, wide, high = (float(frame.get(name)) for name in ("x", "y", "width", "height"))
+            assert float(texts[f"head {head}"].get("x")) == pytest.approx(left + wide / 2, abs=0.01)
+            assert float(texts[f"layer {layer}"].get("y")) == pytest.approx(top + high / 2 + 4, abs=0.01)
+    assert f"{layers} layers × {heads} heads" in root[0].text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("draw", [attention_pictures.attention_head, attention_pictures.attention_lines])
+def test_a_picture_of_attention_is_named_after_its_kind_its_layer_and_its_head(draw, kind):
+    inspection = fake()
+    name = "Encoder-decoder attention" if kind == "cross" else f"{kind.capitalize()} self-attention"
+    last = len(getattr(inspection.attention, kind))
+    for layer in (None, 1):
+        for head, words in ((None, "mean of 2 heads"), (2, "head 2")):
+            title = parse(draw(inspection, kind, layer, head))[0].text
+            assert title == f"{name}, layer {layer or last}, {words}"
+
+
 @given(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=4))
 def test_paths_cover_each_cell_once(levels):
     covered = np.zeros((len(levels), 4), int)
@@ -379,6 +419,58 @@ def test_the_tree_has_each_hypothesis_and_the_best_path_stands_out():
     best = [path for path in branches if "stroke-best" in path.get("class")]
     assert len(best) == len(inspection.target)
     assert all(float(path.get("stroke-width")) > 3 for path in best)
+
+
+def test_a_box_of_the_tree_has_the_numbers_and_the_look_of_its_hypothesis():
+    """Boxes of a step stand below each other, and a line runs from each box to its extensions."""
+    inspection = fake()
+    root = parse(tree.beam_tree(inspection))
+    boxes = {each[0].text.split("\n")[0]: each for each in root.iter(f"{SVG}g") if each[0].text}
+    places, best = [], set(inspection.best_path)
+    for number, node in enumerate(inspection.nodes):
+        title, box, token, details = boxes[visible(node.token)]
+        lines = title.text.split("\n")
+        assert lines[1:3] == [
+            f"log-probability: {node.log_probability:.2f} nats",
+            f"score: {node.score:.3f}",
+        ]
+        assert (token.text, details.text) == (visible(node.token), decimal(node.log_probability))
+        look = ("best", "3") if number in best else ("line", "1")
+        assert (box.get("class"), box.get("stroke-width")) == (f"fill-box stroke-{look[0]}", look[1])
+        assert (box.get("stroke-dasharray") is None) == (node.end in (None, "finished"))
+        places.append([float(box.get(name)) for name in ("x", "y", "width", "height")])
+    for one, other in combinations(places, 2):
+        assert one[0] != other[0] or abs(one[1] - other[1]) > one[3]
+    expected = {
+        (
+            places[node.parent][0] + places[node.parent][2],
+            places[node.parent][1] + 18,
+            place[0],
+            place[1] + 18,
+        )
+        for node, place in zip(inspection.nodes, places, strict=True)
+        if node.parent is not None
+    }
+    lines = [re.findall(r"[\d.]+", each.get("d")) for each in root.iter(f"{SVG}path")]
+    found = sorted((*map(float, line[:2]), *map(float, line[-2:])) for line in lines)
+    np.testing.assert_allclose(found, sorted(expected), atol=0.06)
+
+
+def test_a_finished_hypothesis_beside_the_translation_has_a_thick_line():
+    known = fake()
+    other = replace(known.nodes[-1], end="finished")
+    root = parse(tree.beam_tree(replace(known, nodes=(*known.nodes[:-1], other))))
+    looks = [each.get("class") for each in root.iter(f"{SVG}rect") if each.get("stroke-width") == "2"]
+    assert looks == ["fill-box stroke-ink"] * 2  # and the one of the key
+
+
+def test_a_hypothesis_names_its_likeliest_next_tokens():
+    known = fake()
+    tokens = tuple(TokenProbability(f"▁{n}", -float(n)) for n in range(NEXT_TOKENS + 2))
+    title = hypothesis_title(replace(known, candidates={0: tokens}), 0).split("\n")
+    assert [line for line in title if line.startswith("next: ")] == [
+        f"next: ▁{n} {math.exp(-n):.3f}" for n in range(NEXT_TOKENS)
+    ]
 
 
 def test_columns_of_the_tree_are_ordered_without_crossings():
@@ -417,6 +509,67 @@ def test_the_word_alignment_has_a_line_for_each_link():
     assert titles[1:] == [f"{source[one]}: {target[other]}" for one, other in inspection.alignment]
 
 
+@pytest.mark.parametrize("window", [None, (2, 3)])
+def test_each_table_of_masks_has_the_cells_of_its_mask(window):
+    random = np.random.default_rng(6)
+    known = fake()
+    masks = {name: random.random(each.shape) < 0.5 for name, each in vars(known.masks).items()}
+    inspection = replace(known, masks=Masks(**masks))
+    _, *titles = (
+        element.text for element in parse(mask_picture.masks(inspection, window)).iter(f"{SVG}title")
+    )
+    seen = slice(None) if window is None else slice(1, 3)
+    source, target = [*range(len(SOURCE))[seen], len(SOURCE)], [*range(len(TARGET))[seen], len(TARGET)]
+    names = [*SOURCE, "padding"], [*inspection.decoder_inputs, "padding"]
+    tables = {
+        "encoder": (source, source, names[0], names[0]),
+        "cross": (target, source, names[1], names[0]),
+        "causal": (target, target, names[1], names[1]),
+        "decoder": (target, target, names[1], names[1]),
+    }
+    words = {True: "allowed", False: "not allowed"}
+    assert titles == [
+        f"query: {queries[row]}\nkey: {keys[column]}\n{words[bool(masks[name][row, column])]}"
+        for name, (rows, columns, queries, keys) in tables.items()
+        for row in rows
+        for column in columns
+    ]
+
+
+@pytest.mark.parametrize("source_end", [True, False])
+@pytest.mark.parametrize("neighbourhood", [None, 6])
+def test_masks_name_the_settings_that_make_them(source_end, neighbourhood):
+    inspection = fake(source_end=source_end, neighbourhood=neighbourhood)
+    words = " ".join(drawn_texts(parse(mask_picture.masks(inspection))))
+    assert ("(source_end = false)" in words) == (not source_end)
+    assert ("a neighbourhood of 6 positions" in words) == (neighbourhood is not None)
+
+
+@pytest.mark.parametrize("window", [None, (2, 3)])
+def test_a_link_runs_from_its_source_word_to_its_target_word(window):
+    links = ((0, 1), (2, 0), (1, 3), (2, 2))
+    inspection = replace(fake(), alignment=links)
+    root = parse(alignment_picture.alignment(inspection, window))
+    words = {each.text: float(each.get("y")) for each in root.iter(f"{SVG}text")}
+    drawn = {}
+    for path in root.iter(f"{SVG}path"):
+        (left, start), (right, end) = re.findall(r"([\d.]+) ([\d.]+)", path.get("d"))
+        assert float(left) < float(right)
+        drawn[path[0].text] = float(start), float(end)
+    source, target = [token[1:] for token in SOURCE[:-1]], [token[1:] for token in TARGET[:-1]]
+    seen = range(4) if window is None else range(1, 3)
+    expected = [(source[one], target[other]) for one, other in links if one in seen and other in seen]
+    assert drawn.keys() == {f"{one}: {other}" for one, other in expected}
+    for one, other in expected:
+        assert drawn[f"{one}: {other}"] == (words[one] - 4, words[other] - 4)
+
+
+@pytest.mark.parametrize(("head", "words"), [(None, "averaged over its heads"), (2, "head 2")])
+def test_the_word_alignment_names_the_head_that_it_is_read_from(head, words):
+    texts = drawn_texts(parse(alignment_picture.alignment(fake(alignment_head=head))))
+    assert f"in the last layer, {words}." in " ".join(texts)
+
+
 def test_shares_of_a_layer_fill_the_bar():
     titles = [element.text for element in parse(stream_pictures.residual_stream(fake())).iter(f"{SVG}title")]
     shares = [float(title.split()[-1].rstrip("%")) for title in titles if title.endswith("%")]
@@ -442,6 +595,96 @@ def test_a_share_is_the_norm_of_a_part_over_the_sum_of_all():
             key == ("layer 1", name) and share == pytest.approx((part / sum(first)).mean(), abs=6e-4)
             for key, share in shares.items()
         )
+
+
+def test_a_part_of_a_bar_is_as_wide_as_its_share_and_a_wide_one_is_labelled():
+    groups = [
+        each
+        for each in parse(stream_pictures.residual_stream(fake())).iter(f"{SVG}g")
+        if each[0].text.endswith("%")
+    ]
+    end, row = 0.0, None
+    for group in groups:
+        _, part, *labels = group
+        share, left, width = (
+            float(group[0].text.split()[-1].rstrip("%")) / 100,
+            *(float(part.get(name)) for name in ("x", "width")),
+        )
+        assert left == pytest.approx(64 if part.get("y") != row else end, abs=0.02)
+        end, row = left + width, part.get("y")
+        assert width / 460 == pytest.approx(share, abs=6e-4)
+        assert [round(float(each.text.rstrip("%")) - 100 * share) for each in labels] == [0] * (share > 0.08)
+
+
+@pytest.mark.parametrize("window", [None, (2, 4)])
+def test_lines_of_norms_are_those_of_their_tokens(window):
+    """In each chart heights are a linear function of the norms, and the names of the lines have the norms."""
+    inspection = fake()
+    root = parse(stream_pictures.residual_stream(inspection, window))
+    lines = [each for each in root.iter(f"{SVG}path") if len(each) and each[0].text.startswith("position ")]
+    expected = []
+    for norms, tokens in (
+        (inspection.stream.encoder, inspection.source),
+        (inspection.stream.decoder, inspection.target),
+    ):
+        places = range(len(tokens))[slice(None) if window is None else slice(1, 4)]
+        own, lines = lines[: len(places)], lines[len(places) :]
+        expected = [
+            f"position {place}: {tokens[place]}\n" + ", ".join(f"{norm:.2f}" for norm in norms[:, place])
+            for place in places
+        ]
+        assert [line[0].text for line in own] == expected
+        assert ["stroke-best" in line.get("class") for line in own] == [False] * (len(own) - 1) + [True]
+        points = [re.findall(r"([\d.]+) ([\d.]+)", line.get("d")) for line in own]
+        x, y = np.array(points, float).transpose(2, 0, 1)
+        assert_linear(norms[:, places].T, -y)
+        assert_linear(np.broadcast_to(np.arange(len(norms)), x.shape), x)
+    assert not lines
+
+
+def assert_linear(numbers, pixels):
+    """Pixels grow linearly with the numbers, to the two decimals of a coordinate."""
+    slope, start = np.polyfit(numbers.ravel().astype(float), pixels.ravel(), 1)
+    assert slope > 0
+    np.testing.assert_allclose(slope * numbers + start, pixels, atol=0.02)
+
+
+def test_only_post_norm_has_a_note_on_shares():
+    for norm in ("post", "pre", "none"):
+        texts = " ".join(drawn_texts(parse(stream_pictures.residual_stream(fake(norm=norm)))))
+        assert ("(post-norm)" in texts) == (norm == "post")
+
+
+@pytest.mark.parametrize("window", [None, (2, 4)])
+def test_the_lens_frames_the_decision_and_a_layer_that_predicts_the_token_is_bold(window):
+    known, random = fake(), np.random.default_rng(3)
+    agrees = random.random((3, len(TARGET))) < 0.7
+    lens = tuple(
+        tuple(
+            (TokenProbability(token if same else "▁other", -0.5),)
+            for token, same in zip(TARGET, row, strict=True)
+        )
+        for row in agrees
+    )
+    inspection = replace(known, lens=lens)
+    cells = [
+        each
+        for each in parse(stream_pictures.lens(inspection, window)).iter(f"{SVG}g")
+        if (each[0].text or "").startswith("layer ")
+    ]
+    seen = []
+    for cell in cells:
+        framed = any("stroke-best" in each.get("class", "") for each in cell)
+        bold = any(each.get("font-weight") for each in cell.iter(f"{SVG}text"))
+        seen.append((int(cell[0].text.split()[1]), framed, bold))
+    places = range(len(TARGET))[slice(None) if window is None else slice(1, 4)]
+    decided = decisions(inspection)
+    assert len({decided[place] for place in places}) > 1
+    assert seen == [
+        (layer + 1, decided[place] == layer + 1, bool(agrees[layer, place]))
+        for place in places
+        for layer in range(3)
+    ]
 
 
 def test_the_lens_has_the_likeliest_tokens_and_their_probabilities():
@@ -471,6 +714,208 @@ def test_lines_of_dot_products_start_at_the_norms():
         element.text for element in parse(position_pictures.position_products(inspection)).iter(f"{SVG}title")
     ]
     assert set(titles) >= {f"p = {first}" for first in range(5)}
+
+
+def drawn_boxes(root):
+    """The boxes of each side of an architecture, from bottom to top: top, bottom, and texts."""
+    texts = [(float(each.get("x")), float(each.get("y")), each.text) for each in root.iter(f"{SVG}text")]
+    sides = {}
+    for each in root.iter(f"{SVG}rect"):
+        if each.get("rx") == "5":
+            left, top, wide, high = (float(each.get(name)) for name in ("x", "y", "width", "height"))
+            own = [words for x, y, words in texts if x == left + wide / 2 and top < y < top + high]
+            sides.setdefault(left, []).append((top, top + high, own))
+    encoder, decoder = (sorted(sides[left], reverse=True) for left in sorted(sides))
+    return encoder, decoder
+
+
+OTHERS = {
+    "two widths": replace(SMALL, decoder_d_ff=48, tied="target", scale_embeddings=False, d_v=3),
+    "lstm, three layers": ModelSettings("lstm", d_model=8, encoder_layers=1, decoder_layers=3, tied="none"),
+    "pre, not residual": replace(SMALL, norm="pre", residual=False),
+    "conv, deep": ModelSettings("conv", d_model=8, encoder_layers=5, decoder_layers=7, dilated=True),
+    "conv, enriched, not dilated": replace(SMALL, architecture="conv-enriched"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS | VARIANTS | OTHERS)
+def test_the_architecture_is_that_of_the_model(name):
+    """Parameters, sizes and residual connections are read from the model's own modules."""
+    settings = (MODELS | VARIANTS | OTHERS)[name]
+    model = build_model(settings, 11, 11 if settings.tied == "all" else 13)
+    counts = Counter()
+    for weight, values in model.named_parameters():
+        counts[part_of(weight)] += values.numel()
+    inspection = fake(**vars(settings))
+    modules = tuple(ModuleSummary(part, count, ()) for part, count in counts.items())
+    root = parse(replace(inspection, modules=modules).svg("model"))
+    sides, words = drawn_boxes(root), " ".join(drawn_texts(root))
+
+    def size(part):
+        return sum(values.numel() for key, values in model.named_parameters() if key.startswith(f"{part}."))
+
+    def counted(part):
+        return f"{size(part):,} parameters"
+
+    convolution, recurrent = settings.architecture == "conv", settings.architecture in ("lstm", "gru")
+    kinds = {
+        "conv": (["convolution"], ["convolution", "attention"]),
+        "transformer": (
+            ["self_attention", "feed_forward"],
+            ["self_attention", "cross_attention", "feed_forward"],
+        ),
+    }
+    other = ["token_mixer", "feed_forward"], ["token_mixer", "cross_attention", "feed_forward"]
+    parts = [
+        [f"{side}.0.{part}" for part in own]
+        for side, own in zip(("encoder", "decoder"), kinds.get(settings.architecture, other), strict=True)
+    ]
+    if recurrent:
+        parts = ["encoder"], ["attention", "decoder"]
+    pre = settings.norm == "pre"
+    around = []  # the texts of what each residual connection goes around
+    for side, boxes, own in zip(("encoder", "decoder"), sides, parts, strict=True):
+        sublayers = [place for place, (_, _, texts) in enumerate(boxes) if is_sublayer(texts[0])]
+        assert len(sublayers) == len(own)
+        for place, part in zip(sublayers, own, strict=True):
+            texts, module = boxes[place][2], model.get_submodule(part)
+            total = " in all" * (part in ("encoder", "decoder"))
+            assert texts[-1] == counted(part) + total
+            if isinstance(module, MultiHeadAttention):
+                keys, _, values = (width // module.heads for width in module.widths)
+                assert texts[1] == f"h = {module.heads}, d_k = {keys}, d_v = {values}"
+                near = f"neighbourhood of {settings.neighbourhood}"
+                assert (near in texts) == isinstance(module, RestrictedAttention)
+            if isinstance(module, FeedForward):
+                assert texts[1] == f"d_ff = {module.inner.out_features}, {settings.activation}"
+            if isinstance(module, GatedConvolution):
+                causal = ", causal" * (side == "decoder")
+                assert texts[1] == f"kernel of {settings.kernel_width}{causal}"
+                blocks = getattr(model, side)
+                if convolution and settings.dilated:
+                    steps = [f"{block.convolution.distance}" for block in blocks]
+                    more = ", …" * (len(steps) > 5)
+                    assert texts[2] == f"steps of {', '.join(steps[:5])}{more}"
+                assert any("dilated" in each or "steps" in each for each in texts) == settings.dilated
+            if isinstance(module, nn.RNNBase | Recurrence):
+                assert texts[0].startswith("Bidirectional ") == (side == "encoder")
+            if not recurrent and not convolution and not pre:
+                after = boxes[place + 1][2][0].lower()
+                assert ("add" in after) == settings.residual
+                assert ("norm" in after) == (settings.norm != "none")
+                assert ("batch" in after) == (settings.norm == "batch")
+            if not recurrent and settings.residual:
+                around.append([boxes[place - 1][2], texts] if pre else [texts])
+        if convolution and side == "decoder":
+            first, second = (boxes[place][2] for place in sublayers)
+            around.remove([first])
+            around.append([first, second, boxes[sublayers[1] + 1][2]])
+    found = []
+    for each in root.iter(f"{SVG}path"):
+        if each.get("class") == "curve stroke-ink" and each.get("d").count("L") == 3:
+            x, y = np.array(re.findall(r"([\d.-]+) ([\d.-]+)", each.get("d")), float).T
+            side = sides[0 if x.max() < 300 else 1]
+            found.append([texts for top, bottom, texts in side if y.min() < top and bottom < y.max()])
+    assert sorted(found) == sorted(around)
+    (end,) = (each.get("d") for each in root.iter(f"{SVG}path") if each.get("class") == "fill-self")
+    height = float(end.split("l")[0].split()[1])
+    (reader,) = (texts for top, bottom, texts in sides[1] if top < height < bottom)
+    assert re.search("attention", reader[0], re.IGNORECASE)
+    assert not reader[0].startswith("Masked")
+    embedding = sides[0][0][2]
+    assert ("times √d_model" in embedding) == (
+        settings.scale_embeddings and not convolution and not recurrent
+    )
+    assert ("the target embedding's matrix" in embedding) == (settings.tied == "all")
+    assert (counted("source_embedding") in embedding) == (settings.tied != "all")
+    assert counted("target_embedding") in sides[1][0][2]
+    if convolution:
+        added = counted("source_positions") if settings.positions == "learned" else f"times {EMBEDDING_STD}"
+        assert added in sides[0][1][2]
+    if recurrent:
+        read = model.decoder[0].input_size // settings.d_model
+        assert f"[T, {read} d_model]" in drawn_texts(root)
+    linear = sides[1][-2][2]
+    assert linear[0] == "Linear"
+    assert (linear[1] == "the target embedding's matrix") == (model.output is model.target_embedding)
+    for side, count in zip((0, 1), (settings.encoder_layers, settings.decoder_layers), strict=True):
+        assert [each for each in drawn_texts(root) if each.endswith(" ×")][side] == f"{count} ×"
+    if not convolution and not recurrent:
+        layers = (
+            f"An encoder layer has {size('encoder.0'):,} parameters, a decoder layer {size('decoder.0'):,}."
+        )
+        assert layers in words
+
+
+def is_sublayer(name):
+    """Whether a box of this name is a sub-layer, and not a sum, norm or map around it."""
+    return bool(re.search("[Aa]ttention|Feed-forward|Convolution|LSTM|GRU", name))
+
+
+@pytest.mark.parametrize("window", [None, (3, 5)])
+def test_lines_of_dot_products_are_the_products_against_the_distance(window):
+    inspection = fake()
+    random = np.random.default_rng(4).normal(size=inspection.positions.shape).astype(np.float32)
+    inspection = replace(inspection, positions=random)
+    root = parse(position_pictures.position_products(inspection, window))
+    lines = {each[0].text: each for each in root.iter(f"{SVG}path") if len(each)}
+    table = random if window is None else random[2:5]
+    products, first = table @ table.T, 0 if window is None else 2
+    assert lines.keys() == {f"p = {first + row}" for row in range(len(table))}
+    numbers, distances, x, y = [], [], [], []
+    for row in range(len(table)):
+        line = lines[f"p = {first + row}"]
+        points = [tuple(map(float, each)) for each in re.findall(r"([\d.]+) ([\d.]+)", line.get("d"))]
+        assert len(points) == len(table) - row
+        assert ("stroke-best" in line.get("class")) == (row == 0)
+        x += [point[0] for point in points]
+        y += [-point[1] for point in points]
+        numbers += products[row, row:].tolist()
+        distances += range(len(points))
+    assert_linear(np.array(numbers), np.array(y))
+    assert_linear(np.array(distances), np.array(x))
+
+
+@pytest.mark.parametrize("window", [None, (7, 13)])
+@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal-tensor2tensor", "learned"])
+def test_the_table_of_positions_has_each_number_with_its_sign(kind, window):
+    table = np.random.default_rng(4).normal(size=(13, 16)).astype(np.float32)
+    inspection = replace(fake(positions=kind), positions=table)
+    root = parse(position_pictures.positions(inspection, window))
+    first = 0 if window is None else 6
+    table = table[first:]
+    (cells,) = (
+        each
+        for each in root.iter(f"{SVG}g")
+        if each.get("class") == "cells" and each.find(f"{SVG}path") is not None
+    )
+    frame = cells.find(f"{SVG}rect")
+    left, top, wide, high = (float(frame.get(name)) for name in ("x", "y", "width", "height"))
+    size, height, shown = wide / 16, high / len(table), np.zeros(table.shape)
+    for path in cells.iter(f"{SVG}path"):
+        sign = -1 if path.get("class") == "fill-negative" else 1
+        for x, y, run in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v", path.get("d")):
+            row, column = round((float(y) - top) / height), round((float(x) - left) / size)
+            shown[row, column : column + round(float(run) / size)] += sign * opacity(path)
+    most = float(np.abs(table).max())
+    np.testing.assert_allclose(shown, table / most, atol=0.0051)
+    texts = [(each.text, float(each.get("x")), float(each.get("y"))) for each in root.iter(f"{SVG}text")]
+    rows = {text: y for text, x, y in texts if x < left and top <= y <= top + high}
+    assert rows == {str(first + row): top + row * height + 9 for row in range(0, len(table), 5)}
+    names = [(text, x, y) for text, x, y in texts if top + high < y < top + high + 34 and text.isascii()]
+    places = {x: int(text) for text, x, y in names if y == min(y for _, _, y in names)}
+    assert all(x == pytest.approx(left + (place + 0.5) * size, abs=0.01) for x, place in places.items())
+    periods = {
+        places[x]: float(text.replace(",", ""))
+        for text, x, y in names
+        if y > min(y for _, _, y in names) and x in places
+    }
+    known = wavelengths(kind, 16)
+    assert periods.keys() == (set(places.values()) if len(known) else set())
+    assert periods == pytest.approx({place: known[place] for place in periods}, rel=5e-3)
+    ticks = [text for text, _, _ in texts]
+    place = ticks.index("number in the table (no unit)")
+    assert ticks[place + 1 : place + 4] == [f"−{most:.3g}", "0", f"{most:.3g}"]
 
 
 def test_numbers_that_are_zero_or_not_finite_are_drawn():

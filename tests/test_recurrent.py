@@ -147,9 +147,17 @@ def test_the_states_that_are_drawn_are_those_of_the_window(architecture):
     found = inspect(translator_of(MODELS[architecture]), LINES[0], SETTINGS[0])
     root = ElementTree.fromstring(found.svg("stream", window=(2, 3)))
     titles = [each.text for each in root.iter() if each.tag.endswith("title") and "\n" in each.text]
-    shown = sorted(re.findall(r"[\d.]+(?=, |$)", title.split("\n")[1]) for title in titles)
+    shown = [
+        (name, re.findall(r"[\d.]+(?=, |$)", numbers))
+        for name, numbers in (title.split("\n") for title in titles)
+    ]
+    names = ["embedding", f"layer {found.model.encoder_layers}, both directions"]
+    names += ["embedding", *(f"layer {number}" for number in range(1, found.model.decoder_layers + 1))]
     norms = [*found.stream.encoder[:, 1:3], *found.stream.decoder[:, 1:3]]
-    assert shown == sorted([f"{one:.2f}", f"{other:.2f}"] for one, other in norms)
+    expected = [
+        (name, [f"{one:.2f}", f"{other:.2f}"]) for name, (one, other) in zip(names, norms, strict=True)
+    ]
+    assert sorted(shown) == sorted(expected)
     texts = [each.text for each in root.iter() if each.tag.endswith("text")]
     tokens = {visible(token) for side in (found.source, found.target) for token in side[1:3]}
     assert tokens <= set(texts)

@@ -18,6 +18,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, beam_steps, greedy_search
+from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_more_than_a_search
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -248,6 +249,93 @@ def test_the_penalty_is_that_of_wu_and_others():
 def test_settings_that_contradict_each_other_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         replace(SearchSettings(), **wrong)
+
+
+OF_SAMPLING = {"top_k": 3, "top_p": 0.5, "sampling_seed": 7, "mbr": True}
+OF_A_BEAM = {
+    "beam_size": 2,
+    "length_penalty": 1.0,
+    "length_power": 1.0,
+    "coverage_penalty": 0.1,
+    "groups": 2,
+    "diversity": 0.75,
+    "force_words": ("a",),
+}
+OF_A_WHOLE_SENTENCE = {
+    "prefix": "a",
+    "force_words": ("a",),
+    "min_length": 1,
+    "max_length": 9,
+    "no_repeat_ngram": 2,
+    "keep_tags": True,
+    "replace_unknown": True,
+    "truncate": 5,
+    "n_best": 2,
+}
+
+
+@pytest.mark.parametrize("name", OF_SAMPLING)
+def test_a_setting_of_sampling_needs_a_temperature(name):
+    asked = {name: OF_SAMPLING[name], "n_best": 2}
+    assert getattr(SearchSettings(temperature=1.0, **asked), name) == OF_SAMPLING[name]
+    with pytest.raises(DragomanError, match=rf"\b{name}\b.* temperature above 0"):
+        SearchSettings(**asked)
+
+
+@pytest.mark.parametrize("name", OF_A_BEAM)
+def test_a_setting_of_a_beam_excludes_a_temperature(name):
+    asked = {name: OF_A_BEAM[name]}
+    beam = {"groups": 2} if name == "diversity" else {}
+    assert getattr(SearchSettings(**asked, **beam), name) == OF_A_BEAM[name]
+    with pytest.raises(DragomanError, match=rf"\b{name}\b.* temperature"):
+        SearchSettings(temperature=1.0, **asked)
+
+
+@pytest.mark.parametrize("name", ["groups", "coverage_penalty"])
+def test_forced_words_exclude_groups_and_a_coverage_penalty(name):
+    with pytest.raises(DragomanError, match="force_words needs grid beam search"):
+        SearchSettings(force_words=("a",), **{name: OF_A_BEAM[name]})
+
+
+@pytest.mark.parametrize("name", OF_A_WHOLE_SENTENCE)
+def test_what_is_of_a_whole_sentence_excludes_splits(name):
+    asked = {name: OF_A_WHOLE_SENTENCE[name]}
+    for split in (None, 0):
+        assert SearchSettings(split=split, **asked).needs_whole_sentences
+    with pytest.raises(DragomanError, match=name if name != "n_best" else "there is no n_best of them"):
+        SearchSettings(split=5, **asked)
+    assert not SearchSettings(split=5).needs_whole_sentences
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        ({"temperature": 1e-6}, {"temperature": math.nextafter(1e-6, 0)}),
+        ({"top_p": 1.0, "temperature": 1.0}, {"top_p": math.nextafter(1, 2), "temperature": 1.0}),
+        ({"mbr": True, "temperature": 1.0, "n_best": 2}, {"mbr": True, "temperature": 1.0}),
+        ({"min_length": 3, "max_length": 3}, {"min_length": 4, "max_length": 3}),
+        ({"n_best": 6, "beam_size": 6}, {"n_best": 7, "beam_size": 6}),
+        ({"truncate": 2}, {"truncate": 1}),
+        ({"split": 2}, {"split": 1}),
+    ],
+    ids=str,
+)
+def test_a_boundary_is_exactly_where_the_message_says(allowed, refused):
+    assert vars(SearchSettings(**allowed)).items() >= allowed.items()
+    with pytest.raises(DragomanError, match=next(iter(refused))):
+        SearchSettings(**refused)
+
+
+def test_one_search_excludes_what_needs_several():
+    more = {"split": 5, "keep_tags": True, "replace_unknown": True, "coverage_penalty": 0.1}
+    for refuse, names in (
+        (refuse_more_than_a_search, more),
+        (refuse_more_than_a_beam, more | {"temperature": 1.0, "force_words": ("a",)}),
+    ):
+        for name, value in names.items():
+            with pytest.raises(DragomanError, match=f"which {name} excludes; leave it out"):
+                refuse(SearchSettings(**{name: value}), "A word")
+        refuse(SearchSettings(), "A word")
 
 
 NUMBERS = [

@@ -10,7 +10,7 @@ import pytest
 from dragoman.inspection.analyse.statistics import statistics
 from dragoman.inspection.views.statistics_picture import COLUMNS
 from dragoman.system.errors import DragomanError
-from tests.test_pictures import KINDS, fake
+from tests.test_pictures import KINDS, fake, opacity
 
 
 def texts(svg):
@@ -34,6 +34,21 @@ def test_each_number_is_drawn(kind):
     assert rows == [
         f"layer {layer}, head {head}" for layer in range(1, layers + 1) for head in range(1, heads + 1)
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shares_are_shaded_as_they_are_and_other_numbers_by_the_greatest_of_their_column(kind):
+    inspection = fake()
+    root = ElementTree.fromstring(inspection.svg("statistics", kind=kind))
+    shapes = [each for each in root.iter() if each.tag.endswith("rect")]
+    frames = [place for place, each in enumerate(shapes) if each.get("class") == "fill-zero stroke-grid"]
+    found = [opacity(shapes[place + 1]) for place in frames]
+    expected = [
+        value / table.max() if name in ("entropy", "distance") else value
+        for name, table in statistics(inspection)[kind].items()
+        for value in table.flat
+    ]
+    np.testing.assert_allclose(found, expected, atol=0.0051)
 
 
 def test_a_model_without_self_attention_has_only_encoder_decoder_attention():

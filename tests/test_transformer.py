@@ -1,7 +1,10 @@
 """The Transformer against torch.nn.Transformer, and its size against Table 3."""
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -231,6 +234,21 @@ def test_the_encoder_can_be_used_alone():
     assert Transformer(SMALL, 11, 11).encode(torch.tensor([[5, 6, END]])).encoder_output.shape == (1, 3, 16)
 
 
+def test_the_encoders_output_is_kept_until_the_search_begins():
+    state = Transformer(SMALL, 11, 11).encode(torch.tensor([[5, 6, END], [5, END, PAD]]))
+    assert state.allocate(2, 4).encoder_output is None
+    assert state.select(torch.tensor([1])).encoder_output is None
+
+
+@pytest.mark.parametrize("variant", [{}, {"attention_score": "dot"}, {"neighbourhood": 2}])
+def test_token_by_token_a_state_without_a_cache_is_refused(variant):
+    """It would attend to the new tokens alone."""
+    model = build_model(replace(SMALL, **variant), 11, 11).eval()
+    _, state = model.decode(torch.tensor([[5]]), model.encode(torch.tensor([[5, 6, END]])))
+    with pytest.raises(DragomanError, match=r"decode needs the state that State\.allocate returns"):
+        model.decode(torch.tensor([[6]]), state)
+
+
 def test_sources_are_read_once_whatever_is_decoded():
     model = Transformer(SMALL, 11, 11).eval()
     runs = []
@@ -275,6 +293,38 @@ def test_options_of_the_transformer_are_refused_by_the_recurrent_model():
 def test_settings_that_make_no_model_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         ModelSettings(**settings)
+
+
+NUMBERS = [
+    name for name, hint in get_type_hints(ModelSettings).items() if {int, float} & {hint, *get_args(hint)}
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_of_a_model_has_bounds(name):
+    number = float if get_type_hints(ModelSettings)[name] is float else int
+    for value, message in ((-1, "it must be at least"), (10**9, "it must be (at most|below)")):
+        with pytest.raises(DragomanError, match=f"^{name} is {re.escape(str(number(value)))}; {message}"):
+            ModelSettings(**{name: number(value)})
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        ({"alignment_head": 3, "heads": 3}, {"alignment_head": 4, "heads": 3}),
+        ({"neighbourhood": 2}, {"neighbourhood": 1}),
+        ({"first_position": 0}, {"first_position": -1}),
+        ({"norm_epsilon": 0.0}, {"norm_epsilon": math.nextafter(0, -1)}),
+        ({"norm_epsilon": 1.0}, {"norm_epsilon": math.nextafter(1, 2)}),
+        ({"dropout": math.nextafter(1, 0)}, {"dropout": 1.0}),
+        ({"attention_dropout": math.nextafter(1, 0)}, {"attention_dropout": 1.0}),
+    ],
+    ids=str,
+)
+def test_a_bound_of_a_model_is_exactly_where_it_is_documented(allowed, refused):
+    assert vars(ModelSettings(**allowed)).items() >= allowed.items()
+    with pytest.raises(DragomanError, match=f"^{next(iter(refused))} is "):
+        ModelSettings(**refused)
 
 
 def test_an_end_of_the_source_that_is_masked_is_as_none(sources, targets):

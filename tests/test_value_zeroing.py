@@ -111,8 +111,13 @@ def test_a_layer_is_a_picture_and_all_are_data():
             shown = [float(title.split("score: ")[1]) for title in titles if "\nscore: " in title]
             expected = found.of(kind)[-1 if layer is None else layer - 1]
             np.testing.assert_allclose(shown, expected.ravel(), atol=5.1e-4)
-    with pytest.raises(DragomanError, match="There is no layer 9; the encoder has"):
-        value_zeroing_picture(inspection, found, "encoder", 9)
+            count = len(found.of(kind))
+            assert f", layer {layer or count}: value zeroing" in root[0].text
+        side = "encoder" if kind == "encoder" else "decoder"
+        for layer in (0, count + 1):
+            message = f"There is no layer {layer}; the {side} has {count}, counted from 1"
+            with pytest.raises(DragomanError, match=message):
+                value_zeroing_picture(inspection, found, kind, layer)
 
 
 def test_a_blank_sentence_and_a_model_without_self_attention_get_a_sentence():
