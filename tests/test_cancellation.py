@@ -97,6 +97,29 @@ def test_the_second_of_two_futures_ends_with_the_first_one():
         then(last, lambda number: number + 1, executor).result(MAX_SECONDS)
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_the_first_of_two_futures_ends_with_the_second_one(has_begun):
+    begun, release, work = Event(), Event(), []
+
+    def wait():
+        work.append(interruption.get())
+        begun.set()
+        release.wait()
+
+    with ThreadPoolExecutor(1) as executor:
+        if not has_begun:
+            executor.submit(release.wait)
+        first = submit_interruptible(executor, wait)
+        second = then(first, lambda _: 1, executor)
+        if has_begun:
+            assert begun.wait(MAX_SECONDS)
+        assert second.cancel()
+        is_ended = work[0].is_set() if has_begun else first.cancelled()
+        release.set()
+    assert is_ended
+    assert len(work) == has_begun
+
+
 def test_the_second_of_two_futures_can_end_after_it_has_begun():
     words = ["word"] * 2000
     text = "<b>" * 20_000 + " ".join(words) + "</b>" * 20_000

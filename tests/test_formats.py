@@ -6,6 +6,7 @@ import signal
 import sys
 import tracemalloc
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
@@ -21,7 +22,7 @@ from dragoman.text import tmx
 from dragoman.text.conversion import converted
 from dragoman.text.formats import languages_of_file, one_line, read_parallel
 from dragoman.text.lines import read_lines, read_pairs
-from dragoman.text.records import matches
+from dragoman.text.records import Record, choose_languages, matches
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.world import World
 from tests.conftest import small_recipe, write_copies
@@ -164,6 +165,13 @@ def test_languages_are_those_that_are_asked_for_or_that_the_file_says(tmp_path, 
             languages_of_file(path, Languages(*asked))
     else:
         assert languages_of_file(path, Languages(*asked)) == Languages(*found)
+
+
+@pytest.mark.parametrize("before", [0, 1, 1_000])
+def test_records_of_one_text_hide_no_language_and_a_file_of_them_alone_is_not_read_to_its_end(before):
+    alone, pair = Record("a", (("en", "x"),)), Record("b", (("en", "x"), ("de", "y")))
+    assert choose_languages([*[alone] * before, pair], "a", Languages("en")) == EN_DE
+    assert choose_languages(repeat(alone), "a", Languages("en")) == Languages("en")
 
 
 def test_a_code_of_a_file_that_is_no_language_is_refused_with_its_place(tmp_path):

@@ -79,6 +79,7 @@ def test_a_corpus_with_a_weight_and_no_pair_is_refused_and_one_without_a_weight_
     ):
         draw_by_weight({"1": 0.5, "11": 0.5}, lines, 1, 0)
     assert sorted(draw_by_weight({"1": 2.0, "6": 0.0}, lines, 1, 0)) == [0, 1, 2, 3, 4]
+    assert sorted(draw_by_weight({"1": 2.0, "11": 0.0}, lines, 1, 0)) == list(range(10))
 
 
 # ---- in a run
