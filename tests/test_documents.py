@@ -65,6 +65,30 @@ def test_sentences_end_where_they_end(language, text):
     assert [document.text[first:last] for first, last in document.spans] == text.split("|")
 
 
+ORDINALS = (
+    *("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu"),
+    *("is", "lb", "lv", "nb", "nn", "no", "sk", "sl", "sr"),
+)
+"""Languages that write a full stop after ordinal numbers."""
+
+
+@pytest.mark.parametrize("language", [*ORDINALS, "de-AT", "NB", "en", "fr", "es"])
+@pytest.mark.parametrize("number", [1, 9, 10, 31, 99, 100, 1999])
+def test_a_full_stop_after_a_day_ends_no_sentence_where_ordinals_have_one_and_after_a_year_it_does(
+    language, number
+):
+    is_ordinal = number < 100 and language.lower().split("-")[0] in ORDINALS
+    document = plain_text(f"Abcd efgh {number}. Xyzd efgh.", language)
+    assert len(document.sentences) == 1 + (not is_ordinal)
+
+
+@pytest.mark.parametrize(
+    "title", ["M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."]
+)
+def test_a_french_abbreviation_ends_no_sentence(title):
+    assert len(plain_text(f"Voici {title} Dupont et les autres.", "fr").sentences) == 1
+
+
 @pytest.mark.parametrize("letter", ["a", "e\u0301", "क\u094d\u200dष", "a👨\u200d👩\u200d👧", "กำ"])
 def test_a_line_without_ends_and_spaces_is_cut_between_letters(letter):
     text = "x" + letter * 9_000

@@ -19,6 +19,7 @@ from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, to_table
+from dragoman.text.conversion import without_tag
 from dragoman.text.mixing import draw_by_weight, mix
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, TokenizerSettings
@@ -291,6 +292,8 @@ def test_an_adaptation_refuses_a_tag_that_its_vocabulary_lacks(recipe, trained):
 
 
 def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
+    elsewhere = [("amber <bt> birch", "AMBER"), (" <bt>", "B"), ("<bt", "C")]
+    assert list(without_tag(elsewhere, WeightedCorpus(tag="<bt>"))) == elsewhere
     path = recipe.data.corpus[1].source
     path.write_text(f"<bt> {path.read_text()}")
     with pytest.raises(DragomanError, match="has the tag <bt> in its lines already.* --symbols '<bt>'"):

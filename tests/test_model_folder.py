@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
 import shutil
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, OLD, beside, write_manifest
 from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation import adapter
 from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model, torch_model
 from dragoman.translation.weight_errors import count_layers
 from tests.conftest import MODELS, VARIANTS
@@ -261,6 +264,34 @@ def test_the_making_of_a_model_draws_no_random_numbers_of_the_caller(intact):
     stored, before = StoredModel.load(intact), torch.get_rng_state()
     torch_model(stored)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("holds", "verb", "format_"),
+    [
+        (None, "translate", None),
+        ((), "train", None),
+        (("recipe.toml",), "resume", None),
+        (("config.json", "recipe.toml"), "import", "huggingface"),
+        ((adapter.ABOUT, "config.json"), "import", "adapter"),
+    ],
+)
+def test_what_to_do_about_a_folder_without_a_model_is_a_command_for_a_shell(tmp_path, holds, verb, format_):
+    """The first row is a file."""
+    folder = tmp_path / "it's here"
+    if holds is None:
+        folder.write_text("amber\n")
+    else:
+        folder.mkdir()
+        for name in holds:
+            (folder / name).touch()
+    with pytest.raises(DragomanError) as error:
+        StoredModel.load(folder)
+    said = str(error.value)
+    words = shlex.split(said[said.index("dragoman ") :])
+    assert words[1] == verb
+    assert str(folder) in words
+    assert dict(pairwise(words)).get("--from") == format_
 
 
 def test_weights_of_another_type_or_shape_are_named(folder):

@@ -333,6 +333,30 @@ def test_every_number_of_settings_has_bounds(kind, name, number):
             kind(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "least", "most"),
+    [
+        (DataSettings, "longest", 0, 2**31 - 1),
+        (TokenizerSettings, "vocabulary", 5, 10**7),
+        (TokenizerSettings, "character_coverage", 0.98, 1.0),
+        (TokenizerSettings, "tokenizer_pairs", 1, 2**31 - 1),
+        (TokenizerSettings, "sampled_copies", 1, 100),
+        (BatchSettings, "source_tokens_per_batch", 1, 2**31 - 1),
+        (BatchSettings, "target_tokens_per_batch", 1, 2**31 - 1),
+        (BatchSettings, "accumulate", 1, 2**31 - 1),
+        (BatchSettings, "micro_batch_tokens", 1, 2**31 - 1),
+        (CleanSettings, "max_words", 0, 2**31 - 1),
+        (CleanSettings, "max_ratio", 0.0, 1e6),
+    ],
+)
+def test_a_number_of_the_text_may_be_its_least_and_its_most_and_nothing_beyond(kind, name, least, most):
+    for bound, direction in ((least, -1), (most, 1)):
+        assert getattr(kind(**{name: bound}), name) == bound
+        beyond = bound + direction if isinstance(bound, int) else math.nextafter(bound, direction * math.inf)
+        with pytest.raises(DragomanError, match=f"{name} is "):
+            kind(**{name: beyond})
+
+
 # ---- runs with a damaged file
 
 
