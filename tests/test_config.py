@@ -43,6 +43,10 @@ def test_what_is_written_reads_back(tmp_path):
             "d_modle = 3",
             r"r.toml: there is no key 'd_modle'. Did you mean 'd_model' in the table \[model\]\?",
         ),
+        (
+            "max_tokens = 3",  # a former name, in another table than the setting
+            r"there is no key 'max_tokens'. Did you mean 'micro_batch_tokens' in the table \[batches\]\?",
+        ),
         ('[model]\nd_model = "big"', r"r.toml \[model\]: d_model is 'big'; it has to be a whole number"),
         ("[model]\nscale_embeddings = 1", "scale_embeddings is 1; it has to be true or false"),
         ('[model]\nnorm = "both"', "norm is 'both'; it has to be one of 'post', 'pre'"),

@@ -45,7 +45,7 @@ def known_key(given: str, settings: Any, table: dict[str, Any], origin: str) -> 
         names = all_keys(settings)
         near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
         hint = f"Did you mean {names[near[0]]}?" if near else f"There are: {', '.join(here)}."
-        raise DragomanError(f"{origin}: there is no key {shown(key)}. {hint}")
+        raise DragomanError(f"{origin}: there is no key {shown(given)}. {hint}")
     if key in table:
         raise DragomanError(f"{origin}: {given} and {key} are the same setting; give one of them.")
     warnings.warn(
