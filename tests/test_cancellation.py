@@ -8,10 +8,12 @@ from threading import Event
 import pytest
 
 from dragoman import SearchSettings
+from dragoman.model.symbols import END
 from dragoman.search.alternatives import alternatives
 from dragoman.search.hypothesis import Constraints
 from dragoman.system.futures import interruption, submit_interruptible, then
 from dragoman.text.batches import pad
+from dragoman.translation.segmentation import split
 from dragoman.translation.tags import remove_tags, restore_tags
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import MAX_SECONDS
@@ -66,6 +68,17 @@ def test_cancelled_scores_and_alignments_end(translator, name):  # noqa: F811
     context.run(interruption.set, cancelled)
     with pytest.raises(CancelledError):
         context.run(getattr(translator, name), [(line, line) for line in LINES])
+
+
+def test_splitting_a_long_sentence_ends_if_it_is_cancelled():
+    cancelled, context = Event(), copy_context()
+    ids, pieces = [*range(4, 104), END], ["▁a"] * 101
+    context.run(interruption.set, cancelled)
+    parts = context.run(split, ids, pieces, 10)
+    assert [number for part in parts for number in part if number != END] == ids[:-1]
+    cancelled.set()
+    with pytest.raises(CancelledError):
+        context.run(split, ids, pieces, 10)
 
 
 def test_a_search_that_waits_is_cancelled_and_the_next_one_is_not():

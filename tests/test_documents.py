@@ -16,7 +16,7 @@ from dragoman.translation.documents import (
     plain_text,
     segments_of,
 )
-from dragoman.translation.sentence_ends import WINDOW, sentence_ends
+from dragoman.translation.sentence_ends import WINDOW, has_several_sentences, sentence_ends
 from dragoman.translation.translator import Translator
 
 PARTS = (
@@ -80,6 +80,20 @@ def test_a_full_stop_after_a_day_ends_no_sentence_where_ordinals_have_one_and_af
     is_ordinal = number < 100 and language.lower().split("-")[0] in ORDINALS
     document = plain_text(f"Abcd efgh {number}. Xyzd efgh.", language)
     assert len(document.sentences) == 1 + (not is_ordinal)
+
+
+@given(
+    st.sampled_from(
+        ["", "amber birch", "Amber birch.", "Amber. Birch.", "amber\nbirch", "Amber.\u2028Birch."]
+    ),
+    st.text(" \t\n\r\u2028", max_size=3),
+    st.text(" \t\n\r\u2028", max_size=3),
+)
+def test_white_space_around_a_text_makes_no_sentence_of_it(text, before, after):
+    is_several = len(plain_text(text, "en").sentences) > 1
+    assert (
+        has_several_sentences(before + text + after, "en") == has_several_sentences(text, "en") == is_several
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, to_table
 from dragoman.text.conversion import without_tag
 from dragoman.text.mixing import draw_by_weight, mix
-from dragoman.text.mixture import WeightedCorpus
+from dragoman.text.mixture import SPECIAL, WeightedCorpus, check_symbols
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import SPACE, Tokenizer
 from dragoman.training.checkpoint import checkpoints
@@ -206,6 +206,15 @@ def test_a_symbol_is_one_token_in_every_kind_of_vocabulary(kind):
 def test_symbols_that_cannot_be_tokens_are_refused(symbols):
     with pytest.raises(DragomanError, match="SentencePiece cannot make a vocabulary from this text"):
         Tokenizer.train(["amber birch"] * 50, "bpe", TokenizerSettings(symbols=symbols), 290)
+
+
+@pytest.mark.parametrize(
+    "symbols", [*((each,) for each in ("", "a b", "a\t", "▁", *SPECIAL, "</s>", "<0x41>")), ("<bt>", "<bt>")]
+)
+def test_a_symbol_that_is_the_tokenizers_own_or_has_a_space_or_is_there_twice_is_refused(symbols):
+    check_symbols(("<bt>", "a", "<0x4>", "<0x41>a", "<unk>a"))
+    with pytest.raises(DragomanError, match="^symbols has "):
+        check_symbols(("a", *symbols))
 
 
 # ---- settings
