@@ -36,13 +36,13 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.inspections import MAX_INSPECTED, refuse_long_search
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
 from dragoman.serving.lab import style_hashes
-from dragoman.serving.languages import listed_pairs, two_letter_codes
+from dragoman.serving.languages import detected, listed_pairs, two_letter_codes
 from dragoman.serving.loading import load_models, served_in
 from dragoman.serving.log import configure_logging, request_id
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.middleware import Exchange, all_headers, client_of, key_of, read_body
+from dragoman.serving.middleware import Exchange, all_headers, client_of, key_of, key_of_form, read_body
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.parameters import parameters
+from dragoman.serving.parameters import MAX_FIELDS, parameters
 from dragoman.serving.server import listening, serve, stop_signals
 from dragoman.serving.service import (
     CHARACTERS_PER_TOKEN,
@@ -92,6 +92,30 @@ def test_a_body_is_what_arrived_or_is_refused_before_its_end(chunks, most, is_en
         assert sum(map(len, taken[:-1])) <= most < sum(map(len, taken))
     else:
         assert asyncio.run(read_body({}, {}, receive, most)) == b"".join(chunks)
+
+
+async def gone():
+    """A client that has closed its connection."""
+    return {"type": "http.disconnect"}
+
+
+def test_a_client_that_goes_away_before_the_end_of_its_body_is_told_from_a_wrong_request():
+    with pytest.raises(ApiError) as error:
+        asyncio.run(read_body({}, {}, gone, 100))
+    assert (error.value.status, error.value.code) == (499, "client_gone")
+
+
+@pytest.mark.parametrize("digits", [18, 19, 5_000])
+def test_a_length_of_any_number_of_digits_is_refused(digits):
+    with pytest.raises(ApiError) as error:
+        asyncio.run(read_body({}, {b"content-length": b"9" * digits}, gone, 100))
+    assert error.value.status == 413
+
+
+@pytest.mark.parametrize("others", [0, MAX_FIELDS - 1, MAX_FIELDS])
+def test_a_key_is_looked_for_in_no_more_fields_than_a_form_may_have(others):
+    form = "&".join([*["a=b"] * others, "api_key=x"])
+    assert key_of_form(form) == ("x" if others < MAX_FIELDS else "")
 
 
 @given(st.integers(0, 10**20), st.integers(0, 10_000), st.integers(0, 3))
@@ -543,6 +567,24 @@ def test_a_text_that_is_prepared_alone_may_have_any_length():
     assert preparation.submit(lambda: 1, 2 * MAX_CHARACTERS, "one").result() == 1
 
 
+@given(AMOUNTS, AMOUNTS)
+def test_metrics_have_what_both_queues_hold(translated, analysed):
+    service = Service(None, ServerSettings(), Metrics())
+
+    def shown():
+        lines = service.metrics.text().decode().splitlines()
+        return [
+            float(next(line for line in lines if line.startswith(f"dragoman_{name} ")).split()[1])
+            for name in ("queue_tokens", "running_requests")
+        ]
+
+    with service.admission.admit(translated, "one"):
+        with service.analyses.admit(analysed, "one"):
+            assert shown() == [translated + analysed, 2]
+        assert shown() == [translated, 1]
+    assert shown() == [0, 0]
+
+
 def test_clients_whose_texts_are_prepared_have_no_share():
     preparation, end = Preparation(), Event()
     for number in range(50):
@@ -921,6 +963,7 @@ def test_languages_that_libretranslate_detects_are_the_likeliest_first(served):
     assert [each["language"] for each in languages] == ["en", "de"][: len(languages)]
     shares = [each["confidence"] for each in languages]
     assert shares == sorted(shares, reverse=True)
+    assert 50 < shares[0] <= sum(shares) < 101  # percent
     for auto in ("auto", "AUTO"):
         (answer,) = answers(
             make_app(served, None), ("/translate", {"q": text, "source": auto, "target": "de"})
@@ -1061,6 +1104,8 @@ def test_every_list_of_languages_has_their_english_names(served):
             assert model[f"{side}_name"] == names[model[side].lower()]
     assert {each["code"].lower(): each["name"] for each in libretranslate.json()} == names
     assert {each["language"]: each["name"] for each in sources.json()} == {"EN": "English", "DE": "German"}
+    for listed in (sources.json(), targets.json()):
+        assert listed == sorted(listed, key=lambda each: each["language"])
     assert {each["language"]: each["name"] for each in targets.json()} == {
         "DE": "German",
         "EN-GB": "English (United Kingdom)",
@@ -1087,6 +1132,17 @@ def test_a_text_without_letters_is_detected_to_be_in_a_language_that_is_listed(s
         ((language, confidence),) = (each.values() for each in found.json())
         assert language in {each["code"] for each in listed.json()}
         assert confidence == 0
+    if pair == ("und", "und"):
+        (translated,) = answers(app, ("/translate", {"q": "1", "source": "auto", "target": "de"}))
+        assert translated.json()["detectedLanguage"] == {"language": "en", "confidence": 0}
+
+
+@pytest.mark.parametrize("code", ["de", "de-AT", "DE-ch"])
+def test_a_text_is_in_the_language_of_its_model_as_surely_as_in_the_language_without_region(code):
+    language, confidence = detected(SENTENCES["de"], code, [code, "en", "fr"])
+    assert (language, confidence) == (code, detected(SENTENCES["de"], "de", ["de", "en", "fr"])[1])
+    assert 50 < confidence <= 100
+    assert detected(SENTENCES["fr"], code, [code, "en", "fr"])[1] < 50
 
 
 @pytest.mark.parametrize("keys", [None, Keys({})])
