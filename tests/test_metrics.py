@@ -155,6 +155,9 @@ def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():
     )
     score = tokenised_bleu(hypothesis, reference, "de")
     assert score.value == pytest.approx(expected.score)
+    dashes = ["Das E - Bike fährt, sagt er, nach Baden - Baden."]  # are no hyphens
+    assert tokenised_bleu(dashes, reference, "de").value < 99
+    assert tokenised_bleu(dashes, dashes, "de").value == pytest.approx(100)
     assert str(score).startswith("tokenised BLEU = ")
     assert score.signature.startswith(
         "nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:"

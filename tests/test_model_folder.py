@@ -24,7 +24,7 @@ from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import adapter
 from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model, torch_model
-from dragoman.translation.weight_errors import count_layers
+from dragoman.translation.weight_errors import count_layers, first_names
 from tests.conftest import MODELS, VARIANTS
 
 SIZES = {"d_model": 8, "d_ff": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
@@ -292,6 +292,15 @@ def test_what_to_do_about_a_folder_without_a_model_is_a_command_for_a_shell(tmp_
     assert words[1] == verb
     assert str(folder) in words
     assert dict(pairwise(words)).get("--from") == format_
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=99), max_size=12))
+def test_of_many_names_the_first_are_shown_and_the_others_counted(names):
+    listed, _, more = first_names(names).partition(" and ")
+    shown = listed.split(", ") if names else []
+    assert shown == [name[:80] for name in names[: len(shown)]]
+    assert 0 < len(shown) <= 5 or not names
+    assert len(names) == len(shown) + int(more.removesuffix(" more") or 0)
 
 
 def test_weights_of_another_type_or_shape_are_named(folder):

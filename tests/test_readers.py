@@ -36,7 +36,7 @@ from dragoman.system import readers
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import array_types, file_hash, read_arrays, read_manifest, write_manifest
 from dragoman.system.messages import silent
-from dragoman.system.readers import check_toml, parse_json, read_json, read_yaml
+from dragoman.system.readers import check_brackets, check_toml, parse_json, read_json, read_yaml
 from dragoman.system.toml import overlay, read_toml, type_hints
 from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.compression import open_compressed
@@ -495,6 +495,14 @@ def test_yaml_may_have_numbers_that_are_not_finite_and_json_where_it_is_asked_fo
     assert read_yaml(tmp_path / "a.yaml") == {"best": math.inf, "worst": -math.inf}
     (tmp_path / "a.json").write_text('{"best": Infinity, "worst": -Infinity}')
     assert read_json(tmp_path / "a.json", is_finite=False) == {"best": math.inf, "worst": -math.inf}
+
+
+@given(st.text("]}", max_size=50), st.text("[{", min_size=32, max_size=32))
+def test_brackets_that_close_nothing_make_no_room_for_others(closed, opened):
+    check_brackets(closed + opened, "a")
+    check_brackets(closed + opened + "]" * 32 + opened, "a")
+    with pytest.raises(DragomanError, match="it has lists within more than 32 others"):
+        check_brackets(f"{closed}{opened}[", "a")
 
 
 @pytest.mark.parametrize(
