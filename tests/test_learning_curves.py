@@ -10,6 +10,9 @@ import pytest
 
 from dragoman.cli.reproduce import make_page
 from dragoman.inspection.figures.learning_curves import Point, learning_curves
+from dragoman.model.settings import PRESETS
+from dragoman.pipeline.prepare import choose_vocabulary
+from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reproduce.curve_cells import curve_recipe, run_curves, subsets
 from dragoman.pipeline.reproduce.curves_page import scores, write_curves, written_points
 from dragoman.pipeline.reproduce.learning_curves import CURVES, SIZES, vocabulary
@@ -69,6 +72,13 @@ def test_corpora_are_nested_and_keep_pairs_together(texts, tmp_path):
     subsets(data, tmp_path, (10, 50))
     again = subsets(data, tmp_path / "again", (10, 50))
     assert list(read_pairs(again[50].source, again[50].target)) == lines[50]
+
+
+@pytest.mark.parametrize("pairs", [1, 99, 101, 1_000, 29_000, 10**6])
+def test_the_vocabulary_of_a_size_is_that_of_a_training_within_the_one_of_the_table(pairs):
+    for scale in CURVES.scales:
+        chosen = choose_vocabulary(Recipe(model=PRESETS["base"]), pairs)
+        assert vocabulary(scale, pairs) == min(scale.vocabulary, chosen)
 
 
 @pytest.mark.parametrize("scale", CURVES.scales, ids=lambda scale: scale.name)
