@@ -41,7 +41,10 @@ def written(sure, possible=frozenset()):
 @given(LINKS, LINKS, LINKS)
 def test_it_is_between_0_and_100_and_0_between_the_sure_and_the_possible_links(found, sure, possible):
     gold = written(sure, possible)
-    assert 0 <= rate(written(found), gold).value <= 100
+    score = rate(written(found), gold)
+    assert 0 <= score.value <= 100
+    counts = f"links:{len(found)}|sure:{len(sure)}|possible:{len(sure | possible)}"
+    assert score.signature == f"lines:1|{counts}"
     assert rate(written(sure), gold).value == rate(written(sure | possible), gold).value == 0
     assert rate(written(found), written(sure)).value == pytest.approx(
         rate(written(sure), written(found)).value

@@ -151,6 +151,18 @@ def test_a_member_that_is_missing_is_named(tmp_path):
         list(read_member(tmp_path / "toy.tgz", "three.en"))
 
 
+@pytest.mark.parametrize("kind", [tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE])
+def test_only_a_file_is_a_member_that_is_read(tmp_path, kind):
+    with tarfile.open(tmp_path / "toy.tar", "w") as tar:
+        for name, own in (("one.en", tarfile.REGTYPE), ("two.en", kind)):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = own, "one.en" if own == tarfile.SYMTYPE else ""
+            tar.addfile(entry)
+    assert list(read_member(tmp_path / "toy.tar", "one.en")) == []
+    with pytest.raises(DragomanError, match=r"toy\.tar has no file two\.en"):
+        list(read_member(tmp_path / "toy.tar", "two.en"))
+
+
 def test_members_of_different_lengths_are_refused(toy, monkeypatch, tmp_path):
     path = tmp_path / "web" / "other.tgz"
     write_tar(path, MEMBERS | {"one.de": b"A\n"})

@@ -15,6 +15,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import PAIRS_MULTIPLE, Batches, pad
 from dragoman.text.corpus import Corpus, CorpusStatistics
 from dragoman.text.settings import TokenizerSettings
+from dragoman.text.shares import share_batches
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
@@ -104,6 +105,17 @@ def test_the_chosen_batches_have_room_for_every_pair_that_longest_admits(lengths
 def first_updates(batches, count):
     stream = batches.updates(0, 0)
     return [next(stream) for _ in range(count)]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_each_rank_has_the_longest_pair_of_a_batch_now_and_then(ranks):
+    lengths, having = np.full(100, 7, np.int32), set()
+    for first in range(ranks):
+        batch = np.arange(first, first + 2 * ranks + 1)
+        shares = [share_batches([batch], lengths, rank, ranks) for rank in range(ranks)]
+        assert sorted(pair for share in shares for part in share for pair in part) == batch.tolist()
+        having |= {rank for rank, share in enumerate(shares) if any(batch[0] in part for part in share)}
+    assert having == {*range(ranks)}
 
 
 def test_ranks_get_about_the_same_number_of_tokens_in_total():

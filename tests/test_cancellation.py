@@ -8,10 +8,12 @@ from threading import Event
 import pytest
 
 from dragoman import SearchSettings
+from dragoman.model.symbols import END
 from dragoman.search.alternatives import alternatives
 from dragoman.search.hypothesis import Constraints
 from dragoman.system.futures import interruption, submit_interruptible, then
 from dragoman.text.batches import pad
+from dragoman.translation.segmentation import split
 from dragoman.translation.tags import remove_tags, restore_tags
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import MAX_SECONDS
@@ -68,6 +70,17 @@ def test_cancelled_scores_and_alignments_end(translator, name):  # noqa: F811
         context.run(getattr(translator, name), [(line, line) for line in LINES])
 
 
+def test_splitting_a_long_sentence_ends_if_it_is_cancelled():
+    cancelled, context = Event(), copy_context()
+    ids, pieces = [*range(4, 104), END], ["▁a"] * 101
+    context.run(interruption.set, cancelled)
+    parts = context.run(split, ids, pieces, 10)
+    assert [number for part in parts for number in part if number != END] == ids[:-1]
+    cancelled.set()
+    with pytest.raises(CancelledError):
+        context.run(split, ids, pieces, 10)
+
+
 def test_a_search_that_waits_is_cancelled_and_the_next_one_is_not():
     backend = TorchBackend(model_of("as in the paper"))
     settings, rules = SearchSettings(max_extra_tokens=3), Constraints()
@@ -95,6 +108,29 @@ def test_the_second_of_two_futures_ends_with_the_first_one():
         last.result(MAX_SECONDS)
     with pytest.raises(RuntimeError, match="after shutdown"):
         then(last, lambda number: number + 1, executor).result(MAX_SECONDS)
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_the_first_of_two_futures_ends_with_the_second_one(has_begun):
+    begun, release, work = Event(), Event(), []
+
+    def wait():
+        work.append(interruption.get())
+        begun.set()
+        release.wait()
+
+    with ThreadPoolExecutor(1) as executor:
+        if not has_begun:
+            executor.submit(release.wait)
+        first = submit_interruptible(executor, wait)
+        second = then(first, lambda _: 1, executor)
+        if has_begun:
+            assert begun.wait(MAX_SECONDS)
+        assert second.cancel()
+        is_ended = work[0].is_set() if has_begun else first.cancelled()
+        release.set()
+    assert is_ended
+    assert len(work) == has_begun
 
 
 def test_the_second_of_two_futures_can_end_after_it_has_begun():

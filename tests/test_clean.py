@@ -92,6 +92,18 @@ def cleaned(files, out, others=OTHERS, languages=EN_DE, **switches):
     return contents(out)
 
 
+@pytest.mark.parametrize("number", [4, 5, 6, 12])
+def test_the_report_shows_the_first_five_pairs_of_a_reason_or_a_change_and_counts_all(tmp_path, number):
+    pairs = clean_corpus()
+    pairs[:number] = [(source, " ") for source, _ in pairs[:number]]
+    pairs[20 : 20 + number] = [(f"&lt;{source}", target) for source, target in pairs[20 : 20 + number]]
+    _, removed, report = cleaned(write(tmp_path, pairs), tmp_path / "out")
+    empty, entities = report["reasons"]["empty"], report["changes"]["entities"]
+    assert len(removed) == empty["count"] == entities["count"] == number
+    assert empty["sample"] == removed[:5]
+    assert [each["line"] for each in entities["sample"]] == list(range(21, 21 + min(5, number)))
+
+
 @pytest.fixture
 def dirty(tmp_path):
     """A corpus with a broken pair for each reason, by its line, and a test set; the files and the reasons."""

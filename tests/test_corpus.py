@@ -202,6 +202,14 @@ def test_the_sources_that_are_held_out_are_those_with_the_smallest_hashes_in_any
             draw.shuffle(sources)
 
 
+@pytest.mark.parametrize("pairs", [2, 99, 100, 149, 5_000, 99_999, 100_000, 10**6])
+def test_a_fiftieth_of_the_pairs_is_held_out_and_2000_at_most(pairs):
+    candidates = HeldOutSources()
+    for source in range(3_000):
+        candidates.add(source)
+    assert len(candidates.choose(Path("s"), pairs)) == min(2_000, max(1, pairs // 50))
+
+
 def test_no_copy_is_held_out_if_copies_are_left_out(tmp_path):
     """Also one whose source has a translation elsewhere, which is held out."""
     source, target = tmp_path / "s", tmp_path / "t"

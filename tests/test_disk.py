@@ -5,8 +5,11 @@ import errno
 import os
 import re
 import signal
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from gzip import BadGzipFile
 from pathlib import Path
+from threading import Barrier
 from urllib.error import URLError
 
 import pytest
@@ -16,7 +19,17 @@ import dragoman
 from dragoman.interop.vocabulary import split_lines
 from dragoman.model.weights import load_tensors
 from dragoman.system.errors import DragomanError, is_out_of_memory, reason
-from dragoman.system.files import array_types, atomic_write, read_arrays, read_json, write_folder
+from dragoman.system.files import (
+    MANIFEST,
+    array_types,
+    atomic_write,
+    check_folder,
+    read_arrays,
+    read_json,
+    read_manifest,
+    write_folder,
+)
+from dragoman.system.new_folder import write_new_folder
 from dragoman.system.toml import read_toml
 from dragoman.text.corpus import Corpus
 from dragoman.text.tokenizer import Tokenizer
@@ -102,6 +115,51 @@ def test_an_error_names_the_file_that_was_to_be_written_and_not_the_temporary_on
     assert error.value.filename == str(path)
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_an_error_of_a_full_disk_that_names_no_file_gets_its_name(tmp_path, number):
+    path = tmp_path / "a.txt"
+    with pytest.raises(OSError, match=re.escape(os.strerror(number))) as error, atomic_write(path):
+        raise OSError(number, os.strerror(number))
+    assert error.value.filename == str(path)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_file_has_the_mode_of_the_umask_whoever_has_written_it(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        with atomic_write(tmp_path / "a.safetensors") as new:
+            new.write_bytes(b"x")
+            new.chmod(0o600)  # as safetensors writes
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a.safetensors").stat().st_mode) == 0o666 & ~umask
+
+
+def test_all_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    synced = []
+
+    def sync(descriptor):
+        place = Path(f"/proc/self/fd/{descriptor}").readlink()
+        former = (tmp_path / "file").read_text(), (tmp_path / "folder" / "inner" / "one").read_bytes()
+        synced.append((place.name, place.read_bytes() if place.is_file() else None, former))
+
+    for content in (b"before", b"after"):
+        with atomic_write(tmp_path / "file") as new:
+            new.write_bytes(content)
+
+        def write(folder, content=content):
+            fill(folder)
+            (folder / "inner" / "one").write_bytes(content)
+
+        write_folder(tmp_path / "folder", write)
+        monkeypatch.setattr(os, "fsync", sync)
+    in_file, in_folder = ("before", b"before"), ("after", b"before")
+    assert [each[1:] for each in synced if each[2] == in_file] == [(b"after", in_file)]
+    complete = {name: content for name, content, former in synced if former == in_folder}
+    assert complete.keys() >= {"one", "other", "inner", MANIFEST}
+    assert (complete["one"], complete["other"]) == (b"after", b"")
+
+
 def test_the_longest_name_that_the_system_allows_is_written(tmp_path):
     path = tmp_path / ("n" * 250 + ".json")
     with atomic_write(path) as new:
@@ -117,6 +175,81 @@ def test_a_link_in_the_place_of_a_folder_is_replaced(tmp_path, target):
     assert not (tmp_path / "model").is_symlink()
     assert (tmp_path / "model" / "file").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"kept", "model"}
+
+
+# ---- new folders
+
+
+def fill(folder):
+    """Write files of a new folder, one of them in a folder of its own."""
+    (folder / "inner").mkdir()
+    (folder / "inner" / "one").write_bytes(b"\0\1")
+    (folder / "other").write_text("")
+
+
+def names(folder):
+    """The names in a folder, hidden ones too."""
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_new_folder_is_complete_with_a_manifest_of_its_files(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", tmp_path / "missing" / "new"):
+        write_new_folder(folder, fill)
+        check_folder(folder)
+        assert read_manifest(folder).keys() == {"inner/one", "other"}
+    assert (names(tmp_path), names(tmp_path / "missing")) == ({"empty", "missing"}, {"new"})
+
+
+@pytest.mark.parametrize("there", ["a file", "a folder"])
+def test_a_new_folder_replaces_nothing_and_leaves_nothing_beside_it(tmp_path, there):
+    place = tmp_path / "place"
+
+    def come_between(folder):
+        fill(folder)
+        if there == "a folder":
+            place.mkdir()
+        (place / "kept" if there == "a folder" else place).write_text("kept")
+
+    with pytest.raises(DragomanError, match="place exists: something else has made it in the meantime"):
+        write_new_folder(place, come_between)
+    assert (place / "kept" if there == "a folder" else place).read_text() == "kept"
+    assert names(tmp_path) == {"place"}
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyError("x"), KeyboardInterrupt()]
+)
+def test_an_error_leaves_nothing_of_a_new_folder(tmp_path, error):
+    def fail(folder):
+        fill(folder)
+        raise error
+
+    with pytest.raises(DragomanError if isinstance(error, OSError) else type(error)):
+        write_new_folder(tmp_path / "new", fail)
+    assert names(tmp_path) == set()
+
+
+def test_of_several_who_make_a_folder_at_once_one_makes_all_of_it(tmp_path):
+    together = Barrier(4)
+
+    def write(number):
+        def fill_together(folder):
+            for name in ("one", "other"):
+                (folder / name).write_text(str(number))
+            together.wait()
+
+        try:
+            write_new_folder(tmp_path / "new", fill_together)
+        except DragomanError:
+            return None
+        return str(number)
+
+    with ThreadPoolExecutor(4) as pool:
+        (made,) = filter(None, pool.map(write, range(4)))
+    check_folder(tmp_path / "new")
+    assert {(tmp_path / "new" / name).read_text() for name in ("one", "other")} == {made}
+    assert names(tmp_path) == {"new"}
 
 
 # ---- errors of the system as sentences

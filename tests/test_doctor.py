@@ -258,6 +258,7 @@ def test_the_dominant_script_is_that_of_most_letters():
         "",
         "CJK",
     ]
+    assert {dominant_script(text) for text in ("漢字", "ひらがな", "カタカナ", "ーーー")} == {"CJK"}
 
 
 def test_a_side_is_reported_if_the_other_language_is_likelier_by_half_a_nat_a_character(corpus):

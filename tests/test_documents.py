@@ -16,7 +16,7 @@ from dragoman.translation.documents import (
     plain_text,
     segments_of,
 )
-from dragoman.translation.sentence_ends import WINDOW, sentence_ends
+from dragoman.translation.sentence_ends import WINDOW, has_several_sentences, sentence_ends
 from dragoman.translation.translator import Translator
 
 PARTS = (
@@ -63,6 +63,44 @@ LANGUAGES = st.sampled_from(["en", "de", "fr", "ja", "ru", "und", "pt-BR", "", "
 def test_sentences_end_where_they_end(language, text):
     document = plain_text(text.replace("|", " "), language)
     assert [document.text[first:last] for first, last in document.spans] == text.split("|")
+
+
+ORDINALS = (
+    *("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu"),
+    *("is", "lb", "lv", "nb", "nn", "no", "sk", "sl", "sr"),
+)
+"""Languages that write a full stop after ordinal numbers."""
+
+
+@pytest.mark.parametrize("language", [*ORDINALS, "de-AT", "NB", "en", "fr", "es"])
+@pytest.mark.parametrize("number", [1, 9, 10, 31, 99, 100, 1999])
+def test_a_full_stop_after_a_day_ends_no_sentence_where_ordinals_have_one_and_after_a_year_it_does(
+    language, number
+):
+    is_ordinal = number < 100 and language.lower().split("-")[0] in ORDINALS
+    document = plain_text(f"Abcd efgh {number}. Xyzd efgh.", language)
+    assert len(document.sentences) == 1 + (not is_ordinal)
+
+
+@given(
+    st.sampled_from(
+        ["", "amber birch", "Amber birch.", "Amber. Birch.", "amber\nbirch", "Amber.\u2028Birch."]
+    ),
+    st.text(" \t\n\r\u2028", max_size=3),
+    st.text(" \t\n\r\u2028", max_size=3),
+)
+def test_white_space_around_a_text_makes_no_sentence_of_it(text, before, after):
+    is_several = len(plain_text(text, "en").sentences) > 1
+    assert (
+        has_several_sentences(before + text + after, "en") == has_several_sentences(text, "en") == is_several
+    )
+
+
+@pytest.mark.parametrize(
+    "title", ["M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."]
+)
+def test_a_french_abbreviation_ends_no_sentence(title):
+    assert len(plain_text(f"Voici {title} Dupont et les autres.", "fr").sentences) == 1
 
 
 @pytest.mark.parametrize("letter", ["a", "e\u0301", "क\u094d\u200dष", "a👨\u200d👩\u200d👧", "กำ"])

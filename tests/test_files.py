@@ -130,10 +130,12 @@ def test_an_interrupted_translation_resumes_with_the_lines_that_are_left(text, t
     assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
 
 
-@pytest.mark.parametrize("left", [b"", b"LINE 3\n", b"LINE 3\n\nLINE", b"\0" * 9])
-def test_a_damaged_block_is_translated_again(text, tmp_path, left):
-    assert not translate_file(text, tmp_path / "out", ABOUT, shout, rank=1, ranks=4)
-    (tmp_path / "out.parts" / "000000001").write_bytes(left)
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("left", [b"", b"LI", b"LINE 3\n\nLINE", b"\0" * 9])
+def test_a_damaged_block_is_translated_again(text, tmp_path, number, left):
+    """The last block, of one line, too."""
+    assert not translate_file(text, tmp_path / "out", ABOUT, shout, rank=number, ranks=4)
+    (tmp_path / "out.parts" / f"00000000{number}").write_bytes(left)
     for rank in range(4):
         translate_file(text, tmp_path / "out", ABOUT, shout, rank, 4)
     assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
@@ -145,7 +147,20 @@ def test_several_processes_take_turns_and_the_last_one_joins(text, tmp_path):
     assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
 
 
-def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
+def test_a_block_with_too_few_lines_is_translated_again(text, tmp_path):
+    assert not translate_file(text, tmp_path / "out", ABOUT, shout, rank=1, ranks=4)
+    (tmp_path / "out.parts" / "000000001").write_bytes(b"LINE 3\n")
+    for rank in range(4):
+        translate_file(text, tmp_path / "out", ABOUT, shout, rank, 4)
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
+
+
+def test_what_utf_8_cannot_hold_costs_no_line(text, tmp_path):
+    assert translate_file(text, tmp_path / "out", ABOUT, lambda block: ["A\ud800B"] * len(block))
+    assert (tmp_path / "out").read_bytes() == b"A?B\n" * len(EXPECTED)
+
+
+def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path, monkeypatch):
     translate_file(text, tmp_path / "out", ABOUT, shout, 0, 2)
     with pytest.raises(
         DragomanError,
@@ -154,6 +169,9 @@ def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     text.write_text("changed\n")
     with pytest.raises(DragomanError, match=r"\(changed: source\)"):
+        translate_file(text, tmp_path / "out", ABOUT, shout)
+    monkeypatch.setattr(files, "BLOCK", files.BLOCK + 1)
+    with pytest.raises(DragomanError, match=r"\(changed: source, block\)"):
         translate_file(text, tmp_path / "out", ABOUT, shout)
     assert json.loads((tmp_path / "out.parts" / "about.json").read_text())["models"] == ["a"]
 
@@ -309,7 +327,7 @@ def test_pipes_and_folders_are_refused(tmp_path, text):
         ("--beam-size", "1"),
         ("--length-penalty", "2"),
         ("--no-native",),
-        ("--ban", "AMBER"),
+        ("--ban-words", "AMBER"),
         ("--max-length", "1"),
         ("--ensemble", "again"),
         ("--precision", "int8"),

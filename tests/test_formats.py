@@ -2,11 +2,14 @@
 
 import gzip
 import json
+import re
 import signal
 import sys
 import tracemalloc
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
+from string import ascii_lowercase
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
@@ -21,7 +24,7 @@ from dragoman.text import tmx
 from dragoman.text.conversion import converted
 from dragoman.text.formats import languages_of_file, one_line, read_parallel
 from dragoman.text.lines import read_lines, read_pairs
-from dragoman.text.records import matches
+from dragoman.text.records import Record, choose_languages, matches
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.world import World
 from tests.conftest import small_recipe, write_copies
@@ -164,6 +167,26 @@ def test_languages_are_those_that_are_asked_for_or_that_the_file_says(tmp_path, 
             languages_of_file(path, Languages(*asked))
     else:
         assert languages_of_file(path, Languages(*asked)) == Languages(*found)
+
+
+@pytest.mark.parametrize("before", [0, 1, 1_000])
+def test_records_of_one_text_hide_no_language_and_a_file_of_them_alone_is_not_read_to_its_end(before):
+    alone, pair = Record("a", (("en", "x"),)), Record("b", (("en", "x"), ("de", "y")))
+    assert choose_languages([*[alone] * before, pair], "a", Languages("en")) == EN_DE
+    assert choose_languages(repeat(alone), "a", Languages("en")) == Languages("en")
+
+
+@pytest.mark.parametrize("together", [1, 26])
+def test_an_error_names_a_few_of_many_languages(tmp_path, together):
+    codes = [f"{one}{other}" for one in ascii_lowercase for other in ascii_lowercase if one + other != "en"]
+    units = [dict.fromkeys(codes[first : first + together], "x") for first in range(0, len(codes), together)]
+    path = written(tmp_path / "a.jsonl", "".join(f"{json.dumps(each)}\n" for each in units))
+    with pytest.raises(DragomanError, match="its texts are in '") as error:
+        list(read_parallel(path, Languages("en", "qqq")))
+    named = re.findall("'([a-z]{2})'", str(error.value).partition("its texts are in")[2])
+    assert 0 < len(named) <= 20
+    assert len({*named}) == len(named)
+    assert {*named} <= {*codes}
 
 
 def test_a_code_of_a_file_that_is_no_language_is_refused_with_its_place(tmp_path):

@@ -8,6 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dragoman.model.settings import PRESETS
+from dragoman.pipeline.prepare import choose_vocabulary
+from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings
@@ -69,6 +72,13 @@ def test_corpora_are_nested_and_keep_pairs_together(texts, tmp_path):
     subsets(data, tmp_path, (10, 50))
     again = subsets(data, tmp_path / "again", (10, 50))
     assert list(read_pairs(again[50].source, again[50].target)) == lines[50]
+
+
+@pytest.mark.parametrize("pairs", [1, 99, 101, 1_000, 29_000, 10**6])
+def test_the_vocabulary_of_a_size_is_that_of_a_training_within_the_one_of_the_table(pairs):
+    for scale in CURVES.scales:
+        chosen = choose_vocabulary(Recipe(model=PRESETS["base"]), pairs)
+        assert vocabulary(scale, pairs) == min(scale.vocabulary, chosen)
 
 
 @pytest.mark.parametrize("scale", CURVES.scales, ids=lambda scale: scale.name)

@@ -3,6 +3,7 @@
 import gzip
 import tracemalloc
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
 from dragoman.text.checks import check_readable, lossy_lines
-from dragoman.text.lines import MAX_LINE, line_offsets, raw_lines, read_lines, read_pairs
+from dragoman.text.lines import MAX_LINE, line_offsets, open_bytes, raw_lines, read_lines, read_pairs
 
 
 def write(path, data):
@@ -38,6 +39,26 @@ def test_lines_that_are_counted_are_those_that_are_trained_on(tmp_path_factory, 
 def test_gzip_is_decompressed_and_a_byte_order_mark_is_removed(tmp_path):
     path = write(tmp_path / "a.gz", gzip.compress("\ufeffone\ntwo\n".encode()))
     assert list(read_lines(path)) == ["one", "two"]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_a_file_that_is_closed_before_its_end_is_not_open_any_more(tmp_path, ending):
+    text = b"amber\n" * 100_000
+    packed = {"": lambda: text, ".gz": lambda: gzip.compress(text), ".zst": lambda: compressed(text)}
+    path = write(tmp_path / f"a{ending}", packed[ending]())
+
+    def is_open():
+        return any(each.readlink() == path for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+
+    with open_bytes(path) as file:
+        assert file.readline() == b"amber\n"
+        assert is_open()
+    assert not is_open()
+
+
+def compressed(text):
+    """Bytes as zstd packs them."""
+    return pytest.importorskip("backports.zstd").compress(text)
 
 
 def test_lines_can_be_read_from_an_offset(tmp_path):

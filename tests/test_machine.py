@@ -6,13 +6,18 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from dragoman.system import processors
+from dragoman.system import machine, processors
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import shared_property
+from dragoman.system.machine import cpu_threads, matrix_speed, shared_property
 from dragoman.system.processors import (
     MAX_SPINS,
     allowed_processors,
@@ -47,8 +52,8 @@ def test_there_are_as_many_threads_as_cores_or_as_openmp_is_told(monkeypatch):
     assert 1 <= usable_cores() <= granted_processors() <= len(allowed_processors())
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert usable_cores() == 3
-    for given, number in {" 2,1": 2, "4294967296": 10_000}.items():
-        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    for asked, number in {" 2,1": 2, "4294967296": 10_000}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
         assert usable_cores() == number
     for nonsense in ("0", "many"):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
@@ -64,6 +69,29 @@ def test_there_are_no_more_threads_than_control_groups_grant(tmp_path, group):
     for quota, count in (("50000", 1), ("100000", 1), ("150000", min(2, len(allowed_processors())))):
         grant(tmp_path, group, quota)
         assert granted_processors(tmp_path) == usable_cores(tmp_path) == count
+
+
+@settings(max_examples=12)
+@given(
+    st.lists(st.none() | st.integers(1, 1_000_000), min_size=3, max_size=3),
+    st.lists(st.integers(0, 3), min_size=1, max_size=8),
+)
+@example([None, 150_001, 10**6], [0, 1, 0, 2])
+def test_threads_are_the_cores_within_the_lowest_quota_rounded_up(quotas, cores):
+    """Processors of one core count once; their numbers here are the places in the list."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        root = Path(folder)
+        patched.setattr(processors, "allowed_processors", lambda: range(len(cores)))
+        for group, quota in zip(("job/step", "job", "."), quotas, strict=True):
+            grant(root, group, "max" if quota is None else quota)
+        for number, core in enumerate(cores):
+            topology = root / f"sys/devices/system/cpu/cpu{number}/topology"
+            topology.mkdir(parents=True)
+            siblings = ",".join(str(other) for other, same in enumerate(cores) if same == core)
+            (topology / "thread_siblings_list").write_text(f"{siblings}\n")
+        granted = min([len(cores), *(-(-quota // 100_000) for quota in quotas if quota is not None)])
+        assert granted_processors(root) == granted
+        assert usable_cores(root) == min(len(set(cores)), granted)
 
 
 def test_openmp_is_told_what_is_granted_where_that_is_less(tmp_path):
@@ -118,6 +146,22 @@ def test_threads_that_ask_at_once_share_what_one_of_them_computes():
         values = list(pool.map(lambda _: slow.value, range(4)))
     assert slow.computed == 1
     assert len(set(map(id, values))) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_speed_is_that_of_the_fastest_product_and_the_threads_of_pytorch_stay(monkeypatch, threads):
+    before, clock, used = torch.get_num_threads(), accumulate(range(1, 100, 3)), []
+
+    def look():
+        used.append(torch.get_num_threads())
+        return next(clock)
+
+    monkeypatch.setattr(machine.time, "perf_counter", look)
+    first = 4  # of 1, 5, 12, 22, 35 …, what the clock shows: the least difference of two looks
+    operations = 2 * 1024 * 512 * 512  # a product and a sum for each number of the inner dimension
+    assert matrix_speed(threads, "float32") == operations / first
+    assert {*used} == {threads}
+    assert torch.get_num_threads() == before == cpu_threads()
 
 
 def test_no_items_need_no_processes():

@@ -44,6 +44,16 @@ def test_languages_without_spaces_are_scored_by_characters():
         assert suitable_tokenization([spaced]) == name
 
 
+SCRIPTS = {"char": "กກကកあアー中㐀", "13a": "aжαعअაհא가"}
+"""A letter of scripts with spaces between phrases at most, and of scripts with a space between words."""
+
+
+@pytest.mark.parametrize(("name", "letter"), [(name, each) for name in SCRIPTS for each in SCRIPTS[name]])
+def test_a_script_without_spaces_between_words_is_scored_by_characters_also_if_it_has_a_few(name, letter):
+    assert suitable_tokenization([" ".join([9 * letter] * 10)]) == name
+    assert suitable_tokenization([90 * letter]) == "char"
+
+
 def test_a_word_is_right_if_it_is_any_of_its_pronunciations():
     words, phonemes = pronunciation_errors(["K AE T", "D AO", "T"], [["K AA T", "K AE T"], ["D AO G"], ["T"]])
     assert words.value == pytest.approx(100 / 3)
@@ -145,6 +155,9 @@ def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():
     )
     score = tokenised_bleu(hypothesis, reference, "de")
     assert score.value == pytest.approx(expected.score)
+    dashes = ["Das E - Bike fährt, sagt er, nach Baden - Baden."]  # are no hyphens
+    assert tokenised_bleu(dashes, reference, "de").value < 99
+    assert tokenised_bleu(dashes, dashes, "de").value == pytest.approx(100)
     assert str(score).startswith("tokenised BLEU = ")
     assert score.signature.startswith(
         "nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:"

@@ -19,8 +19,9 @@ from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, to_table
+from dragoman.text.conversion import without_tag
 from dragoman.text.mixing import draw_by_weight, mix
-from dragoman.text.mixture import WeightedCorpus
+from dragoman.text.mixture import SPECIAL, WeightedCorpus, check_symbols
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import SPACE
@@ -80,6 +81,7 @@ def test_a_corpus_with_a_weight_and_no_pair_is_refused_and_one_without_a_weight_
     ):
         draw_by_weight({"1": 0.5, "11": 0.5}, lines, 1, 0)
     assert sorted(draw_by_weight({"1": 2.0, "6": 0.0}, lines, 1, 0)) == [0, 1, 2, 3, 4]
+    assert sorted(draw_by_weight({"1": 2.0, "11": 0.0}, lines, 1, 0)) == list(range(10))
 
 
 # ---- in a run
@@ -207,6 +209,15 @@ def test_symbols_that_cannot_be_tokens_are_refused(symbols):
         Tokenizer.train(["amber birch"] * 50, "bpe", TokenizerSettings(symbols=symbols), 290)
 
 
+@pytest.mark.parametrize(
+    "symbols", [*((each,) for each in ("", "a b", "a\t", "▁", *SPECIAL, "</s>", "<0x41>")), ("<bt>", "<bt>")]
+)
+def test_a_symbol_that_is_the_tokenizers_own_or_has_a_space_or_is_there_twice_is_refused(symbols):
+    check_symbols(("<bt>", "a", "<0x4>", "<0x41>a", "<unk>a"))
+    with pytest.raises(DragomanError, match="^symbols has "):
+        check_symbols(("a", *symbols))
+
+
 # ---- settings
 
 
@@ -291,6 +302,8 @@ def test_an_adaptation_refuses_a_tag_that_its_vocabulary_lacks(recipe, trained):
 
 
 def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
+    elsewhere = [("amber <bt> birch", "AMBER"), (" <bt>", "B"), ("<bt", "C")]
+    assert list(without_tag(elsewhere, WeightedCorpus(tag="<bt>"))) == elsewhere
     path = recipe.data.corpus[1].source
     path.write_text(f"<bt> {path.read_text()}")
     with pytest.raises(DragomanError, match="has the tag <bt> in its lines already.* --symbols '<bt>'"):

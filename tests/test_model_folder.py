@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
 import shutil
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,8 +22,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, OLD, beside, write_manifest
 from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.missing_model import ADAPTER
 from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model, torch_model
-from dragoman.translation.weight_errors import count_layers
+from dragoman.translation.weight_errors import count_layers, first_names
 from tests.conftest import MODELS, VARIANTS
 
 SIZES = {"d_model": 8, "d_ff": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
@@ -261,6 +264,43 @@ def test_the_making_of_a_model_draws_no_random_numbers_of_the_caller(intact):
     stored, before = StoredModel.load(intact), torch.get_rng_state()
     torch_model(stored)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("holds", "verb", "format_"),
+    [
+        (None, "translate", None),
+        ((), "train", None),
+        (("recipe.toml",), "resume", None),
+        (("config.json", "recipe.toml"), "import", "huggingface"),
+        ((ADAPTER, "config.json"), "import", "adapter"),
+    ],
+)
+def test_what_to_do_about_a_folder_without_a_model_is_a_command_for_a_shell(tmp_path, holds, verb, format_):
+    """The first row is a file."""
+    folder = tmp_path / "it's here"
+    if holds is None:
+        folder.write_text("amber\n")
+    else:
+        folder.mkdir()
+        for name in holds:
+            (folder / name).touch()
+    with pytest.raises(DragomanError) as error:
+        StoredModel.load(folder)
+    said = str(error.value)
+    words = shlex.split(said[said.index("dragoman ") :])
+    assert words[1] == verb
+    assert str(folder) in words
+    assert dict(pairwise(words)).get("--from") == format_
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=99), max_size=12))
+def test_of_many_names_the_first_are_shown_and_the_others_counted(names):
+    listed, _, more = first_names(names).partition(" and ")
+    shown = listed.split(", ") if names else []
+    assert shown == [name[:80] for name in names[: len(shown)]]
+    assert 0 < len(shown) <= 5 or not names
+    assert len(names) == len(shown) + int(more.removesuffix(" more") or 0)
 
 
 def test_weights_of_another_type_or_shape_are_named(folder):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import select
 import shutil
@@ -29,7 +28,6 @@ from dragoman.serving.admission import MAX_CHARACTERS, Preparation
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.loading import load_models
-from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
 from dragoman.serving.service import Service, length_of, prepare_each, with_tags
@@ -602,18 +600,6 @@ def test_every_operation_is_described_with_its_errors(server):
         assert responses.keys() == statuses | ({"415"} if path.startswith("/v1/") else set())
         assert "Retry-After" in responses["429"]["headers"]
         assert "application/json" in responses["504"]["content"]
-
-
-def test_what_libraries_log_is_a_record(capsys):
-    request_id.set("mine-9")
-    try:
-        raise ValueError("a reason")
-    except ValueError as error:
-        record = logging.LogRecord("a", logging.ERROR, "", 1, "it %s", ("failed",), (ValueError, error, None))
-    Records().emit(record)
-    written = json.loads(capsys.readouterr().err)
-    assert (written["id"], written["level"], written["message"]) == ("mine-9", "error", "it failed")
-    assert "ValueError: a reason" in written["error"]
 
 
 def test_a_text_that_is_too_long_for_pytorch_is_refused(server):

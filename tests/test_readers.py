@@ -36,7 +36,7 @@ from dragoman.system import readers
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import array_types, file_hash, read_arrays, read_manifest, write_manifest
 from dragoman.system.messages import silent
-from dragoman.system.readers import check_toml, parse_json, read_json, read_yaml
+from dragoman.system.readers import check_brackets, check_toml, parse_json, read_json, read_yaml
 from dragoman.system.toml import overlay, read_toml, type_hints
 from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.compression import open_compressed
@@ -333,6 +333,30 @@ def test_every_number_of_settings_has_bounds(kind, name, number):
             kind(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "least", "most"),
+    [
+        (DataSettings, "longest", 0, 2**31 - 1),
+        (TokenizerSettings, "vocabulary", 5, 10**7),
+        (TokenizerSettings, "character_coverage", 0.98, 1.0),
+        (TokenizerSettings, "tokenizer_pairs", 1, 2**31 - 1),
+        (TokenizerSettings, "sampled_copies", 1, 100),
+        (BatchSettings, "source_tokens_per_batch", 1, 2**31 - 1),
+        (BatchSettings, "target_tokens_per_batch", 1, 2**31 - 1),
+        (BatchSettings, "accumulate", 1, 2**31 - 1),
+        (BatchSettings, "micro_batch_tokens", 1, 2**31 - 1),
+        (CleanSettings, "max_words", 0, 2**31 - 1),
+        (CleanSettings, "max_ratio", 0.0, 1e6),
+    ],
+)
+def test_a_number_of_the_text_may_be_its_least_and_its_most_and_nothing_beyond(kind, name, least, most):
+    for bound, direction in ((least, -1), (most, 1)):
+        assert getattr(kind(**{name: bound}), name) == bound
+        beyond = bound + direction if isinstance(bound, int) else math.nextafter(bound, direction * math.inf)
+        with pytest.raises(DragomanError, match=f"{name} is "):
+            kind(**{name: beyond})
+
+
 # ---- runs with a damaged file
 
 
@@ -471,6 +495,14 @@ def test_yaml_may_have_numbers_that_are_not_finite_and_json_where_it_is_asked_fo
     assert read_yaml(tmp_path / "a.yaml") == {"best": math.inf, "worst": -math.inf}
     (tmp_path / "a.json").write_text('{"best": Infinity, "worst": -Infinity}')
     assert read_json(tmp_path / "a.json", is_finite=False) == {"best": math.inf, "worst": -math.inf}
+
+
+@given(st.text("]}", max_size=50), st.text("[{", min_size=32, max_size=32))
+def test_brackets_that_close_nothing_make_no_room_for_others(closed, opened):
+    check_brackets(closed + opened, "a")
+    check_brackets(closed + opened + "]" * 32 + opened, "a")
+    with pytest.raises(DragomanError, match="it has lists within more than 32 others"):
+        check_brackets(f"{closed}{opened}[", "a")
 
 
 @pytest.mark.parametrize(

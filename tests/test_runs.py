@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import __version__
-from dragoman.pipeline.passport import describe, read_passports
+from dragoman.pipeline.passport import describe, origin, read_passports
 from dragoman.pipeline.run import lock, run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
@@ -131,6 +131,35 @@ def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, monkeypatc
     assert status == 0
     assert json.loads(out)["training"] == {str(run_folder): passports}
     assert describe(passports[1]) in err
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                name: st.sampled_from([f"{name}-1", f"{name}-2"])
+                for name in ("date", "machine", "device", "torch")
+            }
+            | {
+                "version": st.just("0.1"),
+                "commit": st.sampled_from(["abc", "def", None]),
+                "dirty": st.booleans(),
+            }
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_an_origin_has_each_value_once_and_says_whether_the_code_was_changed(passports):
+    said = origin(passports)
+    assert ("with changes" in said) == any(each["dirty"] for each in passports)
+    for name in ("commit", "date", "machine", "device", "torch"):
+        assert all(said.count(value) == 1 for value in {str(each[name]) for each in passports})
+    for each in passports:
+        words = describe(each)
+        assert all(each[name] in words for name in ("version", "date", "machine"))
+        assert (str(each["commit"]) in words) == (each["commit"] is not None)
+        assert ("with changes" in words) == (each["commit"] is not None and each["dirty"])
 
 
 def test_a_run_of_an_earlier_version_has_no_passport(folder, tmp_path):

@@ -1,41 +1,62 @@
 """Laws of the parts of the server: bodies, keys, rates, queues, alternatives, metrics."""
 
 import asyncio
+import base64
 import json
+import logging
 import math
 import os
+import re
 import signal
 import socket
+import stat
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, permutations
+from pathlib import Path
 from threading import Event
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from starlette.requests import Request
 
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
+from dragoman.search.hypothesis import Constraints
 from dragoman.serving import deepl, libretranslate
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
+from dragoman.serving.analysis import MAX_ANALYSED, refuse_long, refuse_long_translation
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
+from dragoman.serving.inspections import MAX_INSPECTED, refuse_long_search
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
-from dragoman.serving.languages import listed_pairs, two_letter_codes
+from dragoman.serving.lab import style_hashes
+from dragoman.serving.languages import detected, listed_pairs, two_letter_codes
 from dragoman.serving.loading import load_models, served_in
+from dragoman.serving.log import configure_logging, request_id
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.middleware import client_of, key_of, read_body
+from dragoman.serving.middleware import Exchange, all_headers, client_of, key_of, key_of_form, read_body
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.parameters import parameters
+from dragoman.serving.parameters import MAX_FIELDS, parameters
 from dragoman.serving.server import listening, serve, stop_signals
-from dragoman.serving.service import Service
+from dragoman.serving.service import (
+    CHARACTERS_PER_TOKEN,
+    MAX_FORCED,
+    MAX_PREFIX,
+    MAX_TAGS,
+    PREFIX_CHARACTERS,
+    Service,
+    refuse_long_constraints,
+    refuse_many_tags,
+    refuse_tokens,
+)
 from dragoman.serving.settings import ServerSettings
+from dragoman.serving.v1 import refuse_many
 from dragoman.system.errors import DragomanError
 from dragoman.training.curves import training_of
 from dragoman.translation.documents import plain_text
@@ -71,6 +92,30 @@ def test_a_body_is_what_arrived_or_is_refused_before_its_end(chunks, most, is_en
         assert sum(map(len, taken[:-1])) <= most < sum(map(len, taken))
     else:
         assert asyncio.run(read_body({}, {}, receive, most)) == b"".join(chunks)
+
+
+async def gone():
+    """A client that has closed its connection."""
+    return {"type": "http.disconnect"}
+
+
+def test_a_client_that_goes_away_before_the_end_of_its_body_is_told_from_a_wrong_request():
+    with pytest.raises(ApiError) as error:
+        asyncio.run(read_body({}, {}, gone, 100))
+    assert (error.value.status, error.value.code) == (499, "client_gone")
+
+
+@pytest.mark.parametrize("digits", [18, 19, 5_000])
+def test_a_length_of_any_number_of_digits_is_refused(digits):
+    with pytest.raises(ApiError) as error:
+        asyncio.run(read_body({}, {b"content-length": b"9" * digits}, gone, 100))
+    assert error.value.status == 413
+
+
+@pytest.mark.parametrize("others", [0, MAX_FIELDS - 1, MAX_FIELDS])
+def test_a_key_is_looked_for_in_no_more_fields_than_a_form_may_have(others):
+    form = "&".join([*["a=b"] * others, "api_key=x"])
+    assert key_of_form(form) == ("x" if others < MAX_FIELDS else "")
 
 
 @given(st.integers(0, 10**20), st.integers(0, 10_000), st.integers(0, 3))
@@ -203,11 +248,27 @@ def test_a_file_of_keys_is_a_regular_file_or_a_link_to_one(tmp_path):
     (tmp_path / "nothing").symlink_to("nowhere")
     with pytest.raises(DragomanError, match="nothing does not exist; dragoman serve RUN --api-keys"):
         Keys.load(tmp_path / "nothing")
+    full = (tmp_path / "keys.toml").read_bytes()
+    (tmp_path / "large").write_bytes(full + b"#" * (MAX_FILE - len(full)))
+    assert Keys.load(tmp_path / "large").owner(key) == "one"
     (tmp_path / "large").write_bytes(b"#" * (MAX_FILE + 1))
     with pytest.raises(
         DragomanError, match=r"large has 1,000,001 bytes, and a file of keys may have 1,000,000"
     ):
         Keys.load(tmp_path / "large")
+
+
+def test_a_key_has_256_bits_and_files_that_are_made_after_it_have_their_usual_mode(tmp_path):
+    before = os.umask(0o022)
+    try:
+        keys = [add_key(tmp_path / "keys.toml", name) for name in ("one", "two")]
+        with pytest.raises(DragomanError, match="keys.toml has a key of 'one' already"):
+            add_key(tmp_path / "keys.toml", "one")
+        (tmp_path / "other").touch()
+        assert stat.S_IMODE((tmp_path / "other").stat().st_mode) == 0o644
+    finally:
+        os.umask(before)
+    assert [len(base64.urlsafe_b64decode(f"{key}=")) for key in keys] == [256 // 8] * 2
 
 
 def test_the_keys_are_read_before_the_address_is_used(tmp_path):
@@ -216,6 +277,41 @@ def test_the_keys_are_read_before_the_address_is_used(tmp_path):
         settings = ServerSettings(port=taken.getsockname()[1], api_keys=tmp_path / "pipe")
         with pytest.raises(DragomanError, match="pipe is not a regular file"):
             serve([], EngineSettings(), settings, print)
+
+
+# ---- headers
+
+
+@given(st.binary(max_size=70) | st.text("aZ09._-", max_size=70).map(str.encode))
+@example(b"a" * 64)
+@example(b"a" * 65)
+def test_a_request_keeps_its_id_if_that_is_short_and_harmless_in_a_log(value):
+    one, other = (Exchange({"headers": [(b"x-request-id", value)], "method": "GET"}, None) for _ in range(2))
+    if 1 <= len(value) <= 64 and set(value) <= set(
+        b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+    ):
+        assert one.id.encode() == other.id.encode() == value
+    else:
+        assert re.fullmatch("[0-9a-f]{16}", one.id)
+        assert one.id != other.id
+
+
+def test_no_answer_can_be_framed_or_run_what_is_not_the_servers():
+    """All sources of the policy are the server itself, but the pictures' styles and images within a page."""
+    headers = dict(all_headers())
+    policy = {
+        name: {*sources} for name, *sources in map(str.split, headers["content-security-policy"].split(";"))
+    }
+    for name in ("default-src", "base-uri", "form-action", "frame-ancestors"):
+        assert policy.pop(name) == {"'none'"}
+    for name, others in (("img-src", {"data:"}), ("style-src", {f"'{each}'" for each in style_hashes()})):
+        assert policy.pop(name) == {"'self'"} | others
+    assert policy
+    assert all(sources == {"'self'"} for sources in policy.values())
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
 # ---- settings
@@ -241,6 +337,22 @@ def test_no_limit_of_a_server_is_below_its_least_and_none_that_costs_memory_or_t
     for value in {least - 1, most} - {math.inf}:
         with pytest.raises(DragomanError, match=f"{name} is "):
             ServerSettings(**{name: value})
+
+
+@given(
+    st.sampled_from(["localhost", "LocalHost", "localhost.example.org", "example.org"])
+    | st.sampled_from(["0.0.0.0", "::", "::1", "::2", "127.0.0.1", "126.255.255.255", "128.0.0.0"])
+    | st.ip_addresses(network="127.0.0.0/8").map(str)
+    | st.ip_addresses(v=4).map(str)
+)
+def test_keys_or_the_word_that_there_are_none_are_needed_where_other_machines_reach_the_server(host):
+    is_own = host.lower() == "localhost" or host == "::1" or re.fullmatch(r"127(\.\d+){3}", host) is not None
+    for options in ({}, {"no_auth": True}, {"api_keys": Path("keys.toml")}):
+        if is_own or options:
+            assert ServerSettings(host=host, **options).is_local == is_own
+        else:
+            with pytest.raises(DragomanError, match="can be reached from other machines"):
+                ServerSettings(host=host)
 
 
 # ---- addresses and signals
@@ -326,6 +438,24 @@ def test_clients_without_requests_are_forgotten_and_others_are_not(monkeypatch):
     assert limit.buckets.keys() == {"busy", "one more"}
     assert limit.seconds_until_allowed("busy") > 0
     assert RateLimit(0).seconds_until_allowed("any") == 0
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 12_800), st.integers(1, 4))
+@example(30 * 64, 1)
+def test_that_many_others_come_gives_a_client_no_more_requests(pause, per_minute):
+    """The pause is in units of 1/64 second; after it the others are forgotten, and perhaps the client too."""
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr(time, "monotonic", lambda: now)
+        crowded, alone = RateLimit(per_minute), RateLimit(per_minute)
+        for _ in range(per_minute):
+            assert crowded.seconds_until_allowed("a") == alone.seconds_until_allowed("a") == 0
+        for number in range(10_000):
+            crowded.seconds_until_allowed(str(number))
+        now = pause / 64
+        crowded.seconds_until_allowed("one more")
+        assert crowded.seconds_until_allowed("a") == alone.seconds_until_allowed("a")
 
 
 @pytest.mark.parametrize(
@@ -435,6 +565,24 @@ def test_the_speed_of_a_queue_is_that_of_the_last_seconds(before, tokens_per_sec
 def test_a_text_that_is_prepared_alone_may_have_any_length():
     preparation = Preparation()
     assert preparation.submit(lambda: 1, 2 * MAX_CHARACTERS, "one").result() == 1
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_metrics_have_what_both_queues_hold(translated, analysed):
+    service = Service(None, ServerSettings(), Metrics())
+
+    def shown():
+        lines = service.metrics.text().decode().splitlines()
+        return [
+            float(next(line for line in lines if line.startswith(f"dragoman_{name} ")).split()[1])
+            for name in ("queue_tokens", "running_requests")
+        ]
+
+    with service.admission.admit(translated, "one"):
+        with service.analyses.admit(analysed, "one"):
+            assert shown() == [translated + analysed, 2]
+        assert shown() == [translated, 1]
+    assert shown() == [0, 0]
 
 
 def test_clients_whose_texts_are_prepared_have_no_share():
@@ -657,6 +805,95 @@ def test_every_api_counts_its_sentences_and_tokens(served, path):
     assert counted_before[1] == reference.metrics.source_tokens > 0
 
 
+DEFAULT = ServerSettings()
+LIMITS = {
+    "tokens": (
+        lambda service, number: refuse_tokens(number, service.settings.max_tokens),
+        DEFAULT.max_tokens,
+        413,
+    ),
+    "tokens of a prefix": (
+        lambda _, number: refuse_long_constraints(Constraints(prefix=[5] * number)),
+        MAX_PREFIX,
+        413,
+    ),
+    "tokens that are forced": (
+        lambda _, number: refuse_long_constraints(Constraints(forced=[[5], [6] * (number - 1)])),
+        MAX_FORCED,
+        413,
+    ),
+    "tags": (lambda _, number: refuse_many_tags(["a", "<b>" * number]), MAX_TAGS, 413),
+    "characters that are forced": (
+        lambda service, number: service.refuse_too_much(
+            SearchSettings(force_words=("a", "b" * (number - 1)))
+        ),
+        MAX_FORCED,
+        413,
+    ),
+    "characters of a prefix": (
+        lambda service, number: service.refuse_too_much(SearchSettings(prefix="a" * number)),
+        PREFIX_CHARACTERS,
+        413,
+    ),
+    "characters that are banned, one more for each text": (
+        lambda service, number: service.refuse_too_much(SearchSettings(ban_words=("a", "b" * (number - 3)))),
+        CHARACTERS_PER_TOKEN * DEFAULT.max_tokens,
+        413,
+    ),
+    "beam size": (
+        lambda service, number: service.refuse_too_much(SearchSettings(beam_size=number)),
+        DEFAULT.max_beam_size,
+        400,
+    ),
+    "samples": (
+        lambda service, number: service.refuse_too_much(SearchSettings(temperature=1.0, n_best=number)),
+        DEFAULT.max_n_best,
+        400,
+    ),
+    "texts": (lambda service, number: refuse_many(service, number, "texts"), DEFAULT.max_texts, 400),
+    "texts of DeepL": (
+        lambda _, number: deepl.refuse_unsupported(
+            deepl.TranslateParameters(text=["a"] * number), deepl.MAX_TEXTS
+        ),
+        deepl.MAX_TEXTS,
+        400,
+    ),
+    "tokens for PyTorch": (
+        lambda service, number: refuse_long(
+            service.models.models[0].translator.tokenizers.source, ["amber", "amber " * number]
+        ),
+        MAX_ANALYSED,
+        413,
+    ),
+    "tokens of an inspected translation": (
+        lambda _, number: refuse_long_translation(["a"] * number, 40, "a view", "ask for less"),
+        40,
+        413,
+    ),
+    "least length of an inspected translation": (
+        lambda _, number: refuse_long_search(SearchSettings(min_length=number)),
+        MAX_INSPECTED,
+        413,
+    ),
+    "tokens that an inspected translation may have more": (
+        lambda _, number: refuse_long_search(SearchSettings(max_extra_tokens=number)),
+        MAX_INSPECTED,
+        413,
+    ),
+}
+"""What refuses a number of something by the defaults of a server, the most that it allows, and the status."""
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_request_may_have_as_much_as_is_allowed_and_no_more(served, name):
+    service = Service(served.models, ServerSettings(), Metrics())
+    refuse, most, status = LIMITS[name]
+    refuse(service, most)
+    with pytest.raises(ApiError) as error:
+        refuse(service, most + 1)
+    assert error.value.status == status
+
+
 def test_characters_of_deepl_are_those_of_the_texts(served):
     texts = ["amber", "birch cedar", ""]
     app = make_app(served, None)
@@ -726,6 +963,7 @@ def test_languages_that_libretranslate_detects_are_the_likeliest_first(served):
     assert [each["language"] for each in languages] == ["en", "de"][: len(languages)]
     shares = [each["confidence"] for each in languages]
     assert shares == sorted(shares, reverse=True)
+    assert 50 < shares[0] <= sum(shares) < 101  # percent
     for auto in ("auto", "AUTO"):
         (answer,) = answers(
             make_app(served, None), ("/translate", {"q": text, "source": auto, "target": "de"})
@@ -866,6 +1104,8 @@ def test_every_list_of_languages_has_their_english_names(served):
             assert model[f"{side}_name"] == names[model[side].lower()]
     assert {each["code"].lower(): each["name"] for each in libretranslate.json()} == names
     assert {each["language"]: each["name"] for each in sources.json()} == {"EN": "English", "DE": "German"}
+    for listed in (sources.json(), targets.json()):
+        assert listed == sorted(listed, key=lambda each: each["language"])
     assert {each["language"]: each["name"] for each in targets.json()} == {
         "DE": "German",
         "EN-GB": "English (United Kingdom)",
@@ -892,6 +1132,17 @@ def test_a_text_without_letters_is_detected_to_be_in_a_language_that_is_listed(s
         ((language, confidence),) = (each.values() for each in found.json())
         assert language in {each["code"] for each in listed.json()}
         assert confidence == 0
+    if pair == ("und", "und"):
+        (translated,) = answers(app, ("/translate", {"q": "1", "source": "auto", "target": "de"}))
+        assert translated.json()["detectedLanguage"] == {"language": "en", "confidence": 0}
+
+
+@pytest.mark.parametrize("code", ["de", "de-AT", "DE-ch"])
+def test_a_text_is_in_the_language_of_its_model_as_surely_as_in_the_language_without_region(code):
+    language, confidence = detected(SENTENCES["de"], code, [code, "en", "fr"])
+    assert (language, confidence) == (code, detected(SENTENCES["de"], "de", ["de", "en", "fr"])[1])
+    assert 50 < confidence <= 100
+    assert detected(SENTENCES["fr"], code, [code, "en", "fr"])[1] < 50
 
 
 @pytest.mark.parametrize("keys", [None, Keys({})])
@@ -905,6 +1156,14 @@ def test_what_a_frontend_needs_to_know_is_what_the_server_has(served, keys, tmp_
     )
     assert found.json()["keyRequired"] == found.json()["apiKeys"] == (keys is not None)
     assert found.json()["language"]["target"]["code"] == "es"
+    files, suggestions = answers(
+        make_app(served, None),
+        ("/translate_file", {"q": "amber"}),
+        ("/suggest", {"q": "amber", "s": "AMBER"}),
+    )
+    assert found.json()["filesTranslation"] == (files.status_code == 200)
+    assert found.json()["suggestions"] == (suggestions.status_code == 200)
+    assert not found.json()["supportedFilesFormat"]
     assert "es" in {each["code"] for each in listed.json()}
 
 
@@ -917,6 +1176,50 @@ def test_the_log_leaves_out_checks_that_succeed_and_nothing_else(served, capsys)
         assert routes == [path if path != "/nothing" else "other" for path in logged]
 
 
+def test_a_line_of_the_log_has_its_time_in_seconds_and_the_milliseconds_that_metrics_have(served, capsys):
+    service = Service(served.models, ServerSettings(), Metrics())
+    app, began, started = make_app(service, None), time.time(), time.monotonic()
+    answers(app, ("/v1/models", None))
+    passed, ended = time.monotonic() - started, time.time()
+    (line,) = capsys.readouterr().err.splitlines()
+    record, counted = json.loads(line), service.metrics.seconds["/v1/models"]
+    assert began - 0.001 <= record["time"] <= ended + 0.001
+    assert record["ms"] == round(1000 * counted.total, 1)
+    assert 0 < counted.total <= passed
+    assert sum(counted.counts) == 1
+
+
+@pytest.fixture
+def library_log():
+    """The logger of a library, as a server has it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    root.handlers = []
+    configure_logging()
+    yield logging.getLogger("a.library")
+    root.handlers = handlers
+    root.setLevel(level)
+
+
+@given(st.sampled_from(["debug", "info", "warning", "error", "critical"]), st.text(max_size=9), st.booleans())
+def test_what_a_library_warns_of_is_a_line_with_its_request_and_its_error(
+    library_log, capsys, level, text, has_error
+):
+    token = request_id.set("a-request")
+    try:
+        raise KeyError("the cause")
+    except KeyError:
+        getattr(library_log, level)("told: %s", text, exc_info=has_error)
+    finally:
+        request_id.reset(token)
+    lines = capsys.readouterr().err.split("\n")
+    assert len(lines) == 1 + (level not in ("debug", "info"))
+    for record in map(json.loads, lines[:-1]):
+        said = record["id"], record["level"], record["message"]
+        assert said == ("a-request", level, f"told: {text}")
+        assert ("KeyError: 'the cause'" in record.get("error", "")) == has_error
+
+
 @pytest.mark.parametrize("value", ["abc", "A" * 64, "g" * 64, "0" * 63, "0" * 65, 7])
 def test_a_file_of_keys_holds_hashes_alone(tmp_path, value):
     (tmp_path / "keys.toml").write_text(f"[keys]\none = {json.dumps(value)}\n")
@@ -926,7 +1229,33 @@ def test_a_file_of_keys_holds_hashes_alone(tmp_path, value):
         Keys.load(tmp_path / "keys.toml")
 
 
+def test_languages_that_no_model_has_are_told_from_other_faults_whether_a_model_is_named_or_not(served):
+    bodies = (
+        {"source": "fr", "target": "es"},
+        {"model": "ende", "target": "fr"},
+        {"model": "ende", "source": "fr"},
+    )
+    *pairs, other = answers(
+        make_app(served, None), *((V1, {"text": "amber"} | body) for body in bodies), (V1, {"text": 1})
+    )
+    assert {each.status_code for each in (*pairs, other)} == {400}
+    (code,) = {each.json()["error"]["code"] for each in pairs}
+    assert code != other.json()["error"]["code"]
+
+
 # ---- languages
+
+
+@pytest.mark.parametrize(
+    ("alias", "code"), [("pb", "pt-BR"), ("PB", "pt-BR"), ("zt", "zh-Hant"), ("Zt", "zh-Hant")]
+)
+def test_the_codes_of_libretranslate_stand_for_a_language_with_its_region_or_script(alias, code):
+    codes = ("pt", "pt-PT", "pt-BR", "zh", "zh-Hans", "zh-Hant")
+    models = Models(
+        tuple(ServedModel("", *pair, None) for each in codes for pair in ((each, "en"), ("en", each)))
+    )
+    assert libretranslate.choose_model(models, "en", alias, "").target == code
+    assert libretranslate.choose_model(models, alias, "en", "").source == code
 
 
 CODES = st.sampled_from(["en", "de", "fr", "pt-BR", "und"])

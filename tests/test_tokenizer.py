@@ -74,8 +74,9 @@ def test_word_tokens_are_what_spaces_separate():
 
 
 @pytest.mark.parametrize(("kind", "vocabulary"), [("char", 5), ("char", 400), ("word", 400)])
-def test_the_rarest_character_and_word_of_the_text_have_tokens(kind, vocabulary):
-    lines = ["a b " * 50] * 200 + ["ж"]
+@pytest.mark.parametrize("before", ["", "a " * 5_000], ids=["short line", "long line"])
+def test_the_rarest_character_and_word_of_the_text_have_tokens(kind, vocabulary, before):
+    lines = ["a b " * 50] * 200 + [f"{before}ж"]
     tokenizer = Tokenizer.train(lines, kind, TokenizerSettings(), vocabulary)
     (ids,) = tokenizer.encode(["ж b a"])
     assert UNKNOWN not in ids

@@ -288,7 +288,7 @@ def write(path: Path, content: bytes) -> None:
 def join(parts: Path, out: Path, count: int) -> bool:
     """Join the blocks if all are complete; return whether they were."""
     paths = [parts / f"{number:09}" for number in range(count)]
-    if not all(path.exists() for path in paths):
+    if not all(is_whole(path, path == paths[-1]) for path in paths):
         return False
     with atomic_write(out) as new:
         with new.open("wb") as file:
