@@ -1,7 +1,9 @@
 """Small models and small texts that the tests share."""
 
 import gc
+import io
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -13,6 +15,7 @@ import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from dragoman.cli import main as cli
 from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
@@ -81,6 +84,29 @@ CHECKED_FILES = {
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
+def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
+    """Exit status, standard output and standard error of `dragoman ARGUMENTS`."""
+    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        status = ended.code or 0
+    out, err = capsysbinary.readouterr()
+    return status, out.decode(), err.decode()
+
+
+@pytest.fixture
+def command_line(monkeypatch, capsysbinary):
+    """Runs `dragoman ARGUMENTS`: its exit status, standard output and standard error."""
+
+    def run(*arguments, stdin=b""):
+        return call(monkeypatch, capsysbinary, *arguments, stdin=stdin)
+
+    return run
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests with Chromium as long, except the short form of each page's.
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.evaluation.alignment_error import alignment_error_rate, read_alignments
-from tests.test_cli import call
 
 
 def rate(found, gold):
@@ -91,9 +90,9 @@ def test_sentences_and_links_may_be_in_any_order_and_words_counted_from_1(found,
         ("", "0-0", [], "found is empty"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(monkeypatch, capsysbinary, tmp_path, found, gold, options, message):
+def test_what_cannot_be_scored_is_refused(command_line, tmp_path, found, gold, options, message):
     (tmp_path / "found").write_text(found)
     (tmp_path / "gold").write_text(gold)
-    status, out, err = call(monkeypatch, capsysbinary, "aer", tmp_path / "found", tmp_path / "gold", *options)
+    status, out, err = command_line("aer", tmp_path / "found", tmp_path / "gold", *options)
     assert (status, out) == (2, "")
     assert message in err

@@ -31,7 +31,6 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import MAX_SECONDS, write_copies
-from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, TARGET, ours
 
 LANGUAGES = argos.ArgosLanguages("en", "de")
@@ -137,12 +136,10 @@ def test_the_package_has_the_files_and_keys_of_the_program(package):
     assert not (package / "model" / "source.spm").exists()
 
 
-def test_the_archive_is_the_same_each_time_and_nothing_else_is_left(
-    trained, tmp_path, monkeypatch, capsysbinary
-):
+def test_the_archive_is_the_same_each_time_and_nothing_else_is_left(trained, tmp_path, command_line):
     for name in ("one", "two"):
         out = tmp_path / f"{name}.argosmodel"
-        status, _, err = call(monkeypatch, capsysbinary, *export(trained, out, "--precision", "int8"))
+        status, _, err = command_line(*export(trained, out, "--precision", "int8"))
         assert status == 0
         assert f"{out} can be read by: argostranslate.package.install_from_path" in err
     assert (tmp_path / "one.argosmodel").read_bytes() == (tmp_path / "two.argosmodel").read_bytes()
@@ -284,7 +281,7 @@ def test_an_archive_has_all_files_in_order_compressed_and_readable_by_everyone(t
     assert (tmp_path / "it.argosmodel").stat().st_size < 1000
 
 
-def test_contradictions_are_told(trained, tmp_path, monkeypatch, capsysbinary):
+def test_contradictions_are_told(trained, tmp_path, command_line):
     out = ["--out", tmp_path / "it.argosmodel"]
     for arguments, message in (
         (
@@ -297,7 +294,7 @@ def test_contradictions_are_told(trained, tmp_path, monkeypatch, capsysbinary):
         ),
         (["--to", "argos", "--out", tmp_path / "it"], "for --to argos it is a name that ends in .argosmodel"),
     ):
-        status, _, err = call(monkeypatch, capsysbinary, "export", trained, *arguments)
+        status, _, err = command_line("export", trained, *arguments)
         assert status == 2
         assert message in err
         assert not list(tmp_path.iterdir())

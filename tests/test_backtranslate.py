@@ -14,7 +14,7 @@ from dragoman.text.settings import Languages
 from dragoman.translation import files
 from dragoman.translation.backtranslation import check_text, pair_names, write_pairs
 from dragoman.translation.model_folder import StoredModel
-from tests.test_cli import call
+from tests.conftest import call
 
 LINES = ["amber birch", "", "cedar ember delta", "  ", "delta", "ember amber", "birch"]
 
@@ -53,10 +53,8 @@ def files_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_sources_are_translations_and_empty_lines_are_left_out(
-    mono, run, pairs, tmp_path, monkeypatch, capsysbinary
-):
-    status, out, err = call(monkeypatch, capsysbinary, "backtranslate", run, mono, "--out", tmp_path / "bt")
+def test_sources_are_translations_and_empty_lines_are_left_out(mono, run, pairs, tmp_path, command_line):
+    status, out, err = command_line("backtranslate", run, mono, "--out", tmp_path / "bt")
     assert (status, out) == (0, "")
     assert "Empty lines left out: 2." in err
     assert "5 pairs of 7 lines." in err
@@ -69,10 +67,10 @@ def test_sources_are_translations_and_empty_lines_are_left_out(
 
 @pytest.mark.parametrize("sampled", [(), ("--temperature", "1", "--sampling-seed", "3")])
 def test_interrupted_and_resumed_equals_uninterrupted(
-    mono, run, tmp_path, monkeypatch, capsysbinary, sampled
+    mono, run, tmp_path, command_line, monkeypatch, capsysbinary, sampled
 ):
     asked = ("backtranslate", run, mono, *sampled, "--out")
-    assert call(monkeypatch, capsysbinary, *asked, tmp_path / "whole")[0] == 0
+    assert command_line(*asked, tmp_path / "whole")[0] == 0
     n_best, done = Translator.n_best, []
 
     def interrupted(translator, lines, settings):
@@ -85,24 +83,24 @@ def test_interrupted_and_resumed_equals_uninterrupted(
         change.setattr(Translator, "n_best", interrupted)
         assert call(change, capsysbinary, *asked, tmp_path / "resumed")[0] == 130
     assert {path.name for path in (tmp_path / "resumed").iterdir()} == {"translations.parts"}
-    assert call(monkeypatch, capsysbinary, *asked, tmp_path / "resumed")[0] == 0
+    assert command_line(*asked, tmp_path / "resumed")[0] == 0
     assert files_of(tmp_path / "resumed") == files_of(tmp_path / "whole")
 
 
-def test_samples_are_those_of_the_translator(mono, run, tmp_path, monkeypatch, capsysbinary):
+def test_samples_are_those_of_the_translator(mono, run, tmp_path, command_line):
     asked = ("backtranslate", run, mono, "--out", tmp_path / "bt", "--temperature", "3")
-    assert call(monkeypatch, capsysbinary, *asked)[0] == 0
+    assert command_line(*asked)[0] == 0
     samples = Translator.load(run).translate(LINES, SearchSettings(temperature=3))
     expected = [(sample, line) for sample, line in zip(samples, LINES, strict=True) if sample.strip()]
     assert pairs_of(tmp_path / "bt") == expected != pairs
 
 
 @pytest.mark.parametrize("name", ["mono.en", "report.json", "translations"])
-def test_files_of_something_else_are_not_replaced(mono, run, tmp_path, monkeypatch, capsysbinary, name):
+def test_files_of_something_else_are_not_replaced(mono, run, tmp_path, command_line, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("by people\n")
     arguments = "backtranslate", run, mono, "--out", tmp_path / "out"
-    status, _, err = call(monkeypatch, capsysbinary, *arguments)
+    status, _, err = command_line(*arguments)
     assert (
         status,
         f"{name} exists, and translations.json, which a back-translation writes, does not" in err,
@@ -110,38 +108,38 @@ def test_files_of_something_else_are_not_replaced(mono, run, tmp_path, monkeypat
     assert files_of(tmp_path / "out") == {name: b"by people\n"}
 
 
-def test_the_folder_of_a_model_is_refused(mono, run, monkeypatch, capsysbinary):
+def test_the_folder_of_a_model_is_refused(mono, run, command_line):
     before = files_of(run)
-    status, _, err = call(monkeypatch, capsysbinary, "backtranslate", run, mono, "--out", run)
+    status, _, err = command_line("backtranslate", run, mono, "--out", run)
     assert (status, "whose files manifest.json lists" in err) == (2, True)
     assert files_of(run) == before
 
 
-def test_another_tag_translates_nothing_again(mono, run, pairs, tmp_path, monkeypatch, capsysbinary):
+def test_another_tag_translates_nothing_again(mono, run, pairs, tmp_path, command_line, monkeypatch):
     asked = ("backtranslate", run, mono, "--out", tmp_path / "bt")
-    assert call(monkeypatch, capsysbinary, *asked)[0] == 0
+    assert command_line(*asked)[0] == 0
     monkeypatch.setattr(Translator, "n_best", None)
-    status, _, err = call(monkeypatch, capsysbinary, *asked, "--tag", "<bt>")
+    status, _, err = command_line(*asked, "--tag", "<bt>")
     assert status == 0
     assert err.rstrip().endswith("mono.de --symbols '<bt>' --out runs/NAME")
     assert pairs_of(tmp_path / "bt", "<bt> ") == pairs
 
 
-def test_several_processes_share_the_lines(mono, run, pairs, tmp_path, monkeypatch, capsysbinary):
+def test_several_processes_share_the_lines(mono, run, pairs, tmp_path, command_line, monkeypatch):
     asked = ("backtranslate", run, mono, "--out", tmp_path / "bt")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    assert call(monkeypatch, capsysbinary, *asked)[0] == 0
+    assert command_line(*asked)[0] == 0
     assert {path.name for path in (tmp_path / "bt").iterdir()} == {"translations.parts"}
     monkeypatch.setenv("RANK", "0")
-    assert call(monkeypatch, capsysbinary, *asked)[0] == 0
+    assert command_line(*asked)[0] == 0
     assert pairs_of(tmp_path / "bt") == pairs
 
 
-def test_gzip_changes_nothing(mono, run, pairs, tmp_path, monkeypatch, capsysbinary):
+def test_gzip_changes_nothing(mono, run, pairs, tmp_path, command_line):
     (tmp_path / "mono.de.gz").write_bytes(gzip.compress(mono.read_bytes().replace(b"\n", b"\r\n")))
     packed = ("backtranslate", run, tmp_path / "mono.de.gz", "--out", tmp_path / "bt")
-    assert call(monkeypatch, capsysbinary, *packed)[0] == 0
+    assert command_line(*packed)[0] == 0
     assert pairs_of(tmp_path / "bt") == pairs
 
 
@@ -200,7 +198,7 @@ def test_a_text_may_be_in_a_variety_of_the_language_that_is_translated_or_in_an_
         (("mono.de",), "--out"),
     ],
 )  # fmt: skip
-def test_wrong_input_is_refused_with_a_sentence(mono, run, monkeypatch, capsysbinary, arguments, message):
+def test_wrong_input_is_refused_with_a_sentence(mono, run, command_line, monkeypatch, arguments, message):
     folder = mono.parent
     monkeypatch.chdir(folder)
     for name, content in (
@@ -212,7 +210,7 @@ def test_wrong_input_is_refused_with_a_sentence(mono, run, monkeypatch, capsysbi
     ):
         (folder / name).write_bytes(content)
     before = files_of(folder)
-    status, out, err = call(monkeypatch, capsysbinary, "backtranslate", run, *arguments)
+    status, out, err = command_line("backtranslate", run, *arguments)
     assert (status, out) == (2, "")
     assert message in err
     assert files_of(folder) == before
@@ -221,12 +219,10 @@ def test_wrong_input_is_refused_with_a_sentence(mono, run, monkeypatch, capsysbi
 @pytest.mark.parametrize(
     ("options", "name"), [(["--beam-size", "2"], "--beam-size"), (["--precision", "int8"], "precision")]
 )
-def test_a_folder_of_another_translation_is_refused(
-    mono, run, tmp_path, monkeypatch, capsysbinary, options, name
-):
+def test_a_folder_of_another_translation_is_refused(mono, run, tmp_path, command_line, options, name):
     asked = ("backtranslate", run, mono, "--out", tmp_path / "bt")
-    assert call(monkeypatch, capsysbinary, *asked)[0] == 0
-    status, _, err = call(monkeypatch, capsysbinary, *asked, *options)
+    assert command_line(*asked)[0] == 0
+    status, _, err = command_line(*asked, *options)
     assert status == 2
     assert f"translations exists and was made with something else (changed: {name})" in err
 

@@ -12,7 +12,6 @@ from dragoman_paper.cli.parse_f1 import score_table
 from dragoman_paper.treebank.bracketing import PUNCTUATION, Bracketing, bracketing_by_length, compare_trees
 from dragoman_paper.treebank.linearise import linearise, restore
 from dragoman_paper.treebank.trees import Constituent, read_tree, simplify
-from tests.test_cli import call
 from tests.test_trees import SYMBOLS, check_nesting, trees
 
 GOLD = "( (S (NP-SBJ (DT The) (NN cat)) (VP (VBZ sits) (PP-LOC (IN on) (NP (DT a) (NN mat)))) (. .)) )"
@@ -191,15 +190,15 @@ def treebank(tmp_path):
     return path
 
 
-def test_a_treebank_becomes_text_files_and_its_symbols_score_100(treebank, monkeypatch, capsysbinary):
+def test_a_treebank_becomes_text_files_and_its_symbols_score_100(treebank, command_line):
     words, symbols = treebank.with_name("words"), treebank.with_name("symbols")
-    status, _, err = call(monkeypatch, capsysbinary, "linearise", treebank, "-s", words, "-t", symbols)
+    status, _, err = command_line("linearise", treebank, "-s", words, "-t", symbols)
     assert (status, "the words of 3 trees" in err) == (0, True)
     assert words.read_text().splitlines() == ["The cat sits on a mat .", "It works", "Abstract"]
     assert symbols.read_text().splitlines()[1:] == ["(S (NP PRP )NP (VP VBZ )VP )S", "(NP NN )NP"]
     again, gold = treebank.with_name("again"), treebank.with_name("gold")
     outputs = ("-o", again, "--gold-output", gold)
-    status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank, *outputs)
+    status, out, _ = command_line("parse-f1", symbols, treebank, *outputs)
     assert status == 0
     assert out.startswith("F1 = 100.00")
     assert "0 of 3 lines were ill-formed and repaired." in out
@@ -207,21 +206,21 @@ def test_a_treebank_becomes_text_files_and_its_symbols_score_100(treebank, monke
         simplify(read_tree(line)) for line in treebank.read_text().splitlines()
     ]
     assert gold.read_text() == again.read_text(), "with the outermost bracket that EVALB expects"
-    status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", again, treebank, "--bracketed")
+    status, out, _ = command_line("parse-f1", again, treebank, "--bracketed")
     assert (status, out.startswith("F1 = 100.00"), "ill-formed" in out) == (0, True, False)
 
 
-def test_without_tags_each_word_is_xx(treebank, monkeypatch, capsysbinary):
+def test_without_tags_each_word_is_xx(treebank, command_line):
     files = ["-s", treebank.with_name("words"), "-t", treebank.with_name("symbols")]
-    assert call(monkeypatch, capsysbinary, "linearise", treebank, *files, "--no-tags")[0] == 0
+    assert command_line("linearise", treebank, *files, "--no-tags")[0] == 0
     assert treebank.with_name("symbols").read_text().splitlines()[2] == "(NP XX )NP"
 
 
-def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch, capsysbinary):
+def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, command_line):
     symbols = treebank.with_name("symbols")
     symbols.write_text("(S (NP DT NN )NP (VP VBZ (PP IN (NP DT NN\n(S (NP PRP )NP )VP )S\n(NP NN )NP\n")
     written = treebank.with_name("written")
-    status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank, "--output", written)
+    status, out, _ = command_line("parse-f1", symbols, treebank, "--output", written)
     assert status == 0
     # The first tree has all five brackets: its full stop is missing and deleted. The second has NP, and its S
     # without the second word. The third is right.
@@ -234,7 +233,7 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
     assert [tree.leaves for tree in trees] == [
         simplify(read_tree(line)).leaves for line in treebank.read_text().splitlines()
     ], "parts of speech are the gold trees', as EVALB needs them"
-    status, again, _ = call(monkeypatch, capsysbinary, "parse-f1", written, treebank, "--bracketed")
+    status, again, _ = command_line("parse-f1", written, treebank, "--bracketed")
     assert again.strip() == out.rpartition("\n\n")[0].strip(), "and the scores are the same"
 
 
@@ -262,39 +261,39 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
         ),
     ],
 )
-def test_files_that_do_not_match_are_refused(treebank, monkeypatch, capsysbinary, text, options, message):
+def test_files_that_do_not_match_are_refused(treebank, command_line, text, options, message):
     symbols = treebank.with_name("symbols")
     symbols.write_text(text)
-    status, out, err = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank, *options)
+    status, out, err = command_line("parse-f1", symbols, treebank, *options)
     assert (status, out) == (2, "")
     assert message in err
 
 
-def test_the_trees_are_written_before_the_scores_are_printed(treebank, monkeypatch, capsysbinary, tmp_path):
+def test_the_trees_are_written_before_the_scores_are_printed(treebank, command_line, monkeypatch, tmp_path):
     asked = ["parse-f1", treebank, treebank, "--bracketed", "-o"]
-    status, _, err = call(monkeypatch, capsysbinary, *asked, tmp_path / "none" / "own")
+    status, _, err = command_line(*asked, tmp_path / "none" / "own")
     assert (status, f"--output {tmp_path / 'none' / 'own'} cannot be written" in err) == (2, True)
 
     def ended(*parts):
         raise BrokenPipeError
 
     monkeypatch.setattr("builtins.print", ended)
-    call(monkeypatch, capsysbinary, *asked, tmp_path / "own")
+    command_line(*asked, tmp_path / "own")
     assert (tmp_path / "own").read_text().count("\n") == 3
 
 
-def test_nothing_to_score_and_lines_without_brackets_are_said(treebank, monkeypatch, capsysbinary, tmp_path):
+def test_nothing_to_score_and_lines_without_brackets_are_said(treebank, command_line, tmp_path):
     (symbols := tmp_path / "symbols").write_text("word\n" * 3)
-    status, _, err = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank)
+    status, _, err = command_line("parse-f1", symbols, treebank)
     assert (status, "symbols has no bracket; it has to hold symbols such as" in err) == (0, True)
     (marks := tmp_path / "marks.ptb").write_text("(S (. .))\n")
-    status, _, err = call(monkeypatch, capsysbinary, "parse-f1", marks, marks, "--bracketed")
+    status, _, err = command_line("parse-f1", marks, marks, "--bracketed")
     assert (status, "has no constituent with a word that counts; nothing can be scored" in err) == (2, True)
 
 
-def test_linearise_refuses_bad_files(treebank, monkeypatch, capsysbinary):
+def test_linearise_refuses_bad_files(treebank, command_line):
     def refusal(trees, source, target):
-        status, _, err = call(monkeypatch, capsysbinary, "linearise", trees, "-s", source, "-t", target)
+        status, _, err = command_line("linearise", trees, "-s", source, "-t", target)
         assert status == 2
         return err
 

@@ -27,7 +27,6 @@ from dragoman.translation.streaming import stable_text
 from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
-from tests.test_cli import call
 
 SYMBOLS = "<bt>", "<name>"
 BYTES = TokenizerSettings("byte", normalization="identity", symbols=SYMBOLS)
@@ -238,7 +237,7 @@ def test_both_engines_translate_and_the_tokens_are_bytes(model):
     assert read_about(model[0].out / "model")[0] > len("amber birch cedar")
 
 
-def test_the_limit_of_bytes_holds_for_every_verb(model, tmp_path, monkeypatch, capsysbinary):
+def test_the_limit_of_bytes_holds_for_every_verb(model, tmp_path, command_line):
     line, search = "amber", SearchSettings(min_length=120)  # more than the source and 50
     translator = Translator.load(model[0].out)
     told = replace(search, max_extra_tokens=200)
@@ -250,7 +249,7 @@ def test_the_limit_of_bytes_holds_for_every_verb(model, tmp_path, monkeypatch, c
     assert inspect(translator, line, search).search == inspect(translator, line, told).search
     (tmp_path / "in").write_text(f"{line}\n")
     files = ["--input", tmp_path / "in", "--output", tmp_path / "out", "--min-length", 120]
-    assert call(monkeypatch, capsysbinary, "translate", model[0].out, *files)[0] == 0
+    assert command_line("translate", model[0].out, *files)[0] == 0
     assert (tmp_path / "out").read_text("utf-8") == f"{expected[0][0].text}\n"
     assert read_json(tmp_path / "out.json")["search"]["max_extra_tokens"] == 200
 
@@ -267,15 +266,15 @@ def test_words_are_aligned_and_inspected(model):
 
 
 @pytest.mark.parametrize("name", ["ctranslate2", "huggingface"])
-def test_an_export_translates_as_the_model(model, tmp_path, monkeypatch, capsysbinary, name):
+def test_an_export_translates_as_the_model(model, tmp_path, command_line, name):
     out = ["--to", name, "--out", tmp_path / "it"]
-    status, _, err = call(monkeypatch, capsysbinary, "export", model[0].out, *out)
+    status, _, err = command_line("export", model[0].out, *out)
     assert status == 0, err
 
 
-def test_argos_is_refused(model, tmp_path, monkeypatch, capsysbinary):
+def test_argos_is_refused(model, tmp_path, command_line):
     out = ["--to", "argos", "--out", tmp_path / "it.argosmodel"]
     languages = ["--source-language", "en", "--target-language", "de"]
-    status, _, err = call(monkeypatch, capsysbinary, "export", model[0].out, *out, *languages)
+    status, _, err = command_line("export", model[0].out, *out, *languages)
     assert status == 2
     assert "source vocabulary is of bytes; train a model with --source-tokens bpe" in err

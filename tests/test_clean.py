@@ -27,7 +27,6 @@ from dragoman.text.cleaning import clean_files, file_names
 from dragoman.text.doctor import examine
 from dragoman.text.mojibake import has_mojibake
 from dragoman.text.settings import Languages
-from tests.test_cli import call
 
 ENGLISH = (
     "a man rides a red bicycle through the park",
@@ -457,23 +456,23 @@ def test_mojibake_is_found_in_every_script_and_not_in_correct_text(text):
 # ---- the command line
 
 
-def test_the_verb_prints_a_table_or_json(dirty, tmp_path, monkeypatch, capsysbinary):
+def test_the_verb_prints_a_table_or_json(dirty, tmp_path, command_line):
     files, expected, (test_source, test_target) = dirty
     asked = ("clean", *files, "--test-source", *test_source, "--test-target", *test_target)
-    status, out, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "1")
+    status, out, err = command_line(*asked, "--out", tmp_path / "1")
     assert status == 0
     assert all(name in out for name in REASONS)
     assert f"has {40 - len(expected)} of 40 pairs. Removed: {len(expected)}; their reasons are in" in err
-    _, out, _ = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "2", "--json", "--no-language")
+    _, out, _ = command_line(*asked, "--out", tmp_path / "2", "--json", "--no-language")
     assert json.loads(out) == contents(tmp_path / "2")[2]
-    _, _, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "3", "--source-language", "tlh")
+    _, _, err = command_line(*asked, "--out", tmp_path / "3", "--source-language", "tlh")
     assert "the identifier does not know tlh" in err
     unknown = files[0].rename(tmp_path / "train.source"), files[1]
-    _, _, err = call(monkeypatch, capsysbinary, "clean", *unknown, "--out", tmp_path / "4")
+    _, _, err = command_line("clean", *unknown, "--out", tmp_path / "4")
     assert "is not checked for its language, which is not known: --source-language gives it." in err
 
 
-def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypatch, capsysbinary):
+def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, command_line):
     lines = [path.read_bytes().decode(errors="replace").splitlines() for path in dirty[0]]
     for path, side in zip(dirty[0], lines, strict=True):
         path.write_text("".join(f"{line}\n" for line in side))
@@ -490,7 +489,7 @@ def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypat
     )
     test = ("--test-source", tmp_path / "test.en", "--test-target", tmp_path / "test.de")
     for number, asked in enumerate([both, ("clean", *dirty[0], *test)]):
-        assert call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / str(number))[0] == 0
+        assert command_line(*asked, "--out", tmp_path / str(number))[0] == 0
     assert contents(tmp_path / "0") == contents(tmp_path / "1")
 
 
@@ -516,46 +515,42 @@ def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypat
         (("train.en", "train.de"), "--out"),
     ],
 )  # fmt: skip
-def test_wrong_input_is_refused_with_a_sentence(tmp_path, monkeypatch, capsysbinary, arguments, message):
+def test_wrong_input_is_refused_with_a_sentence(tmp_path, command_line, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     write(Path(), clean_corpus())
     Path("short.de").write_text("eine zeile\n")
     Path("empty").touch()
     Path("train.tsv").write_text("one column\n")
-    status, out, err = call(monkeypatch, capsysbinary, "clean", *arguments)
+    status, out, err = command_line("clean", *arguments)
     assert (status, out) == (2, "")
     assert message in err
     assert not Path("out").exists()
 
 
-def test_the_command_that_follows_can_be_given_to_a_shell(tmp_path, monkeypatch, capsysbinary):
+def test_the_command_that_follows_can_be_given_to_a_shell(tmp_path, command_line):
     (tmp_path / "two words").mkdir()
     files = write(tmp_path / "two words", clean_corpus())
     out = tmp_path / "of it"
-    _, _, err = call(monkeypatch, capsysbinary, "clean", *files, "--out", out)
+    _, _, err = command_line("clean", *files, "--out", out)
     (command,) = re.findall("Train with: (.*)", err)
     given = [str(out / path.name) for path in files]
     assert shlex.split(command) == ["dragoman", "train", *given, "--out", "runs/NAME"]
 
 
-def test_the_identifier_may_be_missing(tmp_path, monkeypatch, capsysbinary):
+def test_the_identifier_may_be_missing(tmp_path, command_line, monkeypatch):
     from dragoman.text.identification import identifier_of
 
     files = write(tmp_path, clean_corpus())
     identifier_of.cache_clear()
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    status, _, err = call(monkeypatch, capsysbinary, "clean", *files, "--out", tmp_path / "out")
+    status, _, err = command_line("clean", *files, "--out", tmp_path / "out")
     assert (status, "needs py3langid: pip install 'dragoman[clean]'" in err) == (2, True)
-    assert (
-        call(monkeypatch, capsysbinary, "clean", *files, "--out", tmp_path / "out", "--no-language")[0] == 0
-    )
+    assert command_line("clean", *files, "--out", tmp_path / "out", "--no-language")[0] == 0
 
 
 @pytest.mark.parametrize("kind", ["valid", "test"])
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_pair_that_shares_a_side_with_held_out_text_is_removed(
-    tmp_path, monkeypatch, capsysbinary, kind, side
-):
+def test_a_pair_that_shares_a_side_with_held_out_text_is_removed(tmp_path, command_line, kind, side):
     pairs = clean_corpus()
     files, held_out = write(tmp_path / "train", pairs), ["another line", "eine andere Zeile"]
     held_out[side] = pairs[7][side]
@@ -563,16 +558,16 @@ def test_a_pair_that_shares_a_side_with_held_out_text_is_removed(
     for path, line in zip(others, held_out, strict=True):
         path.write_text(f"{line}\n")
     given = ("--no-near-duplicates", f"--{kind}-source", others[0], f"--{kind}-target", others[1])
-    status, _, err = call(monkeypatch, capsysbinary, "clean", *files, "--out", tmp_path / "out", *given)
+    status, _, err = command_line("clean", *files, "--out", tmp_path / "out", *given)
     assert status == 0, err
     _, removed, _ = contents(tmp_path / "out")
     assert [(record["line"], record["reasons"]) for record in removed] == [(8, ["overlap"])]
 
 
-def test_the_table_has_shares_of_all_pairs(dirty, tmp_path, monkeypatch, capsysbinary):
+def test_the_table_has_shares_of_all_pairs(dirty, tmp_path, command_line):
     files, _, (source, target) = dirty
     asked = ("clean", *files, "--test-source", *source, "--test-target", *target, "--out", tmp_path / "out")
-    _, out, _ = call(monkeypatch, capsysbinary, *asked)
+    _, out, _ = command_line(*asked)
     report = contents(tmp_path / "out")[2]
     rows = re.findall(r"(\w+)(?: \(changed\))?\s*[│┃]\s*([\d,]+)\s*[│┃]\s*([\d.]+)%", out)
     groups = report["changes"] | report["reasons"]

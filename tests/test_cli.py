@@ -47,19 +47,6 @@ def folder(trained, tmp_path_factory) -> Path:
     return folder
 
 
-def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
-    """Exit status, standard output and standard error of `dragoman ARGUMENTS`."""
-    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-    status = 0
-    try:
-        cli.main()
-    except SystemExit as ended:
-        status = ended.code or 0
-    out, err = capsysbinary.readouterr()
-    return status, out.decode(), err.decode()
-
-
 def documented_keys(verb: str) -> set[str]:
     """What docs/reference/files.md names in its paragraph about the JSON of a verb."""
     text = (Path(__file__).parents[1] / "docs" / "reference" / "files.md").read_text("utf-8")
@@ -67,9 +54,9 @@ def documented_keys(verb: str) -> set[str]:
     return set(re.findall("`([a-z_]+)`", paragraph))
 
 
-def test_n_lines_in_n_lines_out_blank_ones_included(monkeypatch, capsysbinary, folder):
+def test_n_lines_in_n_lines_out_blank_ones_included(command_line, folder):
     lines = b"amber birch\n\n  \ncedar ember\r\ndelta\xe2\x80\xa8ember\nno line feed"
-    status, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
+    status, out, _ = command_line("translate", folder / "run", stdin=lines)
     assert status == 0
     found = out.split("\n")
     assert len(found) == 7
@@ -95,7 +82,7 @@ def test_every_line_feed_ends_a_line_whatever_the_text(folder, raw):
 
 
 def test_a_few_lines_do_not_wait_for_the_compiler_which_then_finishes(
-    monkeypatch, capsysbinary, folder, tmp_path
+    command_line, monkeypatch, folder, tmp_path
 ):
     compiler, begun, go, cache = (tmp_path / name for name in ("compiler", "begun", "go", "cache"))
     wait = f"for i in $(seq 600); do [ -e {go} ] && break; sleep 0.1; done"
@@ -106,7 +93,7 @@ def test_a_few_lines_do_not_wait_for_the_compiler_which_then_finishes(
     lines = tmp_path / "lines"
     lines.write_bytes(b"amber birch\n\ncedar\n")
     asked = [str(folder / "run"), "--min-length", "3"]
-    _, expected, _ = call(monkeypatch, capsysbinary, "translate", *asked, stdin=lines.read_bytes())
+    _, expected, _ = command_line("translate", *asked, stdin=lines.read_bytes())
     monkeypatch.setenv("CXX", str(compiler))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
 
@@ -127,55 +114,43 @@ def test_a_few_lines_do_not_wait_for_the_compiler_which_then_finishes(
     assert len(list(cache.rglob("*.so"))) == 1
 
 
-def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsysbinary, folder, tmp_path):
+def test_a_file_is_translated_to_a_file_as_standard_input_is(command_line, folder, tmp_path):
     lines = b"amber birch\n\ncedar ember\r\nember\ndelta amber no line feed"
     (tmp_path / "text").write_bytes(lines)
-    _, expected, _ = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", stdin=lines
-    )
+    _, expected, _ = command_line("translate", folder / "run", "--ensemble", folder / "run", stdin=lines)
     files = ["--input", tmp_path / "text", "--output", tmp_path / "out"]
-    status, _, err = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", *files
-    )
+    status, _, err = command_line("translate", folder / "run", "--ensemble", folder / "run", *files)
     assert status == 0
     assert (tmp_path / "out").read_text("utf-8") == expected
     assert expected.splitlines()[:3] == ["AMBER BIRCH", "", "CEDAR EMBER"]
     assert len(set(expected.splitlines()[2:])) == 3
-    status, out, _ = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", *files[:2]
-    )
+    status, out, _ = command_line("translate", folder / "run", "--ensemble", folder / "run", *files[:2])
     assert (status, out) == (0, expected)
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *files[2:])
+    status, _, err = command_line("translate", folder / "run", *files[2:])
     assert status == 2
     assert "--output needs --input: only a file can be resumed." in err
 
 
-def test_minimum_bayes_risk_chooses_one_of_the_draws(monkeypatch, capsysbinary, folder):
+def test_minimum_bayes_risk_chooses_one_of_the_draws(command_line, folder):
     draws = ["--temperature", 2, "--n-best", 8]
-    _, out, _ = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--json", stdin=b"amber birch\n\n"
-    )
+    _, out, _ = command_line("translate", folder / "run", *draws, "--json", stdin=b"amber birch\n\n")
     drawn = {one["text"] for one in json.loads(out.splitlines()[0])["translations"]}
-    status, out, _ = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--mbr", stdin=b"amber birch\n\n"
-    )
+    status, out, _ = command_line("translate", folder / "run", *draws, "--mbr", stdin=b"amber birch\n\n")
     assert status == 0
     assert out.split("\n")[0] in drawn
     out_of_draws = out.splitlines()
     assert out.split("\n")[1:] == ["", ""]
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--mbr", stdin=b"amber")
+    status, _, err = command_line("translate", folder / "run", "--mbr", stdin=b"amber")
     assert status == 2
     assert "mbr chooses among samples" in err
     asked = SearchSettings(temperature=2.0, n_best=8, mbr=True)
     assert Translator.load(folder / "run").translate(["amber birch", ""], asked) == out_of_draws
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
-    assert call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files, *draws, "--mbr")[0] == 0
+    assert command_line("evaluate", folder / "run", *files, *draws, "--mbr")[0] == 0
 
 
-def test_long_lines_are_counted_once_and_translated_in_parts(monkeypatch, capsysbinary, folder):
-    status, out, err = call(
-        monkeypatch,
-        capsysbinary,
+def test_long_lines_are_counted_once_and_translated_in_parts(command_line, folder):
+    status, out, err = command_line(
         "translate",
         folder / "run",
         stdin=b"amber birch\n" + b"birch " * 30 + b"\n",
@@ -186,9 +161,7 @@ def test_long_lines_are_counted_once_and_translated_in_parts(monkeypatch, capsys
     told = "1 sentence has more tokens than the longest source of training (7), and is translated in parts"
     assert err.count("more tokens than") == 1
     assert told in err
-    _, _, err = call(
-        monkeypatch,
-        capsysbinary,
+    _, _, err = command_line(
         "translate",
         folder / "run",
         "--stream",
@@ -199,10 +172,8 @@ def test_long_lines_are_counted_once_and_translated_in_parts(monkeypatch, capsys
     )
 
 
-def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder):
-    _, out, _ = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--n-best", 2, stdin=b"amber\n\n"
-    )
+def test_json_has_the_n_best_with_their_scores(command_line, folder):
+    _, out, _ = command_line("translate", folder / "run", "--json", "--n-best", 2, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())
     assert first["source"] == "amber"
     (own,) = Translator.load(folder / "run").n_best(["amber"], n_best=2)
@@ -213,9 +184,9 @@ def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, folder, precision):
+def test_a_search_is_shown_with_all_its_hypotheses(command_line, folder, precision):
     asked = ["--json", "--trace", "--precision", precision]
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, stdin=b"amber\n\n")
+    _, out, _ = command_line("translate", folder / "run", *asked, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())
     assert first["trace"][0] == {
         "parent": None,
@@ -230,23 +201,21 @@ def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, fo
         value == pytest.approx(first["translations"][0]["log_probability"], abs=1e-4) for value in finished
     )
     assert len(second["trace"]) == 1
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--trace", stdin=b"amber\n")
+    status, _, err = command_line("translate", folder / "run", "--trace", stdin=b"amber\n")
     assert status == 2
     assert "--trace and --alternatives need --json" in err
 
 
-def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatch, capsysbinary, folder):
+def test_alternatives_at_a_position_are_given_instead_of_translations(command_line, folder):
     asked = ["--json", "--alternatives", 3, "--prefix", "AMBER"]
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, stdin=b"amber birch\n")
+    _, out, _ = command_line("translate", folder / "run", *asked, stdin=b"amber birch\n")
     found = json.loads(out)["alternatives"]
     assert len(found) == 3
     assert all(one["translation"]["text"].startswith("AMBER") for one in found)
     assert [one["probability"] for one in found] == sorted(
         (one["probability"] for one in found), reverse=True
     )
-    status, _, err = call(
-        monkeypatch,
-        capsysbinary,
+    status, _, err = command_line(
         "translate",
         folder / "run",
         "--json",
@@ -256,41 +225,35 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatc
     )
     assert status == 2
     assert "--alternatives is -1; it must be between 0 and 100" in err
-    status, _, err = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", *asked, "--trace", stdin=b"amber\n"
-    )
+    status, _, err = command_line("translate", folder / "run", *asked, "--trace", stdin=b"amber\n")
     assert status == 2
     assert "--alternatives replaces the translations; leave --trace and --n-best out." in err
 
 
-def test_a_model_may_be_the_folder_in_which_the_command_is_given(monkeypatch, capsysbinary, folder):
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=b"amber birch\n")
+def test_a_model_may_be_the_folder_in_which_the_command_is_given(command_line, monkeypatch, folder):
+    _, out, _ = command_line("translate", folder / "run", stdin=b"amber birch\n")
     for place, name in (("run", "."), ("run/model", "."), ("run/model", "..")):
         monkeypatch.chdir(folder / place)
-        assert call(monkeypatch, capsysbinary, "translate", name, stdin=b"amber birch\n")[:2] == (0, out)
+        assert command_line("translate", name, stdin=b"amber birch\n")[:2] == (0, out)
 
 
-def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder):
+def test_a_stream_adds_up_to_the_translations(command_line, folder):
     lines = b"amber birch cedar\n\nember delta\r\n"
-    _, whole, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
-    status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", stdin=lines)
+    _, whole, _ = command_line("translate", folder / "run", stdin=lines)
+    status, out, err = command_line("translate", folder / "run", "--stream", stdin=lines)
     assert (status, out) == (0, whole)
     for more, message in (
         (["--json"], "leave --json, --trace, --alternatives, --n-best and --output out"),
         (["--trace"], "leave --json, --trace, --alternatives, --n-best and --output out"),
         (["--temperature", 1], "A stream needs a single beam search"),
     ):
-        status, _, err = call(
-            monkeypatch, capsysbinary, "translate", folder / "run", "--stream", *more, stdin=lines
-        )
+        status, _, err = command_line("translate", folder / "run", "--stream", *more, stdin=lines)
         assert status == 2
         assert message in err
 
 
-def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder):
-    _, out, _ = call(
-        monkeypatch,
-        capsysbinary,
+def test_forced_words_are_in_every_translation(command_line, folder):
+    _, out, _ = command_line(
         "translate",
         folder / "run",
         "--force-words",
@@ -302,41 +265,37 @@ def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder
     assert all({"DELTA", "FJORD"} <= set(line.split()) for line in lines[:2])
     assert lines[2:] == ["", ""]
     conflict = ["--force-words", "DELTA", "--ban-words", "DELTA"]
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *conflict, stdin=b"amber\n")
+    status, _, err = command_line("translate", folder / "run", *conflict, stdin=b"amber\n")
     assert status == 2
     assert "--ban-words has 'DELTA', which is part of a text of --force-words" in err
-    status, _, err = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", "--force-words", " ", stdin=b"amber\n"
-    )
+    status, _, err = command_line("translate", folder / "run", "--force-words", " ", stdin=b"amber\n")
     assert status == 2
     assert "--force-words is ' ', which has no tokens" in err
     (folder / "forced").write_text("amber\n")
     files = ["--input", folder / "forced", "--output", folder / "forced.out"]
-    assert call(monkeypatch, capsysbinary, "translate", folder / "run", *files, "--force-words", " ")[0] == 2
-    assert call(monkeypatch, capsysbinary, "translate", folder / "run", *files)[0] == 0  # nothing was left
+    assert command_line("translate", folder / "run", *files, "--force-words", " ")[0] == 2
+    assert command_line("translate", folder / "run", *files)[0] == 0  # nothing was left
 
 
-def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
+def test_pairs_are_scored_line_by_line(command_line, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
-    status, out, err = call(monkeypatch, capsysbinary, "score", folder / "run", *files)
+    status, out, err = command_line("score", folder / "run", *files)
     assert status == 0
     totals = [float(line) for line in out.splitlines()]
     assert len(totals) == 5
-    _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, "--json")
+    _, out, _ = command_line("score", folder / "run", *files, "--json")
     found = [json.loads(line) for line in out.splitlines()]
     assert [one["log_probability"] for one in found] == pytest.approx(totals, abs=1e-4)
     assert all(sum(one["log_probabilities"]) == pytest.approx(one["log_probability"]) for one in found)
     assert found[0].keys() <= documented_keys("score")
     for more in (("--ensemble", folder / "run"), ("--precision", "int8")):  # a model with itself is the model
-        _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more)
+        _, out, _ = command_line("score", folder / "run", *files, *more)
         assert [float(line) for line in out.splitlines()] == pytest.approx(
             totals, abs=1e-3 if "--ensemble" in more else 1
         )
     spelt = folder / "test.tokens"
     spelt.write_text("".join(" ".join(one["tokens"][:-1]) + "\n" for one in found))
-    _, out, _ = call(
-        monkeypatch,
-        capsysbinary,
+    _, out, _ = command_line(
         "score",
         folder / "run",
         "--source",
@@ -352,38 +311,34 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
 
 @settings(max_examples=5)
 @given(st.lists(st.sampled_from(["", " ", "  "]), min_size=4, max_size=4))
-def test_spaces_around_tokens_change_no_score(monkeypatch, capsysbinary, folder, more):
+def test_spaces_around_tokens_change_no_score(command_line, folder, more):
     tokens, scores = ["▁AMBER", "▁BIRCH", "▁CEDAR"], []
     (folder / "one.source").write_text("amber\n")
     for gaps in ([""] * 4, more):
         words = zip(gaps, [*tokens, ""], strict=True)
         (folder / "one.tokens").write_text(" ".join(f"{gap}{token}" for gap, token in words) + "\n")
         files = ["--source", folder / "one.source", "--target", folder / "one.tokens"]
-        scores.append(call(monkeypatch, capsysbinary, "score", folder / "run", *files, "--tokens"))
+        scores.append(command_line("score", folder / "run", *files, "--tokens"))
     assert scores[0][0] == 0, scores[0]
     assert scores[0] == scores[1]
 
 
-def test_a_line_without_tokens_has_the_score_of_a_blank_line(monkeypatch, capsysbinary, folder):
+def test_a_line_without_tokens_has_the_score_of_a_blank_line(command_line, folder):
     (folder / "blank.source").write_text("amber\n" * 3)
     (folder / "blank.target").write_text("\n \n   \n")
     files = ["--source", folder / "blank.source", "--target", folder / "blank.target"]
-    as_tokens, as_text = (
-        call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more) for more in (["--tokens"], [])
-    )
+    as_tokens, as_text = (command_line("score", folder / "run", *files, *more) for more in (["--tokens"], []))
     assert as_tokens[0] == 0, as_tokens
     assert as_tokens == as_text
 
 
-def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
+def test_pairs_are_aligned_line_by_line(command_line, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
-    status, out, _ = call(monkeypatch, capsysbinary, "align", folder / "run", *files)
+    status, out, _ = command_line("align", folder / "run", *files)
     assert status == 0
     for line, target in zip(out.splitlines(), (folder / "test.target").read_text().splitlines(), strict=True):
         assert [int(pair.split("-")[1]) for pair in line.split()] == list(range(len(target.split())))
-    _, told, _ = call(
-        monkeypatch, capsysbinary, "align", folder / "run", *files, "--json", "--layer", 1, "--head", 2
-    )
+    _, told, _ = command_line("align", folder / "run", *files, "--json", "--layer", 1, "--head", 2)
     for line, source, target in zip(
         *(text.splitlines() for text in (told, *(path.read_text() for path in files[1::2]))), strict=True
     ):
@@ -393,12 +348,12 @@ def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
         assert weights.shape == (len(seen["target_tokens"]), len(seen["source_tokens"]))
         assert weights.sum(1) == pytest.approx(np.ones(len(weights)), abs=1e-5)
         assert seen.keys() <= documented_keys("align")
-    status, _, err = call(monkeypatch, capsysbinary, "align", folder / "run", *files, "--layer", 9)
+    status, _, err = command_line("align", folder / "run", *files, "--layer", 9)
     assert status == 2
     assert "There is no layer 9; this model has 1, counted from 1." in err
 
 
-def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, folder):
+def test_evaluation_prints_scores_with_signatures(command_line, folder):
     files = [
         "--source",
         folder / "test.source",
@@ -407,7 +362,7 @@ def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, fol
         "--hypotheses",
         folder / "hypotheses",
     ]
-    status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
+    status, out, _ = command_line("evaluate", folder / "run", *files)
     assert status == 0
     bleu, chrf, plus, ter = out.splitlines()
     assert bleu.startswith("BLEU = ")
@@ -418,12 +373,10 @@ def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, fol
     assert (folder / "hypotheses").read_text().count("\n") == 5
 
 
-def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary, folder):
+def test_a_run_is_compared_with_another_or_with_a_file(command_line, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
     for baseline in (folder / "run", folder / "test.target"):
-        status, out, _ = call(
-            monkeypatch,
-            capsysbinary,
+        status, out, _ = command_line(
             "evaluate",
             folder / "run",
             *files,
@@ -438,28 +391,22 @@ def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary
         assert found == [*measures, "tokenised BLEU", *measures]
         assert out.count("(p = ") == 4
     (folder / "short").write_text("one line\n")
-    status, _, err = call(
-        monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", folder / "short"
-    )
+    status, _, err = command_line("evaluate", folder / "run", *files, "--baseline", folder / "short")
     assert status == 2
     assert f"{folder / 'short'} has 1 line and {files[-1]} has 5" in err
 
 
-def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, capsysbinary, folder):
-    status, _, err = call(monkeypatch, capsysbinary, "resume", folder / "run")
+def test_a_finished_run_is_left_alone_and_another_recipe_refused(command_line, folder):
+    status, _, err = command_line("resume", folder / "run")
     assert status == 0
     assert "is finished. To train it further: dragoman train" in err
     files = ["--source", folder / "train.source", "--target", folder / "train.target"]
-    status, _, err = call(
-        monkeypatch, capsysbinary, "train", "--out", folder / "run", *files, "--label-smoothing", 0.3
-    )
+    status, _, err = command_line("train", "--out", folder / "run", *files, "--label-smoothing", 0.3)
     assert status == 2
     assert "holds a run with other settings" in err
     assert "training.label_smoothing is 0.3 and was 0.1" in err
     assert f"dragoman resume {folder / 'run'}" in err
-    status, _, err = call(
-        monkeypatch,
-        capsysbinary,
+    status, _, err = command_line(
         "train",
         "--out",
         folder / "run",
@@ -867,10 +814,8 @@ REFUSED = [
     REFUSED,
     ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
 )
-def test_wrong_input_gets_a_sentence_and_leaves_nothing(
-    monkeypatch, capsysbinary, folder, arguments, message
-):
-    status, out, err = call(monkeypatch, capsysbinary, *(argument.format(folder) for argument in arguments))
+def test_wrong_input_gets_a_sentence_and_leaves_nothing(command_line, folder, arguments, message):
+    status, out, err = command_line(*(argument.format(folder) for argument in arguments))
     assert status == 2
     assert "BLEU =" not in out
     assert message.format(folder) in " ".join((out + err).replace("│", " ").split())
@@ -912,27 +857,27 @@ def test_messages_are_not_written_to_standard_output_if_standard_error_is_closed
     assert (found.returncode, found.stdout) == (2, b"")
 
 
-def test_several_processes_share_a_file_and_no_standard_input(monkeypatch, capsysbinary, folder, tmp_path):
+def test_several_processes_share_a_file_and_no_standard_input(command_line, monkeypatch, folder, tmp_path):
     (tmp_path / "text").write_text("amber\n" * 2_001)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=b"amber\n")
+    status, _, err = command_line("translate", folder / "run", stdin=b"amber\n")
     assert status == 2
     assert (
         "2 processes would each translate the same text; give --input and --output, which they share." in err
     )
     files = ["--input", tmp_path / "text", "--output", tmp_path / "out"]
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--beam-size", 1, *files)
+    status, _, err = command_line("translate", folder / "run", "--beam-size", 1, *files)
     assert "Other processes have not written all of their blocks of" in err
     monkeypatch.setenv("RANK", "1")
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--beam-size", 1, *files)
+    status, _, err = command_line("translate", folder / "run", "--beam-size", 1, *files)
     assert not err
     assert (tmp_path / "out").read_text().count("\n") == 2_001
 
 
-def test_the_verbs_are_listed(monkeypatch, capsysbinary):
-    _, out, _ = call(monkeypatch, capsysbinary, "--help")
+def test_the_verbs_are_listed(command_line):
+    _, out, _ = command_line("--help")
     assert all(f"\n  {verb}" in out for verb in cli.commands())
-    _, out, _ = call(monkeypatch, capsysbinary, "--version")
+    _, out, _ = command_line("--version")
     assert out.strip() == f"dragoman {cli.__version__}"
 
 
@@ -956,7 +901,7 @@ def test_help_needs_no_torch():
     assert all(f"usage: dragoman {verb} " in done.stdout for verb in cli.commands())
 
 
-def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
+def test_every_setting_is_a_flag_defined_once(command_line):
     import dataclasses
 
     def names(settings):
@@ -966,7 +911,7 @@ def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
 
     keys = list(names(Recipe()))
     assert len(keys) == len(set(keys))
-    _, out, _ = call(monkeypatch, capsysbinary, "train", "--help-all")
+    _, out, _ = command_line("train", "--help-all")
     shown = {key for key in keys if re.search(rf"--(no-)?{key.replace('_', '-')}\s", out)}
     assert set(keys) - shown == {"corpus", "of_model"}, "a list of tables; what distil sets"
 
@@ -995,14 +940,10 @@ def test_what_nobody_reads_any_more_ends_nothing():
 
 
 @pytest.mark.parametrize(("verb", "done"), [("score", "scored"), ("align", "aligned")])
-def test_pairs_longer_than_any_of_training_are_counted(
-    monkeypatch, capsysbinary, folder, tmp_path, verb, done
-):
+def test_pairs_longer_than_any_of_training_are_counted(command_line, folder, tmp_path, verb, done):
     for name, words in (("source", ["amber", "amber " * 50]), ("target", ["AMBER", "AMBER"])):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in words))
-    status, out, err = call(
-        monkeypatch,
-        capsysbinary,
+    status, out, err = command_line(
         verb,
         folder / "run",
         "--source",
@@ -1019,10 +960,10 @@ def test_pairs_longer_than_any_of_training_are_counted(
 
 
 @pytest.mark.parametrize("verb", cli.commands())
-def test_help_is_in_plain_words_and_has_every_option(monkeypatch, capsysbinary, verb):
+def test_help_is_in_plain_words_and_has_every_option(command_line, monkeypatch, verb):
     monkeypatch.setenv("COLUMNS", "100")
-    _, out, _ = call(monkeypatch, capsysbinary, verb, "--help")
-    _, everything, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
+    _, out, _ = command_line(verb, "--help")
+    _, everything, _ = command_line(verb, "--help-all")
     options = [name for name in cli.commands()[verb].options if name not in cli.commands()[verb].positional]
     assert "example:" in out
     for text in (out, everything):
@@ -1059,9 +1000,9 @@ def test_help_names_options_as_they_are_typed(verb):
 
 
 @pytest.mark.parametrize("verb", cli.commands())
-def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsysbinary, verb):
+def test_what_is_on_by_default_is_switched_off_in_plain_words(command_line, monkeypatch, verb):
     monkeypatch.setenv("COLUMNS", "100")
-    _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
+    _, out, _ = command_line(verb, "--help-all")
     words = " ".join(out.split())
     for option in cli.commands()[verb].options.values():
         if option.default is True and option.help:
@@ -1141,9 +1082,9 @@ def test_an_option_after_two_dashes_is_an_argument_too_many():
 # ---- input and output
 
 
-def test_packed_standard_input_is_unpacked(folder, monkeypatch, capsysbinary, tmp_path):
+def test_packed_standard_input_is_unpacked(folder, command_line, monkeypatch, capsysbinary, tmp_path):
     text = b"amber birch\ncedar ember\n"
-    _, expected, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=text)
+    _, expected, _ = command_line("translate", folder / "run", stdin=text)
     assert expected == "AMBER BIRCH\nCEDAR EMBER\n"
     packed = gzip.compress(text)
     for content, status in ((packed, 0), (packed[:-9], 2)):
@@ -1162,14 +1103,14 @@ def test_packed_standard_input_is_unpacked(folder, monkeypatch, capsysbinary, tm
                 assert capsysbinary.readouterr().out.decode() == expected
 
 
-def test_the_named_datasets_are_listed(monkeypatch, capsysbinary):
-    status, out, err = call(monkeypatch, capsysbinary, "train", "--dataset", "list")
+def test_the_named_datasets_are_listed(command_line):
+    status, out, err = command_line("train", "--dataset", "list")
     assert (status, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()] == list(DATASETS)
     assert all(len(line.split()) > 1 for line in out.splitlines())
 
 
-def test_two_text_files_are_source_and_target(folder, monkeypatch, capsysbinary, tmp_path):
+def test_two_text_files_are_source_and_target(folder, command_line, tmp_path):
     files = [folder / "train.source", folder / "train.target"]
     sizes = [
         "--d-model",
@@ -1185,17 +1126,15 @@ def test_two_text_files_are_source_and_target(folder, monkeypatch, capsysbinary,
         "--updates",
         2,
     ]
-    status, _, err = call(
-        monkeypatch, capsysbinary, "train", *files, "--out", tmp_path / "run", "--vocabulary", 300, *sizes
-    )
+    status, _, err = command_line("train", *files, "--out", tmp_path / "run", "--vocabulary", 300, *sizes)
     assert status == 0, err
     recipe = read_toml(tmp_path / "run" / "recipe.toml")
     assert recipe["data"]["source"] == str(files[0])
     assert recipe["data"]["target"] == str(files[1])
 
 
-def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch, capsysbinary):
-    status, out, err = call(monkeypatch, capsysbinary, "train")
+def test_training_without_text_says_nothing_of_what_it_would_choose(command_line):
+    status, out, err = command_line("train")
     assert (status, out) == (2, "")
     assert err == (
         "dragoman: Training needs two text files: --source FILE --target FILE, with line n of one translated "
@@ -1204,84 +1143,84 @@ def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch,
 
 
 def test_the_record_of_an_evaluation_is_of_the_text_and_model_that_were_read(
-    monkeypatch, capsysbinary, folder, tmp_path
+    command_line, monkeypatch, folder, tmp_path
 ):
     os.mkfifo(tmp_path / "pipe")
     asked = ["evaluate", folder / "run", "--json", "-t", folder / "test.target", "-s"]
-    status, _, err = call(monkeypatch, capsysbinary, *asked, tmp_path / "pipe")
+    status, _, err = command_line(*asked, tmp_path / "pipe")
     assert (status, "pipe cannot be read twice, and --json records the hash" in err) == (2, True)
     text = tmp_path / "text"
     shutil.copy(folder / "test.source", text)
-    translate, (_, before, _) = Translator.translate, call(monkeypatch, capsysbinary, *asked, text)
+    translate, (_, before, _) = Translator.translate, command_line(*asked, text)
 
     def changing(*arguments):
         text.unlink(missing_ok=True)
         return translate(*arguments)
 
     monkeypatch.setattr(Translator, "translate", changing)
-    _, after, _ = call(monkeypatch, capsysbinary, *asked, text)
+    _, after, _ = command_line(*asked, text)
     hashes = [json.loads(each)["passport"]["data"] for each in (before, after)]
     assert hashes[0] == hashes[1]
 
 
-def test_a_gzip_file_needs_its_ending(monkeypatch, capsysbinary, folder):
+def test_a_gzip_file_needs_its_ending(command_line, folder):
     (folder / "packed").write_bytes(gzip.compress(b"amber\n"))
     files = ["--input", folder / "packed"]
     for more in ([], ["--output", folder / "packed.out"]):
-        status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *files, *more)
+        status, out, err = command_line("translate", folder / "run", *files, *more)
         assert (status, out) == (2, "")
         assert "packed, line 1, byte 1: this is compressed with gzip; decompress it, or end the name" in err
     assert not (folder / "packed.out").exists()
 
 
-def test_a_positional_argument_may_be_left_out(monkeypatch, capsysbinary, folder):
+def test_a_positional_argument_may_be_left_out(command_line, monkeypatch, folder):
     monkeypatch.chdir(folder)
-    assert "There is no folder runs." in call(monkeypatch, capsysbinary, "runs")[2]
-    assert "run" in call(monkeypatch, capsysbinary, "runs", ".")[1]
+    assert "There is no folder runs." in command_line("runs")[2]
+    assert "run" in command_line("runs", ".")[1]
     assert cli.commands()["train"].parse([]) == {}
 
 
-def test_doctor_names_the_files_that_it_has_found(tmp_path, monkeypatch, capsysbinary):
+def test_doctor_names_the_files_that_it_has_found(tmp_path, command_line):
     for name in ("train.de.gz", "train.en.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b"amber\nbirch\namber\n"))
-    status, _, err = call(monkeypatch, capsysbinary, "doctor", tmp_path)
+    status, _, err = command_line("doctor", tmp_path)
     files = f"{tmp_path / 'train.de.gz'} {tmp_path / 'train.en.gz'}"
     assert status == 1
     assert f"To write a corpus without these problems: dragoman clean {files} --out DIR" in err
 
 
-def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary, tmp_path):
+def test_a_doctor_who_finds_nothing_says_what_was_read(command_line, tmp_path):
     for name, lines in (
         ("one", ["a first line", "another line"]),
         ("other", ["eine erste Zeile", "noch eine Zeile"]),
     ):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    status, out, err = call(monkeypatch, capsysbinary, "doctor", tmp_path / "one", tmp_path / "other")
+    status, out, err = command_line("doctor", tmp_path / "one", tmp_path / "other")
     assert (status, out) == (0, f"Nothing was found in {tmp_path / 'one'}, {tmp_path / 'other'}.\n")
     assert f"Train with: dragoman train {tmp_path / 'one'} {tmp_path / 'other'} --out runs/NAME" in err
 
 
-def test_a_doctor_names_the_corpus_in_the_commands_that_follow(monkeypatch, capsysbinary, tmp_path):
+def test_a_doctor_names_the_corpus_in_the_commands_that_follow(command_line, monkeypatch, tmp_path):
     (tmp_path / "train.jsonl").write_text('{"en": "a line", "de": "eine Zeile"}\n')
     monkeypatch.chdir(tmp_path.parent)
     folder, named = tmp_path.name, f"{tmp_path.name}/train.jsonl"
     languages = ["--source-language", "de", "--target-language", "en"]
     words = " ".join([named, *languages])
-    assert f"dragoman train {words} --out" in call(monkeypatch, capsysbinary, "doctor", named, *languages)[2]
-    assert f"dragoman train {words} --out" in call(monkeypatch, capsysbinary, "doctor", folder, *languages)[2]
+    assert f"dragoman train {words} --out" in command_line("doctor", named, *languages)[2]
+    assert f"dragoman train {words} --out" in command_line("doctor", folder, *languages)[2]
     (tmp_path / "train.jsonl").write_text('{"en": "the same", "de": "the same"}\n')
-    status, _, err = call(monkeypatch, capsysbinary, "doctor", named, *languages)
+    status, _, err = command_line("doctor", named, *languages)
     assert (status, f"dragoman clean {words} --out DIR" in err) == (1, True), err
 
 
-def test_a_doctor_does_not_advise_to_clean_what_clean_refuses(folder, monkeypatch, capsysbinary, tmp_path):
+def test_a_doctor_does_not_advise_to_clean_what_clean_refuses(folder, command_line, tmp_path):
     (tmp_path / "short").write_text("eine Zeile\n")
     files = folder / "train.source", tmp_path / "short"
-    status, out, err = call(monkeypatch, capsysbinary, "doctor", *files)
+    status, out, err = command_line("doctor", *files)
     assert (status, "Lines without a counterpart" in out, "clean" in err) == (1, True, False)
 
 
-def test_a_doctor_also_examines_the_text_to_replay(monkeypatch, capsysbinary, tmp_path):
+def test_a_doctor_also_examines_the_text_to_replay(command_line, tmp_path):
     recipe, old = tmp_path / "recipe.toml", tmp_path / "old.tsv"
     (tmp_path / "new.tsv").write_text("a first line\teine erste Zeile\n")
     recipe.write_text(
@@ -1289,20 +1228,20 @@ def test_a_doctor_also_examines_the_text_to_replay(monkeypatch, capsysbinary, tm
         f'[adaptation]\ninitial_model = "{tmp_path}/run"\nreplay = ["{old}"]\n'
     )
     old.write_text("an old line\teine alte Zeile\n")
-    status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
+    status, out, err = command_line("doctor", recipe)
     assert (status, "clean" in err) == (0, False)
     assert f"The text to replay:\nNothing was found in {old}." in out
     assert f"Train with: dragoman train {recipe} --out" in err
     old.write_text("the same\tthe same\n")
-    status, out, err = call(monkeypatch, capsysbinary, "doctor", recipe)
+    status, out, err = command_line("doctor", recipe)
     assert (status, f"Nothing was found in {tmp_path / 'new.tsv'}." in out) == (1, True)
     assert f"dragoman clean {old} --out DIR" in err
     old.unlink()
-    err = call(monkeypatch, capsysbinary, "doctor", recipe)[2]
+    err = command_line("doctor", recipe)[2]
     assert f"Of the text to replay, source is {old}, and there is no such file." in err
 
 
-def test_a_doctor_takes_the_languages_of_the_initial_model(folder, monkeypatch, capsysbinary, tmp_path):
+def test_a_doctor_takes_the_languages_of_the_initial_model(folder, command_line, tmp_path):
     model, recipe, old = tmp_path / "model", tmp_path / "recipe.toml", tmp_path / "old.jsonl"
     shutil.copytree(folder / "run" / "model", model)
     about = json.loads((model / "about.json").read_text()) | {
@@ -1318,17 +1257,17 @@ def test_a_doctor_takes_the_languages_of_the_initial_model(folder, monkeypatch, 
         f'[adaptation]\ninitial_model = "{model}"\nreplay = ["{old}"]\n'
     )
     old.write_text('{"en": "an old line", "de": "eine alte Zeile"}\n')
-    assert f"Nothing was found in {old}." in call(monkeypatch, capsysbinary, "doctor", recipe)[1]
+    assert f"Nothing was found in {old}." in command_line("doctor", recipe)[1]
     recipe.write_text(recipe.read_text().replace(f'"{old}"', '"old.en"'))
-    err = call(monkeypatch, capsysbinary, "doctor", recipe)[2]
+    err = command_line("doctor", recipe)[2]
     assert "replay needs two files, source and target, or one that has both, and has 1." in err
 
 
-def test_a_clean_corpus_may_be_named_by_options(monkeypatch, capsysbinary, tmp_path):
+def test_a_clean_corpus_may_be_named_by_options(command_line, tmp_path):
     (tmp_path / "one").write_text("a first line\nanother line\n")
     (tmp_path / "other").write_text("eine erste Zeile\nnoch eine Zeile\n")
     files = tmp_path / "one", tmp_path / "other"
-    status, _, err = call(monkeypatch, capsysbinary, "doctor", "--source", files[0], "--target", files[1])
+    status, _, err = command_line("doctor", "--source", files[0], "--target", files[1])
     assert (status, f"Train with: dragoman train {files[0]} {files[1]} --out" in err) == (0, True)
 
 
@@ -1343,9 +1282,9 @@ def test_output_that_cannot_be_written_gets_a_sentence(arguments):
     assert "Exception" not in done.stderr
 
 
-def test_a_picture_is_not_written_into_the_folder_of_a_model(folder, monkeypatch, capsysbinary):
+def test_a_picture_is_not_written_into_the_folder_of_a_model(folder, command_line):
     out = folder / "run" / "model" / "curves.svg"
-    status, _, err = call(monkeypatch, capsysbinary, "plot", folder / "run", "--out", out)
+    status, _, err = command_line("plot", folder / "run", "--out", out)
     assert (status, out.exists()) == (2, False)
     assert "is in a folder whose files manifest.json lists" in err
 
@@ -1369,7 +1308,7 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("is_link", [False, True])
-def test_no_verb_replaces_what_it_reads(monkeypatch, capsysbinary, folder, tmp_path, name, is_link):
+def test_no_verb_replaces_what_it_reads(command_line, folder, tmp_path, name, is_link):
     arguments, option = READERS[name]
     places = {each: tmp_path / f"{each}.svg" for each in ("one", "other", "third", "new")}
     for each in ("one", "other", "third"):
@@ -1380,7 +1319,7 @@ def test_no_verb_replaces_what_it_reads(monkeypatch, capsysbinary, folder, tmp_p
         (tmp_path / "link.svg").unlink()
         (tmp_path / "link.svg").symlink_to(path)
         out = tmp_path / "link.svg" if is_link else path
-        status, _, err = call(monkeypatch, capsysbinary, name.split(",")[0], *filled, option, out)
+        status, _, err = command_line(name.split(",")[0], *filled, option, out)
         assert (status, path.read_text()) == (2, "(S (NP (NN amber)))\n"), path
         assert re.search("is what this command reads|exists already", err), err
 
@@ -1389,7 +1328,7 @@ FIGURES = ["figure", "label-smoothing", "--out"]
 
 
 @pytest.mark.parametrize("command", [[*EVALUATE, "--hypotheses"], ["plot", "{0}/run", "--out"], FIGURES])
-def test_no_verb_replaces_a_file_of_a_run(monkeypatch, capsysbinary, folder, tmp_path, command):
+def test_no_verb_replaces_a_file_of_a_run(command_line, folder, tmp_path, command):
     of_run = {path.name for path in (folder / "run").iterdir() if path.is_file() and path.name[0] != "."}
     assert of_run >= {"recipe.toml", "log.jsonl", "passport.json", "result.json", "test.hypotheses.txt"}
     of_distillation = {DISTILLED, f"{DISTILLED}.json", SOURCES}
@@ -1398,14 +1337,12 @@ def test_no_verb_replaces_a_file_of_a_run(monkeypatch, capsysbinary, folder, tmp
     (own / "recipe.toml").write_text("")
     for name in sorted(of_run | of_distillation | {BUDGET}):
         (own / name).write_text("kept")
-        status, _, err = call(
-            monkeypatch, capsysbinary, *(each.format(folder) for each in command), own / name
-        )
+        status, _, err = command_line(*(each.format(folder) for each in command), own / name)
         assert (status, (own / name).read_text()) == (2, "kept"), name
         ends = command[0] == "evaluate"
         assert (f"{name} is a file of the run" in err) or not ends, err
     inside = folder / "run" / "model" / "new.svg"
-    status, _, err = call(monkeypatch, capsysbinary, *(each.format(folder) for each in command), inside)
+    status, _, err = command_line(*(each.format(folder) for each in command), inside)
     assert (status, inside.exists()) == (2, False), err
 
 
@@ -1417,14 +1354,14 @@ def test_the_recipe_of_a_run_that_was_copied_is_of_the_copy(folder, tmp_path):
     assert train.recipe_of(train.COMMAND.parse(asked)).out == tmp_path / "other"
 
 
-def test_an_output_that_is_a_circle_of_links_gets_a_sentence(folder, monkeypatch, capsysbinary, tmp_path):
+def test_an_output_that_is_a_circle_of_links_gets_a_sentence(folder, command_line, tmp_path):
     (tmp_path / "loop.html").symlink_to("loop.html")
     out = tmp_path / "loop.html"
-    status, _, err = call(monkeypatch, capsysbinary, "plot", folder / "run", "--out", out)
+    status, _, err = command_line("plot", folder / "run", "--out", out)
     assert (status, err) == (2, f"dragoman: {out}: Too many levels of symbolic links.\n")
 
 
-def test_scores_are_printed_though_the_translations_cannot_be_written(folder, monkeypatch, capsysbinary):
+def test_scores_are_printed_though_the_translations_cannot_be_written(folder, command_line):
     if not Path("/dev/full").exists():
         pytest.skip("no full disk here")
     files = [
@@ -1435,15 +1372,15 @@ def test_scores_are_printed_though_the_translations_cannot_be_written(folder, mo
         "--hypotheses",
         "/dev/full",
     ]
-    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
+    status, out, err = command_line("evaluate", folder / "run", *files)
     assert status == 2
     assert [line.split(" = ")[0] for line in out.splitlines()] == ["BLEU", "chrF2", "chrF2++", "TER"]
     assert "No space left on device" in err
 
 
-def test_a_shortlist_has_the_mode_of_other_files(folder, monkeypatch, capsysbinary, tmp_path):
+def test_a_shortlist_has_the_mode_of_other_files(folder, command_line, tmp_path):
     files = ["-s", folder / "train.source", "-t", folder / "train.target", "-o", tmp_path / "shortlist"]
-    status, _, err = call(monkeypatch, capsysbinary, "shortlist", folder / "run", *files)
+    status, _, err = command_line("shortlist", folder / "run", *files)
     assert status == 0
     assert f"Use it with: dragoman translate {folder / 'run'} --shortlist {tmp_path / 'shortlist'}" in err
     (tmp_path / "plain").write_text("")
@@ -1530,7 +1467,7 @@ def test_a_full_disk_of_temporary_files_is_named(monkeypatch, tmp_path):
     ],
 )
 def test_names_that_are_not_utf_8_are_refused_and_nothing_is_written(
-    arguments, folder, tmp_path, monkeypatch, capsysbinary
+    arguments, folder, tmp_path, command_line, monkeypatch
 ):
     (tmp_path / "run").symlink_to(folder / "run")
     for name in ("plain", "b\udcff"):
@@ -1539,7 +1476,7 @@ def test_names_that_are_not_utf_8_are_refused_and_nothing_is_written(
         (tmp_path / "b\udcff").unlink()
     before = set(tmp_path.iterdir())
     monkeypatch.chdir(tmp_path)
-    status, out, err = call(monkeypatch, capsysbinary, *arguments)
+    status, out, err = command_line(*arguments)
     assert (status, out) == (2, "")
     name = "/b\\udcff'" if arguments[0] == "export" else "dragoman: 'b\\udcff'"
     assert f"{name} is not a name in UTF-8, which this command needs; rename it, or give another name." in err
@@ -1567,9 +1504,9 @@ def test_ctrl_c_during_the_imports_prints_nothing():
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
-def test_help_of_a_verb_is_its_help(monkeypatch, capsysbinary):
+def test_help_of_a_verb_is_its_help(command_line):
     ways = ("help", "train"), ("--help", "train"), ("-h", "train"), ("train", "--help")
-    helps = [call(monkeypatch, capsysbinary, *asked) for asked in ways]
+    helps = [command_line(*asked) for asked in ways]
     assert helps == helps[:1] * len(ways)
     assert "dragoman train" in helps[0][1]
 
@@ -1582,14 +1519,12 @@ def test_help_of_a_verb_is_its_help(monkeypatch, capsysbinary):
         (["translate", "max_length"], "There is no folder max_length."),
     ],
 )
-def test_names_of_files_are_no_names_of_options(monkeypatch, capsysbinary, arguments, message):
-    status, _, err = call(monkeypatch, capsysbinary, *arguments)
+def test_names_of_files_are_no_names_of_options(command_line, arguments, message):
+    status, _, err = command_line(*arguments)
     assert (status, message in err) == (2, True)
 
 
-def test_an_error_in_a_recipe_names_its_keys(monkeypatch, capsysbinary, tmp_path):
+def test_an_error_in_a_recipe_names_its_keys(command_line, tmp_path):
     (tmp_path / "recipe.toml").write_text("[training]\nlabel_smoothing = 5.0\nbatch_token = 5\n")
-    status, _, err = call(
-        monkeypatch, capsysbinary, "train", tmp_path / "recipe.toml", "--out", tmp_path / "a"
-    )
+    status, _, err = command_line("train", tmp_path / "recipe.toml", "--out", tmp_path / "a")
     assert (status, "--" in err) == (2, False)

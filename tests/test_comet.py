@@ -16,7 +16,6 @@ from sacrebleu.metrics.base import Metric, Score, Signature
 from dragoman.evaluation.comet import Comet, environment
 from dragoman.evaluation.compare import paired_bootstrap_of_means
 from dragoman.system.errors import DragomanError
-from tests.test_cli import call
 from tests.test_contract import LINES, save_random_model
 
 TEXTS = [f"{one} {other}" for one, other in itertools.pairwise(LINES)]
@@ -151,12 +150,12 @@ def test_scores_are_those_of_comet_itself(checkpoint):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_evaluate_adds_comet_and_its_significance(checkpoint, tmp_path, monkeypatch, capsysbinary):
+def test_evaluate_adds_comet_and_its_significance(checkpoint, tmp_path, command_line):
     save_random_model(tmp_path, "word")
     for name, lines in (("source", LINES[:6]), ("target", LINES[3:9]), ("other", LINES[6:12])):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     files = ["-s", tmp_path / "source", "-t", tmp_path / "target", "--baseline", tmp_path / "other"]
-    status, out, _ = call(monkeypatch, capsysbinary, "evaluate", tmp_path, *files, "--comet", checkpoint)
+    status, out, _ = command_line("evaluate", tmp_path, *files, "--comet", checkpoint)
     assert status == 0
     assert [line.split(" = ")[0] for line in out.splitlines()][4::5] == ["COMET", "COMET"]
     assert "|bs:1000|seed:12345]" in out

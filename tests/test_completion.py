@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from dragoman.cli import completion
 from dragoman.cli import main as cli
 from tests.conftest import MAX_SECONDS
-from tests.test_cli import call
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -72,9 +71,9 @@ def completed_by_zsh(*words):
     ]
 
 
-def test_the_verb_prints_the_script_of_a_shell(monkeypatch, capsysbinary):
+def test_the_verb_prints_the_script_of_a_shell(command_line):
     for shell in SHELLS:
-        assert call(monkeypatch, capsysbinary, "completion", shell)[:2] == (0, script_of(shell) + "\n")
+        assert command_line("completion", shell)[:2] == (0, script_of(shell) + "\n")
 
 
 @pytest.mark.parametrize("completed", [completed_by_bash, completed_by_zsh, completed_by_fish])

@@ -13,7 +13,6 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.doctor import NgramModel, check_file, dominant_script, examine, log_likelihood_ratio
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.translation.model_folder import StoredModel
-from tests.test_cli import call
 
 ENGLISH_WORDS = (
     "the a man woman dog child rides walks sees holds big small red bicycle through with under street park "
@@ -352,10 +351,8 @@ def shared_lines(folder, shared):
 
 
 @pytest.mark.parametrize("shared", ["one", "two", "old", None])
-def test_the_test_data_is_compared_with_each_corpus_and_the_text_to_replay(
-    tmp_path, monkeypatch, capsysbinary, shared
-):
-    status, out, err = call(monkeypatch, capsysbinary, "doctor", shared_lines(tmp_path, shared))
+def test_the_test_data_is_compared_with_each_corpus_and_the_text_to_replay(tmp_path, command_line, shared):
+    status, out, err = command_line("doctor", shared_lines(tmp_path, shared))
     assert status == int(shared is not None), err
     assert out.count("test") >= bool(shared)
     parts = re.split(r"^(?:Corpus \d.*|The text to replay:)\n", out, flags=re.MULTILINE)[1:]

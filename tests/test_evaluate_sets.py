@@ -7,7 +7,6 @@ import re
 import pytest
 
 from dragoman import Translator
-from tests.test_cli import call
 from tests.test_contract import LINES, save_random_model
 
 SETS = {"one": slice(0, 12), "two": slice(12, 36)}
@@ -43,13 +42,13 @@ def of_sets(folder, *names):
     ]
 
 
-def test_the_table_of_several_sets_has_what_each_has_alone(monkeypatch, capsysbinary, folder):
+def test_the_table_of_several_sets_has_what_each_has_alone(command_line, folder):
     alone = {}
     for name in SETS:
-        status, out, _ = call(monkeypatch, capsysbinary, *of_sets(folder, name))
+        status, out, _ = command_line(*of_sets(folder, name))
         assert status == 0
         alone[name] = out, (folder / f"{name}.output").read_bytes()
-    status, out, _ = call(monkeypatch, capsysbinary, *of_sets(folder, *SETS))
+    status, out, _ = command_line(*of_sets(folder, *SETS))
     assert status == 0
     header, *rows = (line.split() for line in out.split("\n\n")[0].splitlines())
     assert header == ["test", "set", "lines", "BLEU", "chrF2", "chrF2++", "TER"]
@@ -65,9 +64,9 @@ def test_the_table_of_several_sets_has_what_each_has_alone(monkeypatch, capsysbi
             assert signature in out
 
 
-def test_sets_are_named_by_their_folders_if_their_files_have_one_name(monkeypatch, capsysbinary, folder):
+def test_sets_are_named_by_their_folders_if_their_files_have_one_name(command_line, folder):
     command = ["evaluate", folder, *files(folder, "-s", "source", ["one"] * 2)]
-    status, out, _ = call(monkeypatch, capsysbinary, *command, *files(folder, "-t", "target", ["one"] * 2))
+    status, out, _ = command_line(*command, *files(folder, "-t", "target", ["one"] * 2))
     assert status == 0
     assert out.count(str(folder / "one.target")) == 2
     three = ["one", "two", "one"]
@@ -77,7 +76,7 @@ def test_sets_are_named_by_their_folders_if_their_files_have_one_name(monkeypatc
         *files(folder, "-s", "source", three),
         *files(folder, "-t", "target", three),
     ]
-    _, out, _ = call(monkeypatch, capsysbinary, *command)
+    _, out, _ = command_line(*command)
     named = [line.split()[0] for line in out.split("\n\n")[0].splitlines()[1:]]
     assert named == [str(folder / f"{name}.target") for name in three]
 
@@ -85,10 +84,10 @@ def test_sets_are_named_by_their_folders_if_their_files_have_one_name(monkeypatc
 TWO = ["-s", "one.source", "two.source", "-t", "one.target", "two.target"]
 
 
-def test_json_has_the_scores_that_are_printed_and_where_they_come_from(monkeypatch, capsysbinary, folder):
-    status, table, _ = call(monkeypatch, capsysbinary, *of_sets(folder, *SETS))
+def test_json_has_the_scores_that_are_printed_and_where_they_come_from(command_line, folder):
+    status, table, _ = command_line(*of_sets(folder, *SETS))
     assert status == 0
-    status, out, _ = call(monkeypatch, capsysbinary, *of_sets(folder, *SETS), "--json")
+    status, out, _ = command_line(*of_sets(folder, *SETS), "--json")
     assert status == 0
     found = json.loads(out)
     shown = [line.split() for line in table.split("\n\n")[0].splitlines()[1:]]
@@ -110,14 +109,14 @@ def test_json_has_the_scores_that_are_printed_and_where_they_come_from(monkeypat
     assert found["settings"]["run"] == str(folder)
 
 
-def test_json_of_one_set_without_a_baseline_is_json_alone(monkeypatch, capsysbinary, folder):
+def test_json_of_one_set_without_a_baseline_is_json_alone(command_line, folder):
     files = ["--source", folder / "one.source", "--target", folder / "one.target"]
-    status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder, *files, "--json")
+    status, out, _ = command_line("evaluate", folder, *files, "--json")
     assert status == 0
     (test,) = json.loads(out)["test_sets"]
     assert test.keys() == {"name", "lines", "scores"}
     more = ("--json", "--hypotheses", "/dev/full", "--baseline", folder / "one.other")
-    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *files, *more)
+    status, out, err = command_line("evaluate", folder, *files, *more)
     assert (status != 0, "No space left" in err) == (True, True)
     lost = json.loads(out)
     assert lost["test_sets"][0]["scores"] == test["scores"], "a full disk loses no score"
@@ -144,44 +143,44 @@ def test_json_of_one_set_without_a_baseline_is_json_alone(monkeypatch, capsysbin
         ([*TWO, "--hypotheses", "x", "two.source"], "two.source is what this command reads"),
     ],
 )
-def test_files_that_do_not_fit_together_are_refused(monkeypatch, capsysbinary, folder, options, message):
+def test_files_that_do_not_fit_together_are_refused(command_line, monkeypatch, folder, options, message):
     monkeypatch.chdir(folder)
-    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *options)
+    status, out, err = command_line("evaluate", folder, *options)
     assert (status, out) == (2, "")
     assert message in err
 
 
-def test_blank_references_are_told_and_a_file_of_them_is_refused(monkeypatch, capsysbinary, folder, tmp_path):
+def test_blank_references_are_told_and_a_file_of_them_is_refused(command_line, folder, tmp_path):
     given = ["evaluate", folder, "--source", tmp_path / "source", "--target", tmp_path / "target"]
     (tmp_path / "source").write_text("".join(f"{line}\n" for line in LINES[:2]))
     (tmp_path / "target").write_text("a\n\n")
-    status, _, err = call(monkeypatch, capsysbinary, *given)
+    status, _, err = command_line(*given)
     assert (status, f"{tmp_path / 'target'} has 1 blank line; a translation of one counts as an" in err) == (
         0,
         True,
     )
     (tmp_path / "target").write_text("\n \n")
-    status, _, err = call(monkeypatch, capsysbinary, *given)
+    status, _, err = command_line(*given)
     assert (status, f"All lines of {tmp_path / 'target'} are blank; give a file with" in err) == (2, True)
 
 
-def test_a_bad_seed_is_refused_before_anything_is_translated(monkeypatch, capsysbinary, folder):
+def test_a_bad_seed_is_refused_before_anything_is_translated(command_line, monkeypatch, folder):
     monkeypatch.setenv("SACREBLEU_SEED", "abc")
     written = folder / "one.output"
     written.unlink(missing_ok=True)
-    status, out, err = call(monkeypatch, capsysbinary, *of_sets(folder, "one"))
+    status, out, err = command_line(*of_sets(folder, "one"))
     assert (status, out, written.exists()) == (2, "", False)
     assert "SACREBLEU_SEED is 'abc'; it has to be a number" in err
 
 
-def test_the_links_that_align_writes_are_read_again(monkeypatch, capsysbinary, folder):
+def test_the_links_that_align_writes_are_read_again(command_line, folder):
     pair = [*files(folder, "-s", "source", ["two"]), *files(folder, "-t", "target", ["two"])]
-    status, links, _ = call(monkeypatch, capsysbinary, "align", folder, *pair)
+    status, links, _ = command_line("align", folder, *pair)
     assert status == 0
     (folder / "links").write_text(links)
     (folder / "gold").write_text(re.sub(r"-(\d+)\b(?= )", r"?\1", links))  # the last of each line is sure
     for gold in ("links", "gold"):
-        status, out, _ = call(monkeypatch, capsysbinary, "aer", folder / "links", folder / gold)
+        status, out, _ = command_line("aer", folder / "links", folder / gold)
         assert (status, out.split("  [")[0]) == (0, "AER = 0.00 (precision = 100.00, recall = 100.00)")
 
 
@@ -205,13 +204,11 @@ def others(tmp_path_factory):
     ],
     ids=lambda options: options[0],
 )
-def test_a_run_beside_itself_has_the_same_scores_whatever_the_options(
-    monkeypatch, capsysbinary, folder, others, options
-):
+def test_a_run_beside_itself_has_the_same_scores_whatever_the_options(command_line, folder, others, options):
     capitals = others[1] / "target"
     capitals.write_text((folder / "two.target").read_text().upper())
     given = ["-s", folder / "two.source", "-t", capitals, "--max-extra-tokens", 4, "--json", *options]
-    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *given, "--baseline", folder)
+    status, out, err = command_line("evaluate", folder, *given, "--baseline", folder)
     assert status == 0, err
     (test,) = json.loads(out)["test_sets"]
     alone = {score["name"]: score["value"] for score in test["scores"]}
@@ -221,13 +218,13 @@ def test_a_run_beside_itself_has_the_same_scores_whatever_the_options(
         assert values == pytest.approx([alone[each["score"]["name"]]] * 2, abs=1e-9), each["score"]["name"]
 
 
-def test_json_names_every_model_that_took_part(monkeypatch, capsysbinary, folder, others):
+def test_json_names_every_model_that_took_part(command_line, folder, others):
     third = others[1] / "third"
     third.symlink_to(folder)
     runs = [folder, others[0], third]
     given = ["-s", folder / "one.source", "-t", folder / "one.target", "--max-extra-tokens", 4, "--json"]
     more = ["--ensemble", others[0], "--baseline", third]
-    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *given, *more)
+    status, out, err = command_line("evaluate", folder, *given, *more)
     assert status == 0, err
     hashes = {
         str(run): hashlib.sha256((run / "model" / "manifest.json").read_bytes()).hexdigest() for run in runs

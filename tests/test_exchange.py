@@ -36,7 +36,6 @@ from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, TokenizerSetting
 from dragoman.text.subword_nmt import make_segmenter
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import save_model
-from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
 
 TEXT = "".join(f"{line}\n" for line in SOURCE).encode()
@@ -52,10 +51,8 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     "options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"]], ids=" ".join
 )  # tests/test_readme.py has ONNX
-def test_an_export_is_written_after_verification(options, run, tmp_path, monkeypatch, capsysbinary):
-    status, _, err = call(
-        monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there"
-    )
+def test_an_export_is_written_after_verification(options, run, tmp_path, command_line):
+    status, _, err = command_line("export", run, "--to", *options, "--out", tmp_path / "there")
     assert status == 0
     names = {"huggingface": "a MarianMTModel", "ctranslate2": "a CTranslate2 model"}
     for precision in ("float32", *options[2:]):
@@ -65,23 +62,18 @@ def test_an_export_is_written_after_verification(options, run, tmp_path, monkeyp
     check_folder(tmp_path / "there")
 
 
-def test_an_exported_model_translates_alike_after_import(run, tmp_path, monkeypatch, capsysbinary):
+def test_an_exported_model_translates_alike_after_import(run, tmp_path, command_line):
     (tmp_path / "text").write_bytes(b"\n" + TEXT)
     samples = ["--samples", tmp_path / "text"]
-    call(
-        monkeypatch, capsysbinary, "export", run, "--to", "huggingface", "--out", tmp_path / "there", *samples
-    )
+    command_line("export", run, "--to", "huggingface", "--out", tmp_path / "there", *samples)
     back = ["import", tmp_path / "there", "--from", "huggingface", "--out", tmp_path / "back", *samples]
-    status, _, err = call(monkeypatch, capsysbinary, *back)
+    status, _, err = command_line(*back)
     assert status == 0
     assert "greedy translations of 4 sentences in transformers and here.\nFor 4 sentences the log" in err
-    before, after = (
-        call(monkeypatch, capsysbinary, "translate", folder, stdin=TEXT)[1]
-        for folder in (run, tmp_path / "back")
-    )
+    before, after = (command_line("translate", folder, stdin=TEXT)[1] for folder in (run, tmp_path / "back"))
     assert before == after
     assert len(before.splitlines()) == 4
-    status, _, err = call(monkeypatch, capsysbinary, *back)
+    status, _, err = command_line(*back)
     assert status == 2
     assert "back exists already; choose another --out, or delete it." in err
 
@@ -106,7 +98,7 @@ def test_each_language_of_an_import_is_the_first_that_is_known(
         assert language == (known or [UNKNOWN_LANGUAGE])[0]
 
 
-def test_an_export_that_fails_verification_is_not_written(run, tmp_path, monkeypatch, capsysbinary):
+def test_an_export_that_fails_verification_is_not_written(run, tmp_path, command_line):
     (tmp_path / "text").write_text(
         ">>eng<< ein Mann\n"
     )  # which transformers takes for the name of a language
@@ -120,14 +112,14 @@ def test_an_export_that_fails_verification_is_not_written(run, tmp_path, monkeyp
         "--samples",
         tmp_path / "text",
     ]
-    status, _, err = call(monkeypatch, capsysbinary, *export)
+    status, _, err = command_line(*export)
     assert status == 2
     assert "transformers tokenizes '>>eng<< ein Mann' as <unk> " in err
     assert err.endswith(f"Nothing was written to {tmp_path / 'there'}.\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text"]
 
 
-def test_an_import_that_fails_verification_is_not_written(tmp_path, monkeypatch, capsysbinary):
+def test_an_import_that_fails_verification_is_not_written(tmp_path, command_line):
     (tmp_path / "text").write_text("ein >>eng<< Mann\n")  # which we take for the name of a language
     arguments = [
         "import",
@@ -139,20 +131,18 @@ def test_an_import_that_fails_verification_is_not_written(tmp_path, monkeypatch,
         "--samples",
         tmp_path / "text",
     ]
-    status, _, err = call(monkeypatch, capsysbinary, *arguments)
+    status, _, err = command_line(*arguments)
     assert status == 2
     assert "transformers tokenizes 'ein >>eng<< Mann' as" in err
     assert not (tmp_path / "run").exists()
 
 
 def test_an_import_without_the_other_engine_reports_that_it_is_not_compared(
-    tmp_path, monkeypatch, capsysbinary
+    tmp_path, command_line, monkeypatch
 ):
     folder = marian(tmp_path / "theirs")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    status, _, err = call(
-        monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run"
-    )
+    status, _, err = command_line("import", folder, "--from", "huggingface", "--out", tmp_path / "run")
     assert status == 0
     assert (
         "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); the "
@@ -160,7 +150,7 @@ def test_an_import_without_the_other_engine_reports_that_it_is_not_compared(
     )
 
 
-def test_an_export_without_the_other_engine_is_refused(run, tmp_path, monkeypatch, capsysbinary):
+def test_an_export_without_the_other_engine_is_refused(run, tmp_path, command_line, monkeypatch):
     for name, package in (
         ("huggingface", "transformers"),
         ("ctranslate2", "ctranslate2"),
@@ -170,16 +160,14 @@ def test_an_export_without_the_other_engine_is_refused(run, tmp_path, monkeypatc
             without.delitem(sys.modules, f"dragoman.interop.{name}", raising=False)
             without.delattr(interop, name, raising=False)
             without.setitem(sys.modules, package, None)
-            status, _, err = call(
-                monkeypatch, capsysbinary, "export", run, "--to", name, "--out", tmp_path / "there"
-            )
+            status, _, err = command_line("export", run, "--to", name, "--out", tmp_path / "there")
         assert status == 2
         assert re.search(rf"{package}(, which)? is not installed", err)
         assert f"pip install 'dragoman[{name}]'" in err
         assert not (tmp_path / "there").exists()
 
 
-def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monkeypatch, capsysbinary):
+def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, command_line):
     (tmp_path / "blank").write_text("\n \n")
     out, link, package = ["--out", tmp_path / "there"], tmp_path / "link", tmp_path / "a.argosmodel"
     package.mkdir()
@@ -204,29 +192,25 @@ def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monk
         (["import", tmp_path / "none", "--from", "huggingface", *out], "There is no "),
         (["import", tmp_path, "--from", "huggingface", *out], "config.json cannot be read"),
     ):
-        status, _, err = call(monkeypatch, capsysbinary, *arguments)
+        status, _, err = command_line(*arguments)
         assert status == 2
         assert message in err
         assert not (tmp_path / "there").exists()
 
 
-def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysbinary):
+def test_settings_of_unexpected_types_are_refused(tmp_path, command_line, monkeypatch):
     torch.save(
         {"args": argparse.Namespace(arch="transformer", dropout="much"), "model": {"weight": torch.ones(2)}},
         tmp_path / "model.pt",
     )
-    status, _, err = call(
-        monkeypatch, capsysbinary, "import", tmp_path, "--from", "fairseq", "--out", tmp_path / "run"
-    )
+    status, _, err = command_line("import", tmp_path, "--from", "fairseq", "--out", tmp_path / "run")
     assert status == 2
     assert "model.pt: dropout is 'much'; it has to be a number." in err
     (tmp_path / "text").write_text("a\n")
     samples = ["--samples", tmp_path / "text"]
     folder = marian(tmp_path / "theirs")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    status, _, err = call(
-        monkeypatch,
-        capsysbinary,
+    status, _, err = command_line(
         "import",
         folder,
         "--from",
@@ -256,13 +240,11 @@ def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysb
     ],
     ids=["gru", "conv", "lstm-enriched", "variant"],
 )
-def test_what_no_format_holds_is_not_exported(tmp_path, monkeypatch, capsysbinary, settings, message):
+def test_what_no_format_holds_is_not_exported(tmp_path, command_line, settings, message):
     _, tokenizers = ours(ModelSettings(**SIZES))
     model = build_model(settings, *[len(tokenizers.source)] * 2)
     save_model(tmp_path / "run" / "model", model, settings, tokenizers)
-    status, _, err = call(
-        monkeypatch, capsysbinary, "export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there"
-    )
+    status, _, err = command_line("export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there")
     assert status == 2
     assert message in err
 

@@ -39,7 +39,6 @@ from dragoman.text.settings import Languages
 from dragoman.text.subword_nmt import make_segmenter
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.model_folder import StoredModel, save_model, torch_model
-from tests.test_cli import call
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt .", "ein Kind spielt"]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold .", "a child plays"]
@@ -350,20 +349,18 @@ def test_an_imported_model_is_the_same_after_saving(tmp_path):
     agree(tensors, options, again, SOURCE, lambda line: ids_there(line, indices))
 
 
-def test_the_command_line_imports_without_verification(tmp_path, monkeypatch, capsysbinary):
+def test_the_command_line_imports_without_verification(tmp_path, command_line):
     folder_of(tmp_path / "theirs", **PRE)
     command = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
-    status, _, err = call(
-        monkeypatch, capsysbinary, *command, "--samples", tmp_path / "theirs" / "dict.de.txt"
-    )
+    status, _, err = command_line(*command, "--samples", tmp_path / "theirs" / "dict.de.txt")
     assert status == 2
     assert "--samples is for --from huggingface; models of fairseq are not compared." in err
-    status, _, err = call(monkeypatch, capsysbinary, *command)
+    status, _, err = command_line(*command)
     assert status == 0
     assert "The names and shapes of all tensors fit; there is no comparison with fairseq itself." in err
     assert StoredModel.load(tmp_path / "ours" / "model").languages == Languages("de", "en")
     command = ["import", tmp_path / "ours", "--from", "fairseq", "--out", tmp_path / "again"]
-    status, _, err = call(monkeypatch, capsysbinary, *command)
+    status, _, err = command_line(*command)
     assert (status, "ours is a model of Dragoman, which needs no import." in err) == (2, True)
 
 
@@ -859,7 +856,7 @@ def test_a_file_that_is_not_a_checkpoint_is_refused(state, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["_name", "source_lang"])
-def test_names_that_are_no_texts_are_shown_in_brief(tmp_path, monkeypatch, capsysbinary, name):
+def test_names_that_are_no_texts_are_shown_in_brief(tmp_path, command_line, name):
     """Pickles share parts: a list of ten times the same list, and so on, is as large as one likes."""
     tensors, options = folder_of(tmp_path / "theirs")
     state = state_of(tensors, options)
@@ -869,7 +866,7 @@ def test_names_that_are_no_texts_are_shown_in_brief(tmp_path, monkeypatch, capsy
     state["cfg"]["task"][name] = value
     torch.save(state, tmp_path / "theirs" / "checkpoint_best.pt")
     asked = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
-    status, _, err = call(monkeypatch, capsysbinary, *asked)
+    status, _, err = command_line(*asked)
     assert (status, "checkpoint_best.pt" in err) == (2, True)
     assert len(err) < 1_000
 
@@ -1052,7 +1049,7 @@ def test_a_setting_out_of_bounds_is_told_with_the_file(tmp_path):
         fairseq.read(tmp_path)
 
 
-def test_a_lack_of_memory_is_no_damage(tmp_path, monkeypatch, capsysbinary):
+def test_a_lack_of_memory_is_no_damage(tmp_path, command_line, monkeypatch):
     folder_of(tmp_path)
 
     def load(*_, **__):
@@ -1060,7 +1057,7 @@ def test_a_lack_of_memory_is_no_damage(tmp_path, monkeypatch, capsysbinary):
 
     monkeypatch.setattr(torch, "load", load)
     command = ["import", tmp_path, "--from", "fairseq", "--out", tmp_path / "there"]
-    status, _, err = call(monkeypatch, capsysbinary, *command)
+    status, _, err = command_line(*command)
     assert (status, "There is not enough memory to read" in err) == (2, True)
 
 

@@ -36,7 +36,6 @@ from dragoman_paper.figures.position_layouts import products
 from dragoman_paper.figures.recurrence import longest_path, recurrent_layer, self_attention_layer
 from dragoman_paper.figures.smoothing import smoothed_target, tensor2tensor_target
 from tests.conftest import MODELS, VARIANTS
-from tests.test_cli import call
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 from tests.test_pictures import HOSTILE, fake
 
@@ -51,9 +50,9 @@ def translator(request):
 
 
 @pytest.fixture
-def figure(monkeypatch, capsysbinary):
+def figure(command_line):
     def run(*arguments):
-        return call(monkeypatch, capsysbinary, "figure", *arguments)
+        return command_line("figure", *arguments)
 
     return run
 

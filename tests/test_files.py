@@ -13,7 +13,6 @@ import pytest
 from dragoman.system import progress
 from dragoman.system.errors import DragomanError
 from dragoman.translation import files
-from tests.test_cli import call
 
 
 def silent(_):
@@ -78,7 +77,7 @@ PEAKS = """
 import sys, tracemalloc
 from pathlib import Path
 from dragoman.translation import files
-from tests.test_cli import call
+from tests.conftest import call
 
 def peak(lines):
     path = Path(sys.argv[1], str(lines))
@@ -335,17 +334,17 @@ def test_pipes_and_folders_are_refused(tmp_path, text):
     ids=lambda options: options[-1] if options[-1].startswith("-") else " ".join(options[-2:]),
 )
 def test_a_file_of_one_translation_is_not_complete_for_another(
-    options, trained, tmp_path, monkeypatch, capsysbinary
+    options, trained, tmp_path, command_line, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("amber\nbirch\n")
     (tmp_path / "again").symlink_to(trained / "run")
     command = ["translate", trained / "run", "--input", "text", "--output", "out"]
-    assert call(monkeypatch, capsysbinary, *command)[0] == 0
+    assert command_line(*command)[0] == 0
     before = (tmp_path / "out").read_bytes(), (tmp_path / "out.json").read_bytes()
-    status, _, err = call(monkeypatch, capsysbinary, *command)
+    status, _, err = command_line(*command)
     assert (status, "is complete already" in err) == (0, True)
-    status, _, err = call(monkeypatch, capsysbinary, *command, *options)
+    status, _, err = command_line(*command, *options)
     assert (status, "is complete" in err) == (2, False), err
     assert ((tmp_path / "out").read_bytes(), (tmp_path / "out.json").read_bytes()) == before
-    assert call(monkeypatch, capsysbinary, *command[:-1], "other", *options)[0] == 0
+    assert command_line(*command[:-1], "other", *options)[0] == 0

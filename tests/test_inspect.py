@@ -9,7 +9,7 @@ import pytest
 from dragoman import Translator
 from dragoman.inspection.analyse.methods import DEFAULT_METHODS, METHODS
 from dragoman.translation.model_folder import save_model
-from tests.test_exchange import call
+from tests.conftest import call
 from tests.test_translator import folder  # noqa: F401
 
 SENTENCE = "ein Mann fährt Rad"
@@ -34,9 +34,9 @@ VIEWS = [
 
 
 @pytest.fixture
-def inspect(monkeypatch, capsysbinary, folder, tmp_path):  # noqa: F811
+def inspect(command_line, folder, tmp_path):  # noqa: F811
     def run(*options, sentence=SENTENCE):
-        return call(monkeypatch, capsysbinary, "inspect", folder, sentence, "--max-extra-tokens", 3, *options)
+        return command_line("inspect", folder, sentence, "--max-extra-tokens", 3, *options)
 
     return run
 

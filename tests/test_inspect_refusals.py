@@ -12,7 +12,6 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
 from tests.conftest import MODELS
-from tests.test_exchange import call
 from tests.test_inspection import translator_of
 
 SENTENCE = "ein Mann fährt Rad"
@@ -33,9 +32,9 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def inspect(monkeypatch, capsysbinary, runs, tmp_path):
+def inspect(command_line, runs, tmp_path):
     def run(name, *options):
-        return call(monkeypatch, capsysbinary, "inspect", runs / name, *options)
+        return command_line("inspect", runs / name, *options)
 
     return run
 
@@ -87,11 +86,11 @@ def test_an_lstm_is_shown(inspect, tmp_path):
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_the_model_is_read(
-    monkeypatch, capsysbinary, tmp_path, verb, out, message
+    command_line, tmp_path, verb, out, message
 ):
     (tmp_path / "folder.svg").mkdir()
     view = ["no-run", SENTENCE, "--show", "beam"] if verb == "inspect" else ["figure-1", "no-run", SENTENCE]
-    status, _, err = call(monkeypatch, capsysbinary, verb, *view, "--out", tmp_path / out)
+    status, _, err = command_line(verb, *view, "--out", tmp_path / out)
     assert (status, message in " ".join(err.split())) == (2, True), err
 
 

@@ -16,7 +16,6 @@ from dragoman.inspection.views.drawing import decimal
 from dragoman.inspection.views.heads import mean_effects_picture
 from dragoman.inspection.views.what_if_picture import hypotheses, what_if_trees
 from dragoman.inspection.what_if import WhatIf, inspect_changed
-from tests.test_exchange import call
 from tests.test_inspect import SENTENCE, inspect  # noqa: F401
 from tests.test_pictures import fake
 from tests.test_translator import folder  # noqa: F401
@@ -25,14 +24,12 @@ LINES = [SENTENCE, "", "two dogs play", "der Schnee ist kalt"]
 
 
 @pytest.fixture
-def heads(monkeypatch, capsysbinary, folder, tmp_path):  # noqa: F811
+def heads(command_line, folder, tmp_path):  # noqa: F811
     file = tmp_path / "test.de"
     file.write_text("\n".join(LINES) + "\n")
 
     def run(*options):
-        return call(
-            monkeypatch, capsysbinary, "inspect", folder, "--file", file, "--max-extra-tokens", 3, *options
-        )
+        return command_line("inspect", folder, "--file", file, "--max-extra-tokens", 3, *options)
 
     return run
 

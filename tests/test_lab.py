@@ -26,7 +26,6 @@ from dragoman_paper.lab.parts.memory import peak_bytes
 from dragoman_paper.lab.parts.models import random_sentences, random_transformer
 from dragoman_paper.lab.parts.stop_rules import ASKED, searches
 from dragoman_paper.lab.parts.training import TINY
-from tests.test_cli import call
 
 NAMES = catalogue.names()
 SAMPLE = ["all-masked-rows", "batches-by-length", "head-width", "length-penalties"]
@@ -35,9 +34,9 @@ RESULTS = catalogue.LAB.parents[2] / "experiments" / "lab"
 
 
 @pytest.fixture
-def lab(monkeypatch, capsysbinary):
+def lab(command_line):
     def run(*arguments):
-        return call(monkeypatch, capsysbinary, "lab", *arguments)
+        return command_line("lab", *arguments)
 
     return run
 

@@ -22,7 +22,6 @@ from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, Languages, language_of_name, languages_of_name
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import small_recipe, write_copies
-from tests.test_cli import call
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def test_a_run_keeps_its_languages_and_shows_them(tmp_path):
     assert StoredModel.load(tmp_path / "copy").languages == Languages("en", "pt-BR")
 
 
-def test_files_in_the_wrong_direction_get_a_warning_and_are_used(monkeypatch, capsysbinary, folder, tmp_path):
+def test_files_in_the_wrong_direction_get_a_warning_and_are_used(command_line, folder, tmp_path):
     stored = replace(StoredModel.load(folder / "run"), languages=Languages("en-GB", "de"))
     stored.save(tmp_path / "run")
     english, german = tmp_path / "test.en", tmp_path / "test.de"
@@ -135,15 +134,15 @@ def test_files_in_the_wrong_direction_get_a_warning_and_are_used(monkeypatch, ca
     }
     for verb, (right, other) in commands.items():
         for arguments, count in ((right, 0), (other, 1)):
-            status, out, err = call(monkeypatch, capsysbinary, verb, tmp_path / "run", *arguments)
+            status, out, err = command_line(verb, tmp_path / "run", *arguments)
             assert (status, err.count(wrong)) == (0, count), (verb, err)
             assert err.count("is expected there") == count * (1 if verb == "translate" else 2)
             assert out
     exchanged = ["shortlist", tmp_path / "run", "-s", german, "-t", english, "-o", tmp_path / "list"]
-    status, _, err = call(monkeypatch, capsysbinary, *exchanged)
+    status, _, err = command_line(*exchanged)
     assert (status, err.count(wrong), err.count("is expected there")) == (0, 1, 2)
     unnamed = german.rename(tmp_path / "test")
-    status, _, err = call(monkeypatch, capsysbinary, "translate", tmp_path / "run", "--input", unnamed)
+    status, _, err = command_line("translate", tmp_path / "run", "--input", unnamed)
     assert (status, "is expected there" in err) == (0, False)
 
 
@@ -173,12 +172,12 @@ def test_files_in_the_wrong_direction_get_a_warning_and_are_used(monkeypatch, ca
     ],
 )
 def test_documents_in_the_wrong_direction_get_a_warning_and_are_translated(
-    monkeypatch, capsysbinary, folder, tmp_path, name, text, said
+    command_line, folder, tmp_path, name, text, said
 ):
     replace(StoredModel.load(folder / "run"), languages=Languages("en-GB", "de")).save(tmp_path / "run")
     (tmp_path / name).write_text(text)
     given = tmp_path / "run", "--document", tmp_path / name, "--max-extra-tokens", 1
-    status, out, err = call(monkeypatch, capsysbinary, "translate", *given)
+    status, out, err = command_line("translate", *given)
     assert status == 0
     assert out
     assert err.count("is expected there") == (said is not None)
@@ -187,14 +186,12 @@ def test_documents_in_the_wrong_direction_get_a_warning_and_are_translated(
         assert f", but {tmp_path / 'run'} translates from en-GB to de; en-GB is expected there.\n" in err
 
 
-def test_a_paper_bleu_of_another_language_gets_a_warning(monkeypatch, capsysbinary, folder, tmp_path):
+def test_a_paper_bleu_of_another_language_gets_a_warning(command_line, folder, tmp_path):
     replace(StoredModel.load(folder / "run"), languages=Languages("en", "de")).save(tmp_path / "run")
     (tmp_path / "one").write_text("amber\n")
     files = ["-s", tmp_path / "one", "-t", tmp_path / "one"]
     for language, warned in (("fr", True), ("de", False)):
-        _, _, err = call(
-            monkeypatch, capsysbinary, "evaluate", tmp_path / "run", *files, "--paper-bleu", language
-        )
+        _, _, err = command_line("evaluate", tmp_path / "run", *files, "--paper-bleu", language)
         assert ("--paper-bleu is fr, but" in err) == warned
 
 
@@ -222,15 +219,13 @@ def test_a_model_of_before_has_unknown_languages(folder):
         ("empty.txt", "", ""),
     ],
 )
-def test_a_document_is_translated_in_its_form(
-    monkeypatch, capsysbinary, folder, tmp_path, name, text, expected
-):
+def test_a_document_is_translated_in_its_form(command_line, folder, tmp_path, name, text, expected):
     path = tmp_path / name
     path.write_bytes(text.encode())
     command = ["translate", folder / "run", "--document", path]
-    assert call(monkeypatch, capsysbinary, *command)[:2] == (0, expected)
+    assert command_line(*command)[:2] == (0, expected)
     out = tmp_path / "out"
-    assert call(monkeypatch, capsysbinary, *command, "--output", out)[0] == 0
+    assert command_line(*command, "--output", out)[0] == 0
     assert out.read_bytes().decode() == expected
 
 
@@ -252,74 +247,67 @@ ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=
 @example(ending=".po", is_upper=False)
 @example(ending=".docx", is_upper=False)
 def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
-    monkeypatch, capsysbinary, folder, tmp_path, ending, is_upper
+    command_line, folder, tmp_path, ending, is_upper
 ):
     assume(ending not in FORMATS)
     path = tmp_path / f"a.txt{ending.upper() if is_upper else ending}"
     path.write_text("<p>amber</p>")
     command = ["translate", folder / "run", "--document", path]
-    status, out, err = call(monkeypatch, capsysbinary, *command, "--output", tmp_path / "out")
+    status, out, err = command_line(*command, "--output", tmp_path / "out")
     assert (status, out, (tmp_path / "out").exists()) == (2, "", False)
     assert f"{path} ends in {ending}, and --document does not know that format." in err
     for name in get_args(DocumentFormat):
         same = tmp_path / f"a{next(known for known, kind in FORMATS.items() if kind == name)}"
         shutil.copy(path, same)
-        expected = call(monkeypatch, capsysbinary, *command[:3], same)[:2]
-        assert call(monkeypatch, capsysbinary, *command, "--format", name)[:2] == expected
+        expected = command_line(*command[:3], same)[:2]
+        assert command_line(*command, "--format", name)[:2] == expected
         assert expected[0] == 0
 
 
-def test_the_end_of_the_name_does_not_count_where_the_format_is_given(
-    monkeypatch, capsysbinary, folder, tmp_path
-):
+def test_the_end_of_the_name_does_not_count_where_the_format_is_given(command_line, folder, tmp_path):
     path = tmp_path / "a.xml"
     path.write_text("<meta charset=latin1><p>amber")
     command = ["translate", folder / "run", "--document", path, "--format"]
-    assert "its encoding is latin1" in call(monkeypatch, capsysbinary, *command, "html")[2]
-    assert (
-        "tags such as <meta charset=latin1> may be lost"
-        in call(monkeypatch, capsysbinary, *command, "text")[2]
-    )
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--format", "xml")
+    assert "its encoding is latin1" in command_line(*command, "html")[2]
+    assert "tags such as <meta charset=latin1> may be lost" in command_line(*command, "text")[2]
+    status, _, err = command_line("translate", folder / "run", "--format", "xml")
     assert (status, "--format xml is that of a document; give --document FILE." in err) == (2, True)
 
 
-def test_a_document_may_be_split(monkeypatch, capsysbinary, folder, tmp_path):
+def test_a_document_may_be_split(command_line, folder, tmp_path):
     path = tmp_path / "a.html"
     path.write_text("<p>amber <b>birch</b> cedar</p>")
     command = ["translate", folder / "run", "--document", path]
-    whole = call(monkeypatch, capsysbinary, *command)
-    assert call(monkeypatch, capsysbinary, *command, "--split", 20)[:2] == whole[:2]
+    whole = command_line(*command)
+    assert command_line(*command, "--split", 20)[:2] == whole[:2]
     assert whole[0] == 0
 
 
-def test_tags_of_plain_text_are_warned_of_unless_they_are_kept(monkeypatch, capsysbinary, folder, tmp_path):
+def test_tags_of_plain_text_are_warned_of_unless_they_are_kept(command_line, folder, tmp_path):
     path = tmp_path / "a.srt"
     path.write_text("amber <i>birch</i>\n")
     command = ["translate", folder / "run", "--document", path]
     warning = f"{path} is read as plain text; tags such as <i> may be lost. --keep-tags keeps them."
-    assert warning in call(monkeypatch, capsysbinary, *command)[2]
-    assert "plain text" not in call(monkeypatch, capsysbinary, *command, "--keep-tags")[2]
+    assert warning in command_line(*command)[2]
+    assert "plain text" not in command_line(*command, "--keep-tags")[2]
 
 
-def test_long_sentences_of_a_document_are_counted_by_how_they_are_translated(
-    monkeypatch, capsysbinary, folder, tmp_path
-):
+def test_long_sentences_of_a_document_are_counted_by_how_they_are_translated(command_line, folder, tmp_path):
     path = tmp_path / "a.html"
     long = "amber " * 40
     path.write_text(f"<p>{long}</p><p>{long}<b>birch</b> cedar</p>")
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path)
+    status, _, err = command_line("translate", folder / "run", "--document", path)
     assert status == 0
     assert "1 sentence has more tokens" in err
     assert "is translated in parts" in err
     assert "is translated whole, perhaps badly" in err
 
 
-def test_a_document_may_be_translated_by_mbr(monkeypatch, capsysbinary, folder, tmp_path):
+def test_a_document_may_be_translated_by_mbr(command_line, folder, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("amber birch\n")
     search = ["--temperature", 1, "--n-best", 4, "--mbr"]
-    status, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path, *search)
+    status, out, _ = command_line("translate", folder / "run", "--document", path, *search)
     assert (status, out.count("\n")) == (0, 1)
 
 
@@ -331,13 +319,11 @@ def test_a_document_may_be_translated_by_mbr(monkeypatch, capsysbinary, folder, 
         (["--output", "nowhere/out"], "--output nowhere/out cannot be written: there is no such folder."),
     ],
 )
-def test_what_does_not_go_with_a_document_is_refused(
-    monkeypatch, capsysbinary, folder, tmp_path, more, message
-):
+def test_what_does_not_go_with_a_document_is_refused(command_line, folder, tmp_path, more, message):
     path = tmp_path / "a.txt"
     path.write_text("amber")
     more = [one.format(path=path) for one in more]
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path, *more)
+    status, _, err = command_line("translate", folder / "run", "--document", path, *more)
     assert (status, message in err) == (2, True)
 
 
@@ -353,18 +339,11 @@ def test_what_does_not_go_with_a_document_is_refused(
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),
     ],
 )
-def test_a_document_that_cannot_be_read_gets_a_sentence(
-    monkeypatch,
-    capsysbinary,
-    folder,
-    tmp_path,
-    content,
-    message,
-):
+def test_a_document_that_cannot_be_read_gets_a_sentence(command_line, folder, tmp_path, content, message):
     path = tmp_path / "a.html"
     if content:
         path.write_bytes(content)
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path)
+    status, _, err = command_line("translate", folder / "run", "--document", path)
     assert (status, message in err) == (2, True)
 
 
@@ -380,11 +359,11 @@ def test_a_document_that_cannot_be_read_gets_a_sentence(
     ],
 )
 def test_a_document_that_names_another_encoding_is_refused(
-    monkeypatch, capsysbinary, folder, tmp_path, name, content, encoding
+    command_line, folder, tmp_path, name, content, encoding
 ):
     (tmp_path / name).write_text(content)
     asked = ["translate", folder / "run", "--document", tmp_path / name]
-    status, out, err = call(monkeypatch, capsysbinary, *asked)
+    status, out, err = command_line(*asked)
     if encoding is None:
         assert (status, "AMBER" in out) == (0, True)
     else:

@@ -34,7 +34,6 @@ from dragoman.translation.model_folder import StoredModel, Tokenizers, model_has
 from dragoman.translation.translator import Translator
 from tests.conftest import MODELS, TINY
 from tests.test_adapt import adapt, complete, folder, last_checkpoint, table, weights
-from tests.test_cli import call
 
 __all__ = ["folder"]
 RANK = 3
@@ -336,9 +335,7 @@ def test_settings_of_adapters_that_do_not_fit_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_base_is_asked_for_where_it_is_needed_and_only_there(
-    base, exported, tmp_path, monkeypatch, capsysbinary
-):
+def test_a_base_is_asked_for_where_it_is_needed_and_only_there(base, exported, tmp_path, command_line):
     with pytest.raises(DragomanError, match="does not say which model was adapted; give it as --base RUN"):
         export_adapter(base, None, tmp_path / "out")
     with pytest.raises(DragomanError, match="There is no folder .*nowhere"):
@@ -353,7 +350,7 @@ def test_a_base_is_asked_for_where_it_is_needed_and_only_there(
         import_adapter(Import(base, "fairseq", tmp_path / "out", base=base))
     for options in ([], ["--base", base]):
         given = [exported, "--from", "huggingface", "--out", tmp_path / "out", *options]
-        status, _, err = call(monkeypatch, capsysbinary, "import", *given)
+        status, _, err = command_line("import", *given)
         assert status == 2
         assert f"{exported} is an adapter: give --from adapter and its model, --base RUN." in err
     with pytest.raises(DragomanError, match="--base is for --to adapter"):

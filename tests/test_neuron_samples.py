@@ -26,7 +26,6 @@ from dragoman.inspection.views.drawing import decimal, visible
 from dragoman.inspection.views.neuron_samples_picture import neuron_samples_picture
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
-from tests.test_exchange import call
 from tests.test_inspection import LINES, translator_of
 from tests.test_neurons import WITH_NEURONS, texts, titles
 from tests.test_translator import folder  # noqa: F401
@@ -229,13 +228,12 @@ def test_a_picture_cuts_a_long_text_and_names_a_silent_neuron():
 
 
 @pytest.fixture
-def command(monkeypatch, capsysbinary, folder, tmp_path):  # noqa: F811
+def command(command_line, folder, tmp_path):  # noqa: F811
     file = tmp_path / "test.de"
     file.write_text("\n".join(TEXTS) + "\n")
 
     def run(*options):
-        return call(
-            monkeypatch, capsysbinary, "inspect", folder, "--file", file, "--show", "neurons",
+        return command_line("inspect", folder, "--file", file, "--show", "neurons",
             "--max-extra-tokens", 3, *options,
         )  # fmt: skip
 

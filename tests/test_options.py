@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import Translator
 from dragoman.cli import main as cli
-from tests.test_cli import call
+from tests.conftest import call
 from tests.test_contract import LINES, save_random_model
 
 TREES = "(TOP (S (NP (NNP It)) (VP (VBZ works) (NP (DT a) (NN day))) (. .)))\n"
@@ -158,12 +158,10 @@ SHARED = {
 
 @pytest.mark.parametrize("verb", TRANSLATING)
 def test_the_options_of_search_and_engine_reach_every_verb_that_translates(
-    monkeypatch, capsysbinary, tmp_path, places, verb
+    command_line, monkeypatch, capsysbinary, tmp_path, places, verb
 ):
     learn = [*PAIRS, "--most", "1", "--always", "1", "--out", str(places["files"] / "shortlist")]
-    status, _, errors = call(
-        monkeypatch, capsysbinary, "shortlist", *(each.format(**places) for each in learn)
-    )
+    status, _, errors = command_line("shortlist", *(each.format(**places) for each in learn))
     assert status == 0, errors
 
     def translations(name, *options):

@@ -23,7 +23,6 @@ from dragoman.pipeline.quickstart import (
 from dragoman.pipeline.recipe import read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import StoredModel, torch_model
-from tests.test_cli import call
 
 
 def test_alternatives_go_to_one_word_without_stress_comments_or_repetitions():
@@ -108,13 +107,13 @@ decoder_layers = 1
 """
 
 
-def test_a_recipe_of_ones_own_overrides_all_but_the_folder(tmp_path, monkeypatch, capsysbinary):
+def test_a_recipe_of_ones_own_overrides_all_but_the_folder(tmp_path, command_line, monkeypatch):
     words = dict(list(read_dictionary().items())[:300])
     monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)
     monkeypatch.chdir(tmp_path)
     Path("own.toml").write_text(OWN)
     asked = ["quickstart", "--out", "run", "--updates", "3", "--recipe", "own.toml"]
-    status, out, err = call(monkeypatch, capsysbinary, *asked)
+    status, out, err = command_line(*asked)
     assert status == 0, err
     assert {path.name for path in tmp_path.iterdir()} == {"own.toml", "run"}
     recipe = read_recipe(tmp_path / "run")

@@ -32,7 +32,6 @@ from dragoman_paper.tables.table3 import TABLE3
 from dragoman_paper.tables.tables import TABLES
 from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import as_ranks, fork, worst
-from tests.test_cli import call
 
 TOML = Path(__file__).parents[1] / "experiments" / "table3"
 BASE = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=2, decoder_layers=2)
@@ -428,9 +427,9 @@ def test_rows_are_chosen_by_group_or_name_and_the_first_is_always_there():
 
 @pytest.mark.parametrize("table", ["table2", "table3", "baselines"])
 @pytest.mark.parametrize("rows", [",", "", " ", "A,,B", "A,"])
-def test_an_empty_name_of_a_row_is_refused(table, rows, monkeypatch, capsysbinary, tmp_path):
+def test_an_empty_name_of_a_row_is_refused(table, rows, command_line, tmp_path):
     command = ["reproduce", table, "--rows", rows, "--out", tmp_path / "out"]
-    status, _, err = call(monkeypatch, capsysbinary, *command)
+    status, _, err = command_line(*command)
     assert status == 2
     assert f"--rows is {rows!r}, in which a name is empty; give names separated by commas" in err
     assert not (tmp_path / "out").exists()

@@ -27,7 +27,6 @@ from dragoman.text.settings import Languages
 from dragoman.training.checkpoint import checkpoints, read_state
 from dragoman.training.settings import SCORES
 from tests.conftest import MAX_SECONDS, small_recipe, write_copies
-from tests.test_cli import call
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +100,7 @@ def test_the_minutes_of_a_result_are_those_of_its_last_checkpoint(folder):
     assert 60 * minutes == pytest.approx(read_state(checkpoints(folder / "done")[-1]).seconds)
 
 
-def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, monkeypatch, capsysbinary):
+def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, command_line, monkeypatch):
     run_folder = tmp_path / "runs" / "more"
     shutil.copytree(folder / "done", run_folder)
     (first,) = read_passports(run_folder)
@@ -121,13 +120,13 @@ def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, monkeypatc
     (run_folder / "passport.json").write_text(json.dumps(passports))
     (state,) = runs_under(run_folder, pytest.fail)
     assert state.passports == json.loads(as_json(state))["passports"] == passports
-    status, out, _ = call(monkeypatch, capsysbinary, "runs", tmp_path / "runs")
+    status, out, _ = command_line("runs", tmp_path / "runs")
     assert status == 0
     assert all(str(passports[1][name]) in out for name in ("date", "version", "machine"))
     assert not any(passports[0][name] in out for name in ("date", "version", "machine"))
     source, target = write_copies(tmp_path, "test", 3)
     pair = ("--source", source, "--target", target)
-    status, out, err = call(monkeypatch, capsysbinary, "evaluate", run_folder, *pair, "--json")
+    status, out, err = command_line("evaluate", run_folder, *pair, "--json")
     assert status == 0
     assert json.loads(out)["training"] == {str(run_folder): passports}
     assert describe(passports[1]) in err
@@ -211,11 +210,11 @@ def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_liste
     assert messages[3].endswith("project/recipe.toml has no table [training]; it is not as a run writes it.")
 
 
-def test_the_name_of_a_run_is_shown_as_it_is(folder, tmp_path, monkeypatch, capsysbinary):
+def test_the_name_of_a_run_is_shown_as_it_is(folder, tmp_path, command_line):
     names = ["runs[big]", ":smile:", "a[/b]"]
     for name in names:
         shutil.copytree(folder / "done", tmp_path / name)
-    status, out, _ = call(monkeypatch, capsysbinary, "runs", str(tmp_path))
+    status, out, _ = command_line("runs", str(tmp_path))
     assert status == 0
     assert all(f"{tmp_path}/{name} " in out for name in names)
 
@@ -307,18 +306,16 @@ def test_tables_end_when_their_reader_ends(folder, arguments):
         (["--target-language", "de-AT"], "train.en", "train.de"),
     ],
 )
-def test_doctor_says_which_text_of_a_folder_is_the_source(
-    tmp_path, monkeypatch, capsysbinary, options, source, target
-):
+def test_doctor_says_which_text_of_a_folder_is_the_source(tmp_path, command_line, options, source, target):
     for name in ("train.en", "train.de"):
         (tmp_path / name).write_text("".join(f"{name} {number} amber\n" for number in range(9)))
-    _, _, err = call(monkeypatch, capsysbinary, "doctor", tmp_path, *options)
+    _, _, err = command_line("doctor", tmp_path, *options)
     assert f"The source is {source}, the target {target}; --source-language sets the source." in err
 
 
-def test_from_the_command_line(folder, monkeypatch, capsysbinary):
+def test_from_the_command_line(folder, command_line):
     def dragoman(*arguments):
-        return CompletedProcess(arguments, *call(monkeypatch, capsysbinary, *arguments))
+        return CompletedProcess(arguments, *command_line(*arguments))
 
     listed = dragoman("runs", str(folder), "--json")
     assert [json.loads(line)["state"] for line in listed.stdout.splitlines()] == ["stopped", "finished"]

@@ -19,7 +19,6 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
-from tests.test_cli import call
 from tests.test_translator import LINES, folder  # noqa: F401  a fixture
 
 SIZES = (60, 70)
@@ -144,26 +143,24 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811
+def test_from_the_command_line(folder, tmp_path, command_line):  # noqa: F811
     files = [tmp_path / name for name in ("source", "target", "list")]
     for path in files[:2]:
         path.write_text("\n".join(LINES * 5) + "\n", "utf-8")
     asked = ["shortlist", folder, "--source", files[0], "--target", files[1], "--out", files[2]]
-    status, _, said = call(monkeypatch, capsysbinary, *asked)
+    status, _, said = command_line(*asked)
     assert (status, "has the translations of the tokens of 20 pairs" in said) == (0, True)
-    assert call(monkeypatch, capsysbinary, *asked, "--most", 0)[0] == 2
+    assert command_line(*asked, "--most", 0)[0] == 2
     (long := tmp_path / "long").write_text("amber " * 300 + "\n")
     for path, messages in (
         (long, ["1 pair with more than 250 tokens in a side: left out.", "have no pair to learn from."]),
         (tmp_path / "both.tmx", ["both.tmx has both sides of a corpus, and text of one language is read"]),
     ):
-        status, _, said = call(
-            monkeypatch, capsysbinary, "shortlist", folder, "-s", path, "-t", path, "-o", tmp_path / "x"
-        )
+        status, _, said = command_line("shortlist", folder, "-s", path, "-t", path, "-o", tmp_path / "x")
         assert (status, [text for text in messages if text not in said]) == (2, [])
     for verb in ("score", "align"):
         both = ("--source", files[0], "--target", tmp_path / "both.tmx")
-        assert "both.tmx has both sides" in call(monkeypatch, capsysbinary, verb, folder, *both)[2]
+        assert "both.tmx has both sides" in command_line(verb, folder, *both)[2]
     plain, listed = (Translator.load(folder, shortlist=path) for path in (None, files[2]))
     asked = SearchSettings(max_extra_tokens=4)
     sources = encode_sentences(plain.tokenizers.source, LINES)
@@ -171,16 +168,16 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     for source, (best,) in zip(sources, listed.search(listed.prepare(LINES, asked)), strict=True):
         assert set(best.ids) <= set(shortlist.allowed(source).tolist())
     asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--max-extra-tokens", 4]
-    assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
+    assert command_line(*asked, "--shortlist", files[2])[0] == 0
     assert json.loads((tmp_path / "out.json").read_text())["shortlist"] == file_hash(files[2])
     assert (
-        call(monkeypatch, capsysbinary, *asked)[0] == 2
+        command_line(*asked)[0] == 2
     )  # what was written with a list is not taken for what is written without
     (tmp_path / "empty").write_text("")
     files[0].rename(tmp_path / "list")  # a text is no shortlist, whatever the input is
     for path, message in (("list", "list is no shortlist; make one with"), ("none", "none is missing; make")):
         given = ["--input", tmp_path / "empty", "--shortlist", tmp_path / path]
-        status, out, err = call(monkeypatch, capsysbinary, "translate", folder, *given)
+        status, out, err = command_line("translate", folder, *given)
         assert (status, out) == (2, "")
         assert message in err
     with pytest.raises(
@@ -190,7 +187,7 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
 
 
 @pytest.fixture
-def learnt(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811
+def learnt(folder, tmp_path, command_line):  # noqa: F811
     """The list that `dragoman shortlist` learns from pairs, as bytes, and what it says."""
 
     def learn(pairs):
@@ -198,7 +195,7 @@ def learnt(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811
             path.write_text("".join(f"{line}\n" for line in side), "utf-8")
         out = tmp_path / "learnt"
         asked = ("-s", tmp_path / "s", "-t", tmp_path / "t", "-o", out)
-        status, _, said = call(monkeypatch, capsysbinary, "shortlist", folder, *asked)
+        status, _, said = command_line("shortlist", folder, *asked)
         written = out.read_bytes() if out.exists() else b""
         out.unlink(missing_ok=True)
         return status, written, said

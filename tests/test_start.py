@@ -19,7 +19,6 @@ from dragoman.model.loss import perplexity
 from dragoman.system.errors import DragomanError
 from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import start, worst
-from tests.test_cli import call
 
 
 @pytest.mark.parametrize(
@@ -87,26 +86,26 @@ def test_two_files_become_a_page_in_one_command(tmp_path, monkeypatch):
     assert (tmp_path / "runs" / "en-de" / "result.json").exists()
 
 
-def test_a_port_that_is_in_use_is_reported_before_the_training(tmp_path, monkeypatch, capsysbinary):
+def test_a_port_that_is_in_use_is_reported_before_the_training(tmp_path, command_line, monkeypatch):
     write_copies(tmp_path, "train", 30)
     with socket.create_server(("127.0.0.1", 0)) as other:
         options = ["train.source", "train.target", "--port", str(other.getsockname()[1])]
         monkeypatch.chdir(tmp_path)
-        status, _, err = call(monkeypatch, capsysbinary, "start", *options)
+        status, _, err = command_line("start", *options)
     assert status == 2
     assert "cannot be used: Address already in use" in err
     assert not (tmp_path / "runs").exists()
 
 
-def test_keys_that_cannot_be_read_are_reported_before_the_training(tmp_path, monkeypatch, capsysbinary):
+def test_keys_that_cannot_be_read_are_reported_before_the_training(tmp_path, command_line, monkeypatch):
     write_copies(tmp_path, "train", 30)
     monkeypatch.chdir(tmp_path)
     options = ["train.source", "train.target", "--port", "0", "--api-keys", "missing.toml"]
-    status, _, err = call(monkeypatch, capsysbinary, "start", *options)
+    status, _, err = command_line("start", *options)
     advice = "dragoman serve RUN --api-keys missing.toml --new-key NAME makes it."
     assert (status, err) == (2, f"dragoman: missing.toml does not exist; {advice}\n")
     (tmp_path / "missing.toml").write_text("[keys]\na = 1\n")
-    status, _, err = call(monkeypatch, capsysbinary, "start", *options)
+    status, _, err = command_line("start", *options)
     advice = "Correct it, or give another file: --new-key makes one."
     table = "has to hold a table [keys] with a SHA-256 hash for each name"
     assert (status, err) == (2, f"dragoman: missing.toml {table}. {advice}\n")

@@ -13,7 +13,6 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman_paper.treebank.linearise import linearise
 from dragoman_paper.treebank.trees import read_tree
-from tests.test_cli import call
 
 RECIPES = sorted(Path(__file__).parents[1].glob("experiments/table4/*.toml"))
 NOUNS, VERBS, PLACES = ("cat", "dog", "mouse"), ("sits", "eats", "sleeps"), ("mat", "tree", "roof")
@@ -67,13 +66,13 @@ def test_trees_of_several_lines_are_joined_as_the_page_says(tmp_path):
     assert trees == [read_tree(spread.replace("\n", " "))] * 2
 
 
-def test_from_a_treebank_to_f1(monkeypatch, capsysbinary, tmp_path):
+def test_from_a_treebank_to_f1(command_line, tmp_path):
     chance = random.Random(1)
     for part, count in (("train", 200), ("valid", 20), ("test", 20)):
         trees = tmp_path / f"{part}.ptb"
         trees.write_text("".join(f"{toy_tree(chance)}\n" for _ in range(count)))
         files = ["-s", trees.with_suffix(".words"), "-t", trees.with_suffix(".brackets")]
-        assert call(monkeypatch, capsysbinary, "linearise", trees, *files)[0] == 0
+        assert command_line("linearise", trees, *files)[0] == 0
     (path,) = (each for each in RECIPES if each.stem == "craft-tiny")
     sizes = ["--d-model", 32, "--d-ff", 64, "--encoder-layers", 1, "--decoder-layers", 1, "--dropout", 0]
     steps = ["--updates", 100, "--validate-every", 100, "--warmup-steps", 20, "--average", 1]
@@ -87,9 +86,9 @@ def test_from_a_treebank_to_f1(monkeypatch, capsysbinary, tmp_path):
         "--target-tokens-per-batch",
         300,
     ]
-    status, _, err = call(monkeypatch, capsysbinary, "train", path, *run, *sizes, *steps)
+    status, _, err = command_line("train", path, *run, *sizes, *steps)
     assert status == 0, err
     found, gold = tmp_path / "run" / "test.hypotheses.txt", tmp_path / "test.ptb"
-    status, out, err = call(monkeypatch, capsysbinary, "parse-f1", found, gold)
+    status, out, err = command_line("parse-f1", found, gold)
     assert status == 0, err
     assert float(re.match(r"F1 = ([\d.]+) ", out)[1]) > 80

@@ -13,7 +13,6 @@ from dragoman.pipeline.runs import points
 from dragoman.system.errors import DragomanError
 from dragoman.training.curves import MAX_POINTS, MAX_SAMPLES, required_training, thinned, training_of
 from dragoman_paper.figures import training_picture
-from tests.test_cli import call
 
 
 def test_curves_are_the_numbers_of_the_log(trained):
@@ -134,10 +133,10 @@ def test_numbers_that_are_not_finite_are_left_out(trained, tmp_path):
     assert curve.points == ((2, 3.5),)
 
 
-def test_the_data_of_a_run_has_its_training(monkeypatch, capsysbinary, trained, tmp_path):
+def test_the_data_of_a_run_has_its_training(command_line, trained, tmp_path):
     for run, there in ((trained / "run", True), (trained / "run" / "model", False)):
         out = tmp_path / "data.json"
-        assert call(monkeypatch, capsysbinary, "inspect", run, "amber birch", "--out", out)[0] == 0
+        assert command_line("inspect", run, "amber birch", "--out", out)[0] == 0
         assert (json.loads(out.read_text())["training"] is not None) == there
 
 

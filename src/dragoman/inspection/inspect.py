@@ -183,6 +183,7 @@ class RecordedSearch:
         parts, translation = self.parts, self.translator.detokenize(best.ids)
         attention, settings = parts.attention(len(target)), one_model(self.translator).settings
         cross = torch.from_numpy(attention.cross)[:, None]
+        weights = select_head(cross, None, None, settings.alignment_head)[0]
         recorded = along_translation(self.calls, self.rows[: len(target)]) if self.calls else None
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
@@ -195,25 +196,25 @@ class RecordedSearch:
         if encoded[: len(source) - 1] == source[:-1]:  # no token was changed
             words[0] = source_words(self.translator, sentence, source)
         return Inspection(
-            sentence,
-            translation,
-            best.log_probability,
-            best.score,
-            self.settings,
-            settings,
-            tuple(pieces[0]),
-            tuple(pieces[1]),
-            with_end(words[0], len(source)),
-            with_end(words[1], len(target)),
-            tuple(self.tree.nodes),
-            tuple(self.tree.path(self.found[1])),
-            self.candidates(),
-            attention,
-            tuple(word_alignment(select_head(cross, None, None, settings.alignment_head)[0], *words)),
-            parts.stream(),
-            tuple(self.likeliest(layer) for layer in parts.lens()),
-            parts.positions(rows),
-            tuple(self.modules()),
+            sentence=sentence,
+            translation=translation,
+            log_probability=best.log_probability,
+            score=best.score,
+            search=self.settings,
+            model=settings,
+            source=tuple(pieces[0]),
+            target=tuple(pieces[1]),
+            source_words=with_end(words[0], len(source)),
+            target_words=with_end(words[1], len(target)),
+            nodes=tuple(self.tree.nodes),
+            best_path=tuple(self.tree.path(self.found[1])),
+            candidates=self.candidates(),
+            attention=attention,
+            alignment=tuple(word_alignment(weights, *words)),
+            stream=parts.stream(),
+            lens=tuple(self.likeliest(layer) for layer in parts.lens()),
+            positions=parts.positions(rows),
+            modules=tuple(self.modules()),
             drawn=self.drawn(),
             met=self.met(),
             source_ids=tuple(source),

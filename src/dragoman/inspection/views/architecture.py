@@ -169,7 +169,7 @@ def sublayer(model: ModelSettings, box: Box, length: str) -> list[Box]:
         total = Box("Add", (), features, "fill-box", adds_input_of=2)
         return [Box("Norm", (weights,), features, "fill-box"), box, *[total] * model.residual]
     norm = {"post": "norm", "batch": "batch norm", "none": ""}[model.norm]
-    title = " and ".join(filter(None, ["add" * model.residual, norm])).capitalize()
+    title = " and ".join(filter(None, ["add" if model.residual else "", norm])).capitalize()
     after = Box(title, (weights,) if norm else (), features, "fill-box", adds_input_of=int(model.residual))
     return [box, after] if title else [box]
 
