@@ -21,12 +21,9 @@ from dragoman.evaluation.metrics import bleu
 from dragoman.interop import huggingface
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.model.weight_shapes import weight_shapes
-from dragoman.pipeline.adapt import kept_settings, refuse_changes, refuse_other_languages
-from dragoman.pipeline.complete import complete_recipe
-from dragoman.pipeline.conversion import prepare_converted
-from dragoman.pipeline.directions import refuse_swapped
-from dragoman.pipeline.initial_model import (
+from dragoman.model.shapes.weight_shapes import weight_shapes
+from dragoman.pipeline.adaptation.adapt import kept_settings, refuse_changes, refuse_other_languages
+from dragoman.pipeline.adaptation.initial_model import (
     FAR,
     FAR_PEAK_RATE,
     LORA_PEAK_RATE,
@@ -38,9 +35,12 @@ from dragoman.pipeline.initial_model import (
     perplexity_before,
     refuse_unknown_parts,
 )
+from dragoman.pipeline.adaptation.replay import add_old_pairs, old_text, with_old_text
+from dragoman.pipeline.complete import complete_recipe
+from dragoman.pipeline.conversion import prepare_converted
+from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.prepared import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, read_recipe
-from dragoman.pipeline.replay import add_old_pairs, old_text, with_old_text
 from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
-from dragoman.text import datasets
-from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
-from dragoman.text.archives import Archive, plain_lines, read_member, segments, talk_lines
-from dragoman.text.datasets import DATASETS, resolve_dataset
+from dragoman.text.named_datasets import datasets
+from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, ArchivePart, Text
+from dragoman.text.named_datasets.archives import Archive, plain_lines, read_member, segments, talk_lines
+from dragoman.text.named_datasets.datasets import DATASETS, resolve_dataset
 from dragoman.text.settings import DataSettings
 
 MEMBERS = {

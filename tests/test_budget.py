@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.pipeline import run as run_module
+from dragoman.pipeline.adaptation.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
 from dragoman.pipeline.autoconfigure import with_cooldown
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
-from dragoman.pipeline.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
 from dragoman.pipeline.minutes import MAX_PASSES
 from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, read_recipe

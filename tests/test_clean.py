@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from dragoman.system import progress
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from dragoman.text.checks import near_form
-from dragoman.text.clean_settings import REASONS, CleanSettings
-from dragoman.text.cleaning import clean_files, file_names
-from dragoman.text.doctor import examine
-from dragoman.text.mojibake import has_mojibake
+from dragoman.text.quality.checks import near_form
+from dragoman.text.quality.clean_settings import REASONS, CleanSettings
+from dragoman.text.quality.cleaning import clean_files, file_names
+from dragoman.text.quality.doctor import examine
+from dragoman.text.quality.mojibake import has_mojibake
 from dragoman.text.settings import Languages
 
 ENGLISH = (
@@ -538,7 +538,7 @@ def test_the_command_that_follows_can_be_given_to_a_shell(tmp_path, command_line
 
 
 def test_the_identifier_may_be_missing(tmp_path, command_line, monkeypatch):
-    from dragoman.text.identification import identifier_of
+    from dragoman.text.quality.identification import identifier_of
 
     files = write(tmp_path, clean_corpus())
     identifier_of.cache_clear()

@@ -34,7 +34,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_manifest
 from dragoman.system.toml import read_toml
-from dragoman.text.datasets import DATASETS
+from dragoman.text.named_datasets.datasets import DATASETS
 from tests.conftest import MAX_SECONDS
 from tests.processes import fork, run_command
 

@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.checks import count_words
 from dragoman.text.corpus import (
     Corpus,
     CorpusStatistics,
@@ -24,6 +23,7 @@ from dragoman.text.corpus import (
 )
 from dragoman.text.held_out import HeldOutSources, fitting_pairs, held_out_pairs
 from dragoman.text.lines import line_hash
+from dragoman.text.quality.checks import count_words
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import write_copies

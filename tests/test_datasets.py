@@ -11,9 +11,9 @@ from threading import Thread
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.text import datasets
-from dragoman.text.datasets import Dataset, DatasetFile, resolve_dataset
-from dragoman.text.downloads import download
+from dragoman.text.named_datasets import datasets
+from dragoman.text.named_datasets.datasets import Dataset, DatasetFile, resolve_dataset
+from dragoman.text.named_datasets.downloads import download
 from dragoman.text.settings import DataSettings
 
 

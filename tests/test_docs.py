@@ -22,7 +22,7 @@ from dragoman.cli import translate
 from dragoman.cli.parsing import Command, settings_from
 from dragoman.cli.train import recipe_of
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.adapt import refuse_contradictions
+from dragoman.pipeline.adaptation.adapt import refuse_contradictions
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings

@@ -10,7 +10,13 @@ from dragoman.cli.doctor import recipe_of_folder, with_languages_of_initial_mode
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
-from dragoman.text.doctor import NgramModel, check_file, dominant_script, examine, log_likelihood_ratio
+from dragoman.text.quality.doctor import (
+    NgramModel,
+    check_file,
+    dominant_script,
+    examine,
+    log_likelihood_ratio,
+)
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.translation.model_folder import StoredModel
 
@@ -198,7 +204,7 @@ def test_a_line_without_letters_is_in_no_other_script(corpus, line):
 
 def test_the_beginning_of_a_long_text_does_not_decide_what_is_usual(corpus, monkeypatch):
     source, target, found = corpus
-    monkeypatch.setattr("dragoman.text.doctor.SAMPLE_PAIRS", 20)
+    monkeypatch.setattr("dragoman.text.quality.doctor.SAMPLE_PAIRS", 20)
     strange = "Мужчина едет на велосипеде по улице и видит собаку номер"
     source[:20] = [f"{strange} {'I' * number}" for number in range(1, 21)]
     finding = found(source, target)["Pairs with a side in another script"]

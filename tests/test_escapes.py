@@ -8,11 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.system.messages import silent
-from dragoman.text.checks import CONTROL
-from dragoman.text.clean_settings import REASONS, CleanSettings
-from dragoman.text.cleaning import clean_files
-from dragoman.text.doctor import examine
-from dragoman.text.escapes import has_entities, has_marks, is_tokenised, join_marks, unescape
+from dragoman.text.quality.checks import CONTROL
+from dragoman.text.quality.clean_settings import REASONS, CleanSettings
+from dragoman.text.quality.cleaning import clean_files
+from dragoman.text.quality.doctor import examine
+from dragoman.text.quality.escapes import has_entities, has_marks, is_tokenised, join_marks, unescape
 from dragoman.text.settings import Languages
 
 TEXTS = st.one_of(

@@ -10,10 +10,15 @@ import torch
 
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.adaptation.fewer_layers import (
+    can_leave_out_layers,
+    kept_layers,
+    spread,
+    weights_of_layers,
+)
+from dragoman.pipeline.adaptation.initial_model import FEWER_LAYERS_PEAK_RATE
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.distil import shallow_settings
-from dragoman.pipeline.fewer_layers import can_leave_out_layers, kept_layers, spread, weights_of_layers
-from dragoman.pipeline.initial_model import FEWER_LAYERS_PEAK_RATE
 from dragoman.pipeline.prepared import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import make_validate, run

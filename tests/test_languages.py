@@ -17,8 +17,8 @@ from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
 from dragoman.system.errors import DragomanError
 from dragoman.text.conversion import ConvertedData, with_languages
-from dragoman.text.identification import identify, is_identifiable
 from dragoman.text.mixture import WeightedCorpus
+from dragoman.text.quality.identification import identify, is_identifiable
 from dragoman.text.settings import DataSettings, Languages, language_of_name, languages_of_name
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import small_recipe, write_copies

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.checks import check_readable, lossy_lines
 from dragoman.text.lines import MAX_LINE, line_offsets, open_bytes, raw_lines, read_lines, read_pairs
+from dragoman.text.quality.checks import check_readable, lossy_lines
 
 
 def write(path, data):

@@ -16,7 +16,7 @@ from dragoman.cli.export import Export, refuse_contradictions
 from dragoman.cli.import_model import Import
 from dragoman.model.build import build_model
 from dragoman.native.settings import EngineSettings
-from dragoman.pipeline.initial_model import is_trained
+from dragoman.pipeline.adaptation.initial_model import is_trained
 from dragoman.pipeline.recipe import read_recipe
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.weight_shapes import weight_shapes
+from dragoman.model.shapes.weight_shapes import weight_shapes
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, OLD, beside, write_manifest
 from dragoman.text.settings import Languages, TokenizerSettings

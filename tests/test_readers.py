@@ -38,10 +38,10 @@ from dragoman.system.files import array_types, file_hash, read_arrays, read_mani
 from dragoman.system.messages import silent
 from dragoman.system.readers import check_brackets, check_toml, parse_json, read_json, read_yaml
 from dragoman.system.toml import overlay, read_toml, type_hints
-from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.compression import open_compressed
 from dragoman.text.corpus import read_statistics
 from dragoman.text.lines import read_lines
+from dragoman.text.quality.clean_settings import CleanSettings
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import checkpoints, read_state

@@ -15,7 +15,7 @@ from dragoman.cli.train import COMMAND, recipe_of
 from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline import presets
-from dragoman.pipeline.adapt import with_replay_in_folder
+from dragoman.pipeline.adaptation.adapt import with_replay_in_folder
 from dragoman.pipeline.autoconfigure import (
     choose_batch_tokens,
     choose_schedule,

@@ -29,11 +29,13 @@ from dragoman import SearchSettings, Translation, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
 from dragoman.native.settings import EngineSettings
-from dragoman.serving import deepl, libretranslate, loading, v1
 from dragoman.serving import keys as api_keys
+from dragoman.serving import loading
 from dragoman.serving.admission import Admission
+from dragoman.serving.apis import deepl, libretranslate, v1
+from dragoman.serving.apis.deepl import TranslateParameters, choose_model
+from dragoman.serving.apis.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
 from dragoman.serving.app import make_app
-from dragoman.serving.deepl import TranslateParameters, choose_model
 from dragoman.serving.errors import ApiError, error_body, refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.languages import detected, language_name, load_identifier
@@ -41,12 +43,11 @@ from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import key_of_body, key_of_form
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
 from dragoman.serving.server import listening
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, NotEnoughMemoryError
-from dragoman.text.identification import identifier_of
+from dragoman.text.quality.identification import identifier_of
 from dragoman.translation.documents import plain_text
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import MAX_SECONDS

@@ -28,12 +28,14 @@ from starlette.requests import Request
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints
-from dragoman.serving import deepl, libretranslate
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
 from dragoman.serving.analysis import MAX_ANALYSED, refuse_long, refuse_long_translation
+from dragoman.serving.apis import deepl, libretranslate
+from dragoman.serving.apis.inspections import MAX_INSPECTED, refuse_long_search
+from dragoman.serving.apis.parameters import MAX_FIELDS, parameters
+from dragoman.serving.apis.v1 import refuse_many
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
-from dragoman.serving.inspections import MAX_INSPECTED, refuse_long_search
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
 from dragoman.serving.lab import style_hashes
 from dragoman.serving.languages import detected, listed_pairs, two_letter_codes
@@ -42,7 +44,6 @@ from dragoman.serving.log import configure_logging, request_id
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Exchange, all_headers, client_of, key_of, key_of_form, read_body
 from dragoman.serving.models import Models, ServedModel
-from dragoman.serving.parameters import MAX_FIELDS, parameters
 from dragoman.serving.server import listening, serve, stop_signals
 from dragoman.serving.service import (
     CHARACTERS_PER_TOKEN,
@@ -56,7 +57,6 @@ from dragoman.serving.service import (
     refuse_tokens,
 )
 from dragoman.serving.settings import ServerSettings
-from dragoman.serving.v1 import refuse_many
 from dragoman.system.errors import DragomanError
 from dragoman.training.curves import training_of
 from dragoman.translation.documents import plain_text

@@ -18,9 +18,9 @@ from dragoman.pipeline.runs import read_log
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
 from dragoman.system.toml import read_toml, to_table
-from dragoman.text import datasets
-from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
-from dragoman.text.archives import Archive
+from dragoman.text.named_datasets import datasets
+from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, ArchivePart, Text
+from dragoman.text.named_datasets.archives import Archive
 from dragoman.text.settings import DataSettings
 from dragoman_paper.tables import cells, table2, table2_runs
 from dragoman_paper.tables.published import TABLE_2, TRAINING_RUNS, estimated_flops

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.routing import Mount, Route
 
-from dragoman.serving import deepl, libretranslate, v1
+from dragoman.serving.apis import deepl, libretranslate, v1
 from dragoman.serving.app import make_app
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models

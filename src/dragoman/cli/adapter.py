@@ -17,7 +17,7 @@ def export_adapter(run: Path, base: Path | None, out: Path) -> None:
 
     Raises `DragomanError` if a model is missing, the base unknown, or a change not of low rank.
     """
-    from dragoman.pipeline.adapt import run_of
+    from dragoman.pipeline.adaptation.adapt import run_of
     from dragoman.pipeline.recipe import read_recipe
     from dragoman.translation.adapter import Adapter, largest_difference
     from dragoman.translation.model_folder import StoredModel, model_folder

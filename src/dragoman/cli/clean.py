@@ -13,13 +13,13 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
-from dragoman.text.checks import check_readable
-from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.mixture import is_parallel
+from dragoman.text.quality.checks import check_readable
+from dragoman.text.quality.clean_settings import CleanSettings
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages
 
 if TYPE_CHECKING:
-    from dragoman.text.cleaning import CleanReport
+    from dragoman.text.quality.cleaning import CleanReport
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def clean(arguments: Arguments) -> None:
     `DragomanError` for whatever else the user can correct.
     """
     settings = settings_from(Clean, arguments)
-    from dragoman.text.cleaning import REMOVED, REPORT, clean_files
+    from dragoman.text.quality.cleaning import REMOVED, REPORT, clean_files
 
     with line_files(settings_from(DataSettings, arguments)) as texts:
         assert texts.source is not None
@@ -109,7 +109,7 @@ def line_files(data: DataSettings) -> Iterator[DataSettings]:
 
 def say_unchecked(languages: Languages) -> None:
     """Say which sides are not checked for their language, and why."""
-    from dragoman.text.identification import is_identifiable
+    from dragoman.text.quality.identification import is_identifiable
 
     for side, code in asdict(languages).items():
         if code == UNKNOWN_LANGUAGE:

@@ -9,7 +9,7 @@ from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import refuse_weight_alone, run_training
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.model.settings import ModelSettings, Precision
-from dragoman.pipeline.adapt import kept_settings, refuse_changes, run_of
+from dragoman.pipeline.adaptation.adapt import kept_settings, refuse_changes, run_of
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.distil import Distillation, StudentPreset, distil, student_recipe
 from dragoman.pipeline.recipe import Recipe

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.train import read_files
-from dragoman.pipeline.adapt import with_replay_in_folder
+from dragoman.pipeline.adaptation.adapt import with_replay_in_folder
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_corpora, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
@@ -22,7 +22,7 @@ from dragoman.text.records import primary
 from dragoman.text.settings import CorpusFiles, DataSettings, language_of_name
 
 if TYPE_CHECKING:
-    from dragoman.text.doctor import Finding
+    from dragoman.text.quality.doctor import Finding
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def doctor(arguments: Arguments) -> None:
     else:
         table, origin, texts = read_files(files, arguments)
         recipe, arguments = overlay(Recipe(), table, origin), arguments | texts
-    from dragoman.text.datasets import resolve_dataset
+    from dragoman.text.named_datasets.datasets import resolve_dataset
 
     recipe = with_languages_of_initial_model(recipe)
     recipe = with_replay_in_folder(replace(recipe, data=settings_from(DataSettings, arguments, recipe.data)))
@@ -106,8 +106,8 @@ def print_findings(data: DataSettings) -> "list[Finding]":
     Raises `DragomanError` for files that are missing, damaged or not named.
     """
     from dragoman.text.conversion import check_files, converted
-    from dragoman.text.datasets import resolve_dataset
-    from dragoman.text.doctor import examine
+    from dragoman.text.named_datasets.datasets import resolve_dataset
+    from dragoman.text.quality.doctor import examine
 
     data = resolve_dataset(data, say)
     (check_files if data.needs_conversion() else check_file_pairs)(data)
@@ -145,7 +145,7 @@ def with_languages_of_initial_model(recipe: Recipe) -> Recipe:
     """
     if recipe.adaptation == AdaptationSettings():
         return recipe
-    from dragoman.pipeline.adapt import kept_settings, refuse_contradictions
+    from dragoman.pipeline.adaptation.adapt import kept_settings, refuse_contradictions
 
     refuse_contradictions(recipe)
     initial_model, data = recipe.adaptation.initial_model, recipe.data
@@ -166,7 +166,7 @@ def text_to_replay(recipe: Recipe) -> DataSettings | None:
     """
     if recipe.adaptation.replay is None:
         return None
-    from dragoman.pipeline.replay import old_text
+    from dragoman.pipeline.adaptation.replay import old_text
 
     old, data = old_text(recipe), recipe.data
     return replace(old, test_source=data.test_source, test_target=data.test_target)

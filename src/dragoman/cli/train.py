@@ -37,7 +37,7 @@ class Train(Recipe):
 def train(arguments: Arguments) -> None:
     """Train a model, or list the named datasets."""
     if arguments.get("dataset") == "list":
-        from dragoman.text.datasets import listing
+        from dragoman.text.named_datasets.datasets import listing
 
         print(listing())
         return

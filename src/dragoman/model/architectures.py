@@ -1,7 +1,7 @@
 """Which settings each architecture has. Does not import torch: it is for recipes, too."""
 
-from dragoman.model.baseline_shapes import ENRICHED
 from dragoman.model.settings import ModelSettings
+from dragoman.model.shapes.baseline_shapes import ENRICHED
 from dragoman.system.errors import DragomanError
 
 PARTS_OF_A_TRANSFORMER = (

@@ -5,8 +5,8 @@ What is counted is what `model/costs.py` counts of a Transformer.
 
 import math
 
-from dragoman.model.baseline_shapes import baseline_shapes
 from dragoman.model.settings import ModelSettings
+from dragoman.model.shapes.baseline_shapes import baseline_shapes
 
 
 def multiply_adds_of_baseline(

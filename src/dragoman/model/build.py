@@ -1,12 +1,12 @@
 """The model of some settings: the paper's, a variant of it, or an architecture that it compares with."""
 
 from dragoman.model.architectures import check_architecture
-from dragoman.model.baseline_shapes import ENRICHED
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
 from dragoman.model.interface import Model
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
+from dragoman.model.shapes.baseline_shapes import ENRICHED
 from dragoman.model.transformer import Transformer
 from dragoman.model.variants import VariedTransformer
 

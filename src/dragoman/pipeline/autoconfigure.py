@@ -62,7 +62,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         recipe, model, data, minutes, speed, updates_per_epoch, say, world
     )
     if recipe.adaptation.initial_model is not None:
-        from dragoman.pipeline.initial_model import choose_for_adaptation, perplexity_before
+        from dragoman.pipeline.adaptation.initial_model import choose_for_adaptation, perplexity_before
 
         recipe, chosen = choose_for_adaptation(
             recipe, updates, updates_per_epoch, lambda: perplexity_before(model, recipe, data, world.local)

@@ -90,7 +90,7 @@ def choose_updates(
 def most_updates(recipe: Recipe, updates_per_epoch: float) -> int:
     """The most updates that are chosen: the paper's 100,000, or so many passes over the corpus."""
     if recipe.adaptation.initial_model is not None:
-        from dragoman.pipeline.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
+        from dragoman.pipeline.adaptation.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
 
         return max(1, int(PASSES_OF_ADAPTATION * updates_per_epoch))
     return max(1, int(min(PAPER_UPDATES, MAX_PASSES * updates_per_epoch)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dragoman.model.settings import PRESETS
-from dragoman.pipeline.adapt import adapted_recipe
+from dragoman.pipeline.adaptation.adapt import adapted_recipe
 from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.presets import choose_preset
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe

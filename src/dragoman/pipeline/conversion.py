@@ -30,7 +30,7 @@ def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings, say: Say) 
     with converted(replace(texts, corpus=corpora), out / "text.partial", say) as lines:
         data: ConvertedData = lines
         if lines.parts and recipe.adaptation.replay is not None:
-            from dragoman.pipeline.replay import with_old_text
+            from dragoman.pipeline.adaptation.replay import with_old_text
 
             data = with_old_text(lines, recipe.adaptation, say)
         tokenizer = replace(recipe.tokenizer, symbols=symbols)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings, Precision
-from dragoman.pipeline.adapt import kept_settings
-from dragoman.pipeline.fewer_layers import can_leave_out_layers, with_guided_head
+from dragoman.pipeline.adaptation.adapt import kept_settings
+from dragoman.pipeline.adaptation.fewer_layers import can_leave_out_layers, with_guided_head
 from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
 from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.settings import AdaptationSettings
@@ -23,9 +23,9 @@ from dragoman.system.files import file_hash
 from dragoman.system.messages import Say
 from dragoman.system.toml import check_bounds, overlay
 from dragoman.system.wording import counted
-from dragoman.text.checks import check_readable
 from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
+from dragoman.text.quality.checks import check_readable
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
 from dragoman.translation.files import Block, different_names, read_record, translate_file

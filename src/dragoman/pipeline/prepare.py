@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from dragoman.pipeline.initial_model import prepare_adaptation
+from dragoman.pipeline.adaptation.initial_model import prepare_adaptation
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.validation_pairs import write_pairs, write_valid
 from dragoman.system.errors import DragomanError

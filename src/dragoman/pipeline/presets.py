@@ -7,7 +7,7 @@ from dragoman.pipeline.recipe import Preset, choose_minutes, resolve_paths
 from dragoman.system.device import has_bfloat16
 from dragoman.system.machine import cpu_threads, matrix_speed
 from dragoman.text.compression import plain_name
-from dragoman.text.datasets import find_dataset
+from dragoman.text.named_datasets.datasets import find_dataset
 from dragoman.text.settings import DataSettings
 from dragoman.training.settings import TrainingSettings
 

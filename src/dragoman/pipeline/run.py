@@ -20,6 +20,7 @@ from dragoman.evaluation.measures import chrf
 from dragoman.evaluation.metrics import Score, bleu, suitable_tokenization
 from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
+from dragoman.pipeline.adaptation.replay import validate_both, with_old_validation
 from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
 from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
 from dragoman.pipeline.minutes import seconds_to_translate
@@ -33,7 +34,6 @@ from dragoman.pipeline.prepared import (
     validation_batches,
 )
 from dragoman.pipeline.recipe import Recipe, check_recipe, choose_minutes, read_recipe, resolve_paths
-from dragoman.pipeline.replay import validate_both, with_old_validation
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.device import is_cpu, is_cuda
@@ -170,7 +170,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         start_compiling(world.device, say)  # in the background, while the text is prepared
     texts = recipe.data
     if texts.dataset is not None:
-        from dragoman.text.datasets import resolve_dataset
+        from dragoman.text.named_datasets.datasets import resolve_dataset
 
         texts = resolve_dataset(texts, say)
     texts = resolve_paths(texts)
@@ -272,7 +272,7 @@ def fit(
         planned_seconds=planned_seconds,
     )
     if recipe.adaptation.initial_model is not None:
-        from dragoman.pipeline.initial_model import begin
+        from dragoman.pipeline.adaptation.initial_model import begin
 
         context = begin(context, recipe)
     if recipe.data.guided_alignment is not None:

@@ -20,7 +20,8 @@ from dragoman import __version__
 from dragoman.inspection.bundle import PAGE as INSPECTION
 from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
-from dragoman.serving import deepl, docs, lab, libretranslate, openapi, v1, v1_analysis
+from dragoman.serving import docs, lab, openapi
+from dragoman.serving.apis import deepl, libretranslate, v1, v1_analysis
 from dragoman.serving.errors import (
     ApiError,
     answer_api_error,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
-from dragoman.text.identification import identifier_of, identify
+from dragoman.text.quality.identification import identifier_of, identify
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 

@@ -15,12 +15,12 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dragoman.serving.apis.parameters import MAX_FIELDS, is_json, json_of
 from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal, refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.lab import style_hashes
 from dragoman.serving.log import request_id, write
 from dragoman.serving.origins import check_request
-from dragoman.serving.parameters import MAX_FIELDS, is_json, json_of
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted

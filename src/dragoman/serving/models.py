@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import language_name
-from dragoman.text.identification import identify
+from dragoman.text.quality.identification import identify
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.translator import Translator
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.serving.answers import answer_schemas
+from dragoman.serving.apis.answers import answer_schemas
 from dragoman.serving.errors import error_body
 
 STATUSES = {

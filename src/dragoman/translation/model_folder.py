@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.numpy import save_file
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.weight_shapes import weight_shapes
+from dragoman.model.shapes.weight_shapes import weight_shapes
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     MANIFEST,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.weight_shapes import weight_shapes
+from dragoman.model.shapes.weight_shapes import weight_shapes
 from dragoman.system.errors import DragomanError
 
 LAYER = re.compile(r"(encoder|decoder)\.(?:weight_ih_l)?(\d+)(?:\.|$)")  # of a Transformer, LSTM or GRU

@@ -11,7 +11,7 @@ from dragoman.pipeline.passport import passport, text_hashes
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say, silent
 from dragoman.system.torchrun import process_rank
-from dragoman.text.datasets import resolve_dataset
+from dragoman.text.named_datasets.datasets import resolve_dataset
 from dragoman.text.settings import DataSettings
 from dragoman_paper.tables.cells import (
     Cell,

@@ -19,8 +19,8 @@ from dragoman.system.files import write_lines
 from dragoman.system.messages import Say, silent
 from dragoman.system.readers import read_json
 from dragoman.system.torchrun import process_count, process_rank
-from dragoman.text.datasets import resolve_dataset
 from dragoman.text.lines import read_lines
+from dragoman.text.named_datasets.datasets import resolve_dataset
 from dragoman.text.settings import DataSettings
 from dragoman_paper.tables.cells import (
     Cell,

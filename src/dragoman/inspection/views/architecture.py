@@ -8,9 +8,9 @@ from itertools import accumulate
 from dragoman.inspection.record.record import Record
 from dragoman.inspection.views.drawing import Anchor, Drawing
 from dragoman.inspection.views.layout import finished
-from dragoman.model.baseline_shapes import baseline_shapes
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import transformer_shapes
+from dragoman.model.shapes.baseline_shapes import baseline_shapes
+from dragoman.model.shapes.transformer_shapes import transformer_shapes
 
 WIDTH, SIDE = 208, 20  # of a box, and from its edge to the frame of a layer
 GAP, FRAME_GAP = 30, 50  # between boxes of a layer, and where the frame of a layer is between them

@@ -14,9 +14,9 @@ from starlette.types import Message, Scope, Send
 
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.analysis import analysed, least_tokens
+from dragoman.serving.apis.schemas import Choice, TranslateRequest, TranslateResponse
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, describe, matches
-from dragoman.serving.schemas import Choice, TranslateRequest, TranslateResponse
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
 from dragoman.translation import markup

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
+from dragoman.serving.apis.parameters import described, parameters
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed, load_identifier
 from dragoman.serving.models import Models, ServedModel, matches
-from dragoman.serving.parameters import described, parameters
 from dragoman.serving.service import Service
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation import markup

@@ -6,8 +6,8 @@ News Commentary (11, then 12, then 13) for German; here it is version 9, WMT 201
 that TensorFlow Datasets publishes; of the test archive there is only an MD5.
 """
 
-from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
-from dragoman.text.archives import Archive, segments
+from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, ArchivePart, Text
+from dragoman.text.named_datasets.archives import Archive, segments
 
 NEWS_COMMENTARY = Archive(
     "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.settings import PRESETS
+from dragoman.pipeline.adaptation.fewer_layers import LAYERS, can_leave_out_layers, with_guided_head
 from dragoman.pipeline.byte_lengths import with_byte_lengths
-from dragoman.pipeline.fewer_layers import LAYERS, can_leave_out_layers, with_guided_head
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay

@@ -9,13 +9,13 @@ from dragoman.system.caches import cache_folder
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say, silent
-from dragoman.text.archive_dataset import ArchiveDataset, located
-from dragoman.text.archives import text_hash
 from dragoman.text.compression import GZIP_ERRORS
-from dragoman.text.downloads import DOWNLOAD_ERRORS, opened
-from dragoman.text.iwslt14 import IWSLT14
+from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, located
+from dragoman.text.named_datasets.archives import text_hash
+from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, opened
+from dragoman.text.named_datasets.iwslt14 import IWSLT14
+from dragoman.text.named_datasets.wmt14 import WMT14
 from dragoman.text.settings import DataSettings
-from dragoman.text.wmt14 import WMT14
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dragoman.inspection.served_training import training_of
 from dragoman.search.contradictions import refuse_truncation
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.analysis import refuse_long, refuse_long_translation
+from dragoman.serving.apis.schemas import InspectRequest
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
-from dragoman.serving.schemas import InspectRequest
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:

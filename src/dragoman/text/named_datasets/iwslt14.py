@@ -5,8 +5,8 @@ also lowers the case, splits words into tokens, and leaves out pairs of unlike l
 it is.
 """
 
-from dragoman.text.archive_dataset import ArchiveDataset, ArchivePart, Text
-from dragoman.text.archives import Archive, segments, talk_lines
+from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, ArchivePart, Text
+from dragoman.text.named_datasets.archives import Archive, segments, talk_lines
 
 EVERY = 23
 TALKS = Archive("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz")

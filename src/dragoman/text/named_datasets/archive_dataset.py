@@ -12,8 +12,8 @@ from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.messages import Say, silent
 from dragoman.system.readers import read_json
-from dragoman.text.archives import Archive, plain_lines, read_member, text_hash
-from dragoman.text.downloads import DOWNLOAD_ERRORS, download
+from dragoman.text.named_datasets.archives import Archive, plain_lines, read_member, text_hash
+from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, download
 
 Hashes = dict[str, str]  # SHA-256 of archives, and of texts without compression, by their names
 HASHES = "hashes.json"

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request
 
 from dragoman.inspection.analyse.changes import changed_settings, parse_changes
 from dragoman.serving.analysis import least_tokens, refuse_long_pairs
-from dragoman.serving.inspections import compute_inspection, refuse_contradictions
-from dragoman.serving.schemas import AlternativesRequest, InspectRequest, ScoreRequest
+from dragoman.serving.apis.inspections import compute_inspection, refuse_contradictions
+from dragoman.serving.apis.schemas import AlternativesRequest, InspectRequest, ScoreRequest
+from dragoman.serving.apis.v1 import choose_model, refuse_many, settings_of
 from dragoman.serving.service import Service
-from dragoman.serving.v1 import choose_model, refuse_many, settings_of
 
 
 def router(service: Service) -> APIRouter:

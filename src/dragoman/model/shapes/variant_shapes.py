@@ -3,7 +3,7 @@
 import re
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import Shapes
+from dragoman.model.shapes.transformer_shapes import Shapes
 
 NORM = re.compile(r"(.*_residual\.norm)\.weight")
 ATTENTION = re.compile(r"(.*_attention)\.output\.weight")

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from dragoman.search.settings import SearchSettings
+from dragoman.serving.apis.parameters import described, parameters
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed, listed_pairs, load_identifier, percent
 from dragoman.serving.models import Models, ServedModel, matches
-from dragoman.serving.parameters import described, parameters
 from dragoman.serving.service import NBest, Service
 from dragoman.serving.settings import ServerSettings
-from dragoman.text.identification import identify
+from dragoman.text.quality.identification import identify
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.model.weight_shapes import weight_shapes
+from dragoman.model.shapes.weight_shapes import weight_shapes
 from dragoman.model.weights import load_tensors, load_weights
-from dragoman.pipeline.fewer_layers import describe_layers, kept_layers, weights_of_layers
+from dragoman.pipeline.adaptation.fewer_layers import describe_layers, kept_layers, weights_of_layers
+from dragoman.pipeline.adaptation.replay import prepare_replay
 from dragoman.pipeline.prepared import PreparedData, validation_batches
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.replay import prepare_replay
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say

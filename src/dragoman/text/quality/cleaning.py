@@ -22,7 +22,9 @@ from dragoman.system.messages import Say
 from dragoman.system.new_folder import write_new_folder
 from dragoman.system.progress import with_progress
 from dragoman.system.wording import counted
-from dragoman.text.checks import (
+from dragoman.text.compression import plain_name
+from dragoman.text.lines import line_hash, raw_lines
+from dragoman.text.quality.checks import (
     CONTROL,
     MIN_CHARACTERS,
     Mask,
@@ -41,12 +43,10 @@ from dragoman.text.checks import (
     near_hash,
     pair_hash,
 )
-from dragoman.text.clean_settings import CHANGES, REASONS, CleanSettings
-from dragoman.text.compression import plain_name
-from dragoman.text.escapes import has_entities, has_marks, join_marks, unescape
-from dragoman.text.identification import identify, is_identifiable
-from dragoman.text.lines import line_hash, raw_lines
-from dragoman.text.mojibake import has_mojibake
+from dragoman.text.quality.clean_settings import CHANGES, REASONS, CleanSettings
+from dragoman.text.quality.escapes import has_entities, has_marks, join_marks, unescape
+from dragoman.text.quality.identification import identify, is_identifiable
+from dragoman.text.quality.mojibake import has_mojibake
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 

@@ -3,9 +3,9 @@
 Weights of a file are compared with these before memory is allocated for a model.
 """
 
-from dragoman.model.baseline_shapes import baseline_shapes
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import Shapes, transformer_shapes
+from dragoman.model.shapes.baseline_shapes import baseline_shapes
+from dragoman.model.shapes.transformer_shapes import Shapes, transformer_shapes
 
 
 def weight_shapes(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Shapes:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.text.checks import (
+from dragoman.text.lines import line_hash, raw_lines
+from dragoman.text.quality.checks import (
     CONTROL,
     MIN_CHARACTERS,
     Pair,
@@ -30,10 +31,9 @@ from dragoman.text.checks import (
     near_hash,
     pair_hash,
 )
-from dragoman.text.clean_settings import MAX_LENGTH_RATIO, MAX_WORDS
-from dragoman.text.escapes import has_entities, has_marks, is_tokenised
-from dragoman.text.lines import line_hash, raw_lines
-from dragoman.text.mojibake import has_mojibake
+from dragoman.text.quality.clean_settings import MAX_LENGTH_RATIO, MAX_WORDS
+from dragoman.text.quality.escapes import has_entities, has_marks, is_tokenised
+from dragoman.text.quality.mojibake import has_mojibake
 
 MAX_EXAMPLES = 5  # line numbers that a finding shows
 SAMPLE_PAIRS = 20_000  # pairs that the n-gram models and the median length ratio are estimated from

@@ -1,7 +1,7 @@
 """Names and shapes of the weights of an LSTM or GRU, from its settings. This module imports no torch."""
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import Shapes, linear_shapes
+from dragoman.model.shapes.transformer_shapes import Shapes, linear_shapes
 
 
 def recurrent_shapes(settings: ModelSettings) -> Shapes:

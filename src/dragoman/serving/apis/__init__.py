@@ -1,0 +1,1 @@
+"""The HTTP APIs: this project's, LibreTranslate's and DeepL's."""

@@ -1,0 +1,1 @@
+"""What may be wrong with a corpus: checks, `doctor`, which counts, and `clean`, which removes."""
