@@ -154,6 +154,7 @@ def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
     [
         ("cache/dragoman/native", 0o777, False),
         ("cache/dragoman/native", 0o770, False),
+        ("cache/dragoman/native", 0o1777, False),  # anybody may place a library there
         ("cache/dragoman", 0o707, False),
         ("cache", 0o777, False),
         ("cache", 0o1777, True),  # as /tmp: nobody can rename the files of others

@@ -74,6 +74,11 @@ def test_the_shortest_limit_holds():
     limited, free = tiny("transformer, other options", VOCABULARY, 0), tiny("transformer", VOCABULARY, 0)
     assert Ensemble([free, limited]).longest_target == limited.longest_target
     assert Ensemble([free]).longest_target is None
+    settings = MODELS["transformer, other options"]
+    sizes = [replace(settings, max_positions=settings.max_positions + more) for more in (0, 3, 1)]
+    for order in itertools.permutations(sizes):
+        ensemble = Ensemble([build_model(each, VOCABULARY, VOCABULARY) for each in order])
+        assert ensemble.longest_source == ensemble.longest_target == limited.longest_target
 
 
 @pytest.mark.parametrize("ends", [*itertools.product([True, False], repeat=2)])
