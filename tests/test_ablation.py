@@ -26,7 +26,7 @@ from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.projections import record_projections
 from dragoman.inspection.record.recording import attentions
-from dragoman.inspection.views.attention_pictures import NAMES
+from dragoman.inspection.views.attention_pictures import KIND_NAMES
 from dragoman.inspection.views.drawing import decimal
 from dragoman.inspection.views.heads import head_effects_picture, mean_effects_picture
 from dragoman.search.attention_weights import cross_attention_modules, record_attention
@@ -157,8 +157,8 @@ def drawn_tables(svg):
             shapes.append(each)
         elif tag != "text":
             continue
-        elif text in NAMES.values():
-            kinds.append(next(kind for kind, name in NAMES.items() if name == text))
+        elif text in KIND_NAMES.values():
+            kinds.append(next(kind for kind, name in KIND_NAMES.items() if name == text))
             head = {}
         elif text.startswith("head "):
             head[each.get("x")] = int(text.removeprefix("head "))

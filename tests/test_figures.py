@@ -16,7 +16,7 @@ from dragoman.inspection.analyse.statistics import statistics
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.kinds import KINDS
-from dragoman.inspection.views.attention_pictures import NAMES
+from dragoman.inspection.views.attention_pictures import KIND_NAMES
 from dragoman.model.build import build_model
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.sinusoids import sinusoid_table
@@ -27,7 +27,7 @@ from dragoman.translation.model_folder import read_settings, save_model
 from dragoman_paper.figures import attention_figures, measured_pictures, steps
 from dragoman_paper.figures.catalogue import FIGURES, listing
 from dragoman_paper.figures.choice import Choice
-from dragoman_paper.figures.complexity import recurrent, self_attention
+from dragoman_paper.figures.complexity import recurrent_operations, self_attention_operations
 from dragoman_paper.figures.measured import (
     hidden_units,
     normalisation,
@@ -262,7 +262,7 @@ def test_the_lines_of_figure_3_are_the_weights_of_its_query(kind):
     shown = texts(attention_figures.figure_3(found, choice))
     title = f"{(found.source if kind == 'encoder' else found.target)[1]} in head 2: "
     assert shown[0].startswith(title)
-    assert f"{NAMES[kind].lower()}, layer 2" in shown[0]
+    assert f"{KIND_NAMES[kind].lower()}, layer 2" in shown[0]
     titles = [each for each in shown if each.startswith("query 2")]
     assert titles == [
         f"query 2, key {key}, weight {weight:.3f}"
@@ -409,7 +409,7 @@ def test_products_of_positions_are_symmetric_and_fall_with_the_distance_but_not_
 
 def test_self_attention_has_fewer_operations_below_d_tokens():
     for n in range(1, 40):
-        assert (self_attention(n, 20) < recurrent(n, 20)) == (n < 20)
+        assert (self_attention_operations(n, 20) < recurrent_operations(n, 20)) == (n < 20)
 
 
 def test_table_1_counts_the_tokens_that_the_encoder_reads(figure, trained, tmp_path):

@@ -102,6 +102,6 @@ def test_padding_does_not_change_the_logits(exported):
 def test_a_sample_longer_than_the_table_of_positions_is_refused(exported):
     model, tokenizers, folder = exported
     with pytest.raises(
-        DragomanError, match="and onnxruntime with this model reads and writes 60; give shorter ones"
+        DragomanError, match="and onnxruntime with this model reads and writes at most 60; give shorter ones"
     ):
         verify(engine(folder), model, tokenizers, ["Mann " * 60])

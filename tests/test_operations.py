@@ -30,7 +30,7 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
-from dragoman.serving.service import Service, length_of, prepare_each, with_tags
+from dragoman.serving.service import Service, keeping_marks, normalized_length, prepare_each
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
@@ -649,7 +649,7 @@ def test_the_sentences_of_a_stream_share_the_constraints_of_their_request(traine
     prepared = prepare_each(model.translator, document.segments, search, 50_000)
     assert [len(each.without_tags) for each in prepared] == [1] * len(document.segments) == [1, 1, 1]
     for each, segment in zip(prepared, document.segments, strict=True):
-        assert each == model.translator.prepare([segment.sentence], with_tags(search, segment))
+        assert each == model.translator.prepare([segment.sentence], keeping_marks(search, segment))
     assert prepared[0].constraints is prepared[2].constraints
 
 
@@ -805,8 +805,8 @@ def test_sighup_ends_a_server_after_its_requests(trained):
 
 def test_a_long_row_of_accents_takes_linear_time():
     text = "a" + "\u0315" * 150_000 + "\u0300" * 150_000
-    assert length_of(text) == len(text)
-    assert length_of(LIGATURE * 10) == 180
+    assert normalized_length(text) == len(text)
+    assert normalized_length(LIGATURE * 10) == 180
 
 
 def test_tags_are_no_tokens_of_a_request(trained):

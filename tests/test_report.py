@@ -21,7 +21,7 @@ from dragoman.inspection.record.record import (
     ResidualStream,
     TokenProbability,
 )
-from dragoman.inspection.report import embedded, source_hash, to_html
+from dragoman.inspection.report import json_for_html, source_hash, to_html
 from dragoman.inspection.schema import finite
 from dragoman.model.settings import ModelSettings
 from dragoman.search.trace import Node
@@ -244,7 +244,7 @@ def test_the_report_has_the_same_elements_whatever_the_tokens_are(report):
 
 def test_embedded_json_has_no_markup_and_only_numbers_that_json_has():
     table = {"text": "</script><!--", "numbers": (1.5, float("inf"), float("nan"))}
-    text = embedded(finite(table))
+    text = json_for_html(finite(table))
     assert "<" not in text
     assert json.loads(text) == {"text": "</script><!--", "numbers": [1.5, None, None]}
 

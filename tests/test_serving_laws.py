@@ -54,7 +54,7 @@ from dragoman.serving.service import (
     Service,
     refuse_long_constraints,
     refuse_many_tags,
-    refuse_tokens,
+    refuse_many_tokens,
 )
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -808,7 +808,7 @@ def test_every_api_counts_its_sentences_and_tokens(served, path):
 DEFAULT = ServerSettings()
 LIMITS = {
     "tokens": (
-        lambda service, number: refuse_tokens(number, service.settings.max_tokens),
+        lambda service, number: refuse_many_tokens(number, service.settings.max_tokens),
         DEFAULT.max_tokens,
         413,
     ),

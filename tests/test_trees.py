@@ -14,8 +14,8 @@ from dragoman_paper.treebank.linearise import (
     MALFORMED,
     MISSING,
     UNCLOSED,
+    UNKNOWN_TAG,
     UNOPENED,
-    WORD,
     linearise,
     restore,
 )
@@ -71,7 +71,7 @@ def test_restoring_is_the_inverse_of_linearising(tree):
 @given(trees())
 def test_without_tags_the_parts_of_speech_alone_are_lost(tree):
     symbols = linearise(tree, tags=False)
-    assert {symbol for symbol in symbols.split() if symbol[0] not in "()"} == {WORD}
+    assert {symbol for symbol in symbols.split() if symbol[0] not in "()"} == {UNKNOWN_TAG}
     restored, repairs = restore(symbols, tree.words)
     assert not repairs
     assert (restored.words, restored.constituents) == (tree.words, tree.constituents)

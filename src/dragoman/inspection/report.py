@@ -1,4 +1,4 @@
-"""The one-file HTML report of an inspection. It opens from disk, and loads nothing from anywhere."""
+"""The HTML report of an inspection: one file that opens from disk and loads no other file."""
 
 import base64
 import hashlib
@@ -35,9 +35,10 @@ DOCUMENT = """<!doctype html>
 def to_html(inspection: Record, layer: int | None = None, head: int | None = None) -> str:
     """The report: views of the beam, attention, positions, the residual stream, masks and the model.
 
-    The data are `schema.to_json` with what `contents.contents` has room for; `layer` and `head` are its. The
-    content security policy names the script and the style by their hashes and refuses all else, so no text of
-    the data can become a script.
+    Its data are the JSON of `schema.to_json`. If the file would be too large with all layers and heads, it
+    has those that `contents.contents` chooses for `layer` and `head`, which are counted from 1. The content
+    security policy names the script and the style by their hashes and refuses all else, so no text of the
+    data can become a script.
     """
     script, style = bundle(PAGE / "file.js"), (PAGE / "style.css").read_text("utf-8")
     policy = (
@@ -46,10 +47,11 @@ def to_html(inspection: Record, layer: int | None = None, head: int | None = Non
     )
     return DOCUMENT.format(
         policy=policy,
+        # ASCII alone: a lone surrogate in the sentence could not be written as UTF-8.
         title=html.escape(f"Inspection: {inspection.sentence}").encode("ascii", "xmlcharrefreplace").decode(),
         style=style,
         licenses=licenses(),
-        data=embedded(to_json(inspection, contents(inspection, FILE, layer, head))),
+        data=json_for_html(to_json(inspection, contents(inspection, FILE, layer, head))),
         script=script,
     )
 
@@ -59,8 +61,8 @@ def source_hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
 
 
-def embedded(table: dict[str, Any]) -> str:
-    """JSON in ASCII, without `<`: no text in it can end the element that it stands in."""
+def json_for_html(table: dict[str, Any]) -> str:
+    """JSON in ASCII, without `<`, so that no text in it can end the script element that it stands in."""
     text = json.dumps(table, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 

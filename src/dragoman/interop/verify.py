@@ -23,8 +23,8 @@ from dragoman.translation.model_folder import Tokenizers
 TOLERANCE = 1e-3
 """Nats by which a log-probability may differ: the engines sum float32 numbers in different orders."""
 QUANTIZED_TOLERANCE = 0.2
-"""Nats by which those of a quantised model may differ, in the mean of a translation's tokens."""
-SEARCH = SearchSettings(beam_size=1, max_extra_tokens=8)  # an untrained model never writes END
+"""The same for a quantised model, whose differences are averaged over the tokens of a translation."""
+SEARCH = SearchSettings(beam_size=1, max_extra_tokens=8)  # few tokens: an untrained model never writes END
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,14 @@ def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) 
     tokenizer = tokenizers.source
     tokens = range(END + 1, len(tokenizer))
     encoded = tokenizer.encode([tokenizer.decode([token]) for token in tokens])
-    known = [
+    known = [  # the tokens whose text is read as known tokens again
         token
         for token, piece, ids in zip(tokens, tokenizer.pieces(tokens), encoded, strict=True)
         if is_word(piece) and ids and UNKNOWN not in ids
     ]
     generator = torch.Generator().manual_seed(1)
-    drawn = [
-        torch.randint(len(known), (length,), generator=generator).tolist()
-        for length in range(2, 2 * count + 2, 2)
-        if known
-    ]
+    lengths = range(2, 2 * count + 2, 2) if known else ()
+    drawn = [torch.randint(len(known), (length,), generator=generator).tolist() for length in lengths]
     texts = [" ".join(tokenizer.decode([known[index] for index in indices]).split()) for indices in drawn]
     sentences = [
         text
@@ -87,20 +84,20 @@ def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) 
 def verify(engine: ReferenceEngine, model: Model, tokenizers: Tokenizers, sentences: Sequence[str]) -> float:
     """Compare the engine with the model; return the largest difference of a log-probability, in nats.
 
-    Raises `DragomanError`, naming the sentence, if the engine tokenizes or translates it otherwise, if a
-    log-probability differs too much, or if it is too long for the engine.
+    Raises `DragomanError`, which names the sentence, if the engine tokenizes or translates it otherwise, if a
+    log-probability differs too much, or if the sentence or its translation may be too long for the engine.
     """
     largest = 0.0
     for sentence, ids in zip(sentences, tokenizers.source.encode(sentences), strict=True):
         source = [*ids, END]
         if not ids:
             continue  # a blank line has no translation
-        max_length = int(max_target_lengths(model, torch.tensor([source]), SEARCH)) + 1
+        max_length = int(max_target_lengths(model, torch.tensor([source]), SEARCH)) + 1  # with END
         if engine.longest is not None and max(len(source), max_length) > engine.longest:
             raise DragomanError(
-                f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens, and {engine.name} "
-                "with this model reads and "
-                f"writes {engine.longest}; give shorter ones."
+                f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens and its translation "
+                f"may have {max_length}, and {engine.name} with this model reads and writes at most "
+                f"{engine.longest}; give shorter ones with --samples."
             )
         if (engine_ids := engine.encode(sentence)) != [engine.first_ids[token] for token in source]:
             raise DragomanError(
@@ -120,16 +117,17 @@ def compare(
 ) -> float:
     """Return the largest difference of a log-probability at the target's tokens, in nats.
 
-    Raises `DragomanError` if it is larger than the tolerance.
+    Raises `DragomanError` if it is larger than `TOLERANCE`, or, for a quantised model, if the mean difference
+    is larger than `QUANTIZED_TOLERANCE`.
     """
     log_probs = log_probabilities(model, source, target)
     engine_log_probs = engine.log_probs(source, target)
     if engine_log_probs.dim() == 1:
         differences = (engine_log_probs - log_probs.gather(1, torch.tensor(target)[:, None])[:, 0]).abs()
     else:
-        differences = (
-            torch.where(log_probs < FORBIDDEN_BIAS / 2, 0.0, engine_log_probs - log_probs).abs().amax(1)
-        )
+        # Tokens that our model can never write are left out: the engine may give them any probability.
+        is_forbidden = log_probs < FORBIDDEN_BIAS / 2
+        differences = torch.where(is_forbidden, 0.0, engine_log_probs - log_probs).abs().amax(1)
     difference = differences.mean() if engine.quantized else differences.max()
     tolerance = QUANTIZED_TOLERANCE if engine.quantized else TOLERANCE
     if not difference <= tolerance:  # true for NaN too
@@ -142,7 +140,7 @@ def compare(
 
 
 def log_probabilities(model: Model, source: list[int], target: list[int]) -> Float[Tensor, "T V"]:
-    """Our log-probabilities of all tokens at each token of the target, which includes END."""
+    """Our log-probabilities of all tokens at each token of the target. Source and target include END."""
     features, _ = model.decode(torch.tensor([[START, *target[:-1]]]), model.encode(torch.tensor([source])))
     return model.logits(features[0]).float().log_softmax(-1)
 
@@ -161,7 +159,7 @@ def refuse_other_translation(
     """
     engine_translation = engine.greedy(source, int(max_target_lengths(model, torch.tensor([source]), SEARCH)))
     if engine_translation != translation:
-        position, token, engine_token = next(
+        position, token, engine_token = next(  # the first difference
             (position, token, engine_token)
             for position, (token, engine_token) in enumerate(
                 zip([*translation, END], [*engine_translation, END], strict=False)
@@ -171,8 +169,8 @@ def refuse_other_translation(
         log_probs = log_probabilities(model, source, [*translation, END])[position]
         if log_probs[token] - log_probs[engine_token] > TOLERANCE:
             raise DragomanError(
-                f"{engine.name} translates {sentence!r} by "
-                f"{pieces_text(tokenizers.target, engine_translation)}, and Dragoman by "
+                f"{engine.name} translates {sentence!r} as "
+                f"{pieces_text(tokenizers.target, engine_translation)}, and Dragoman as "
                 f"{pieces_text(tokenizers.target, translation)}."
             )
     engine_text, text = (
@@ -180,7 +178,8 @@ def refuse_other_translation(
     )
     if engine_text != text and UNKNOWN not in translation:
         raise DragomanError(
-            f"{engine.name} spells the translation of {sentence!r} {engine_text!r}, and Dragoman {text!r}."
+            f"{engine.name} spells the translation of {sentence!r} as {engine_text!r}, and Dragoman as "
+            f"{text!r}."
         )
 
 

@@ -1,6 +1,7 @@
 """Attention (section 3.2).
 
-Shapes: B sentences, H heads, T queries, N keys, K = d_k, Kv = d_v, D = d_model, E columns of a projection.
+Shapes: B sentences, H heads, T queries, N keys, K = d_k, Kv = d_v, D = d_model, HK = H · d_k or H · d_v,
+E outputs of a projection, *N any dimensions.
 """
 
 import math
@@ -19,10 +20,11 @@ def attention(
     value: Float[Tensor, "B H N Kv"],
     mask: Bool[Tensor, "#B #H #T N"] | None = None,
 ) -> tuple[Float[Tensor, "B H T Kv"], Float[Tensor, "B H T N"]]:
-    """Equation 1 (section 3.2.1) as written, and its weights: Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V.
+    """Equation 1 (section 3.2.1) as written: Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V.
 
-    The mask is True where attending is allowed. A query with no allowed key gets zeros. This is the oracle of
-    every other implementation, the source of attention weights, and what exported ONNX graphs contain.
+    Returns its value and its weights. The mask is True where attending is allowed. A query with no allowed
+    key gets zeros. This is the oracle of every other implementation, the source of attention weights, and
+    what exported ONNX graphs contain.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if mask is not None:
@@ -34,7 +36,10 @@ def attention(
 
 
 def causal_mask(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 T N"]:
-    """Each of the last `queries` positions attends to itself and to those before it (section 3.2.3)."""
+    """The mask with which each query attends to its own position and to those before it (section 3.2.3).
+
+    The queries are the last of the positions of the keys. True is where attending is allowed.
+    """
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)[None, None]
 
 
@@ -49,7 +54,7 @@ class Projections(nn.Linear):
     """The matrices W^Q, W^K and W^V of all heads as the rows of one matrix, in this order."""
 
     def project_rows(self, x: Float[Tensor, "*N D"], start: int, stop: int | None) -> Float[Tensor, "*N E"]:
-        """Project by the rows from `start` up to, not including, `stop`; None is all from `start` on."""
+        """Project by the rows of the matrix from `start` up to, not including, `stop`; None is the end."""
         return F.linear(x, self.weight[start:stop], None if self.bias is None else self.bias[start:stop])
 
 
@@ -68,6 +73,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.widths = [heads * d_k, heads * d_k, heads * d_v]
+        """How many rows of `query_key_value` are W^Q, W^K and W^V, of all heads together."""
         self.query_key_value = Projections(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(heads * d_v, d_model, bias=bias)
         self.dropout = dropout
@@ -111,7 +117,8 @@ class MultiHeadAttention(nn.Module):
         `causal`, for self-attention without a mask, lets each position attend to itself and to every position
         before it.
         """
-        if (hook := self.attention_weights_hook) is None:  # PyTorch's fused kernel of equation 1
+        if (hook := self.attention_weights_hook) is None:
+            # PyTorch's fused kernel of equation 1, which gives no weights.
             dropout = self.dropout if self.training else 0.0
             heads = F.scaled_dot_product_attention(
                 query, *memory, attn_mask=mask, dropout_p=dropout, is_causal=causal

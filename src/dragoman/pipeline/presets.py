@@ -50,7 +50,7 @@ def tokens_per_second(preset: Preset, training: TrainingSettings) -> float:
     """About how many target tokens a second this processor trains with."""
     threads = training.threads or cpu_threads()
     speed = matrix_speed(
-        threads, training.precision or ("bfloat16" if has_bfloat16(gpu=False) else "float32")
+        threads, training.precision or ("bfloat16" if has_bfloat16(on_gpu=False) else "float32")
     )
     return 1 / (OPERATIONS[preset] / speed + OVERHEAD[preset] / threads)
 

@@ -18,15 +18,16 @@ from dragoman.system.files import atomic_write, beside
 from dragoman.system.toml import read_toml
 
 MAX_FILE = 1_000_000  # bytes: thousands of keys
-BLANK_KEYS = ("", " ", "\t", "\n", "\r\n")  # what hashes of nothing are made of, as by `echo | sha256sum`
-IDLE_SECONDS = 120.0  # a client without requests for so long has all of its rate again
+BLANK_KEYS = ("", " ", "\t", "\n", "\r\n")  # what is hashed by mistake, as by `echo | sha256sum`: "\n"
+MAX_BUCKETS = 10_000  # clients, before idle ones are forgotten
+IDLE_SECONDS = 120.0  # a client without requests for so long may make all requests of a minute again
 
 
 @dataclass(frozen=True)
 class Keys:
     """SHA-256 hashes of API keys, by the names of their owners.
 
-    A key has 256 random bits, so that a fast hash suffices: nobody can try them all.
+    A key has 256 random bits, so that a fast hash suffices: nobody can try all keys.
     """
 
     hashes: dict[str, str]
@@ -35,9 +36,9 @@ class Keys:
     def load(cls, path: Path) -> "Keys":
         """Read a file of `add_key`, or a link to one.
 
-        Raises `DragomanError` if it is missing or holds anything else, such as the hash of no key.
+        Raises `DragomanError` if it is missing or not such a file, or has the hash of an empty key.
         """
-        if not check_file(path):
+        if not key_file_exists(path):
             raise DragomanError(
                 f"{path} does not exist; dragoman serve RUN --api-keys {path} --new-key NAME makes it."
             )
@@ -47,8 +48,8 @@ class Keys:
                 f"{path} has to hold a table [keys] with a SHA-256 hash for each name. Correct it, or give "
                 "another file: --new-key makes one."
             )
-        nothing = set(map(hash_of, BLANK_KEYS))
-        if names := [name for name, value in table.items() if value in nothing]:
+        blank_hashes = set(map(hash_of, BLANK_KEYS))
+        if names := [name for name, value in table.items() if value in blank_hashes]:
             raise DragomanError(
                 f"{path} has the hash of an empty key for {names[0]!r}, with which everybody would have a "
                 "key. Remove the line, and make a key with --new-key."
@@ -58,7 +59,7 @@ class Keys:
     def owner(self, key: str) -> str | None:
         """The name of a key's owner; None for an unknown key and for a blank one, which is no key.
 
-        It takes the same time for every key.
+        It takes the same time for every other key, so that the time tells nothing about the keys.
         """
         if not key.strip():
             return None
@@ -69,7 +70,7 @@ class Keys:
         return owner
 
 
-def check_file(path: Path) -> bool:
+def key_file_exists(path: Path) -> bool:
     """Whether a file of keys exists. It may be a symbolic link, as a secret of Kubernetes is.
 
     Raises `DragomanError` for a pipe, a folder or a device, which could be waited for without end, and for a
@@ -102,13 +103,13 @@ def hash_of(key: str) -> str:
 
 
 def add_key(path: Path, name: str) -> str:
-    """Add a line with a new random key at the end of the file, and return the key.
+    """Make a random key, add a line with its hash at the end of the file, and return the key.
 
     Raises `DragomanError` if the name is taken, and if the file is not one of keys.
     """
     key = secrets.token_urlsafe(32)
     with FileLock(beside(path, ".{}.lock")):
-        text = with_key(path, name, hash_of(key))
+        text = text_with_key(path, name, hash_of(key))
         umask = os.umask(0o077)  # atomic_write gives the mode of the umask
         try:
             with atomic_write(path) as new:
@@ -118,29 +119,29 @@ def add_key(path: Path, name: str) -> str:
     return key
 
 
-def with_key(path: Path, name: str, digest: str) -> str:
-    """The text of the file with another key. Raises `DragomanError` as `add_key`."""
-    if not check_file(path) or not path.read_bytes().strip():
+def text_with_key(path: Path, name: str, digest: str) -> str:
+    """The text of the file with one more key, whose hash is given. Raises `DragomanError` as `add_key`."""
+    if not key_file_exists(path) or not path.read_bytes().strip():
         return tomli_w.dumps({"keys": {name: digest}})
     hashes = Keys.load(path).hashes
     if name in hashes:
         raise DragomanError(f"{path} has a key of {name!r} already; choose another name, or remove its line.")
-    after = path.read_text("utf-8-sig").rstrip() + "\n" + tomli_w.dumps({name: digest})
-    if tomllib.loads(after).get("keys") != {**hashes, name: digest}:
+    text = path.read_text("utf-8-sig").rstrip() + "\n" + tomli_w.dumps({name: digest})
+    if tomllib.loads(text).get("keys") != {**hashes, name: digest}:  # the line is in the last table
         raise DragomanError(f"{path} has another table after [keys]; move [keys] to the end of the file.")
-    return after
+    return text
 
 
 @dataclass
 class RateLimit:
-    """A token bucket for each client: `per_minute` requests at once, refilled evenly."""
+    """A token bucket for each client: `per_minute` requests at once, refilled evenly. 0 is no limit."""
 
     per_minute: int
     buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Of each client the requests that it has left, and when that was computed."""
+    """The number of requests that each client has left, and the time at which it was computed."""
 
     def seconds_until_allowed(self, client: str) -> float:
-        """0 if the client may make a request now, which is counted; else the seconds until it may."""
+        """Count a request and return 0 if the client may make it now; else return the seconds until then."""
         if not self.per_minute:
             return 0.0
         now, rate = time.monotonic(), self.per_minute / 60
@@ -149,7 +150,7 @@ class RateLimit:
         if left < 1:
             return (1 - left) / rate
         self.buckets[client] = left - 1, now
-        if len(self.buckets) > 10_000:
+        if len(self.buckets) > MAX_BUCKETS:
             self.buckets = {
                 name: bucket for name, bucket in self.buckets.items() if now - bucket[1] < IDLE_SECONDS
             }

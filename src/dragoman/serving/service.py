@@ -30,14 +30,14 @@ from dragoman.translation.translator import PreparedSentences, Translator
 
 T = TypeVar("T")
 NBest = list[list[Translation]]  # the translations of each sentence, best first
-POLL_SECONDS = 0.02  # between two looks at a search that is streamed
+POLL_SECONDS = 0.02  # between two readings of the text that a streamed search has so far
 CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
-FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
+FEW_CHARACTERS = 2_000  # cut and tokenized in the event loop, within a millisecond or two; more in a thread
 MAX_TAGS = 500  # of a sentence; the time that it takes to restore them grows with their square
-MAX_OUTPUT = 4_000_000  # tokens for which a request may make the search keep memory
+MAX_OUTPUT_TOKENS = 4_000_000  # for which a request may make the search keep memory
 MAX_FORCED = 500  # characters, and tokens, of forced words; memory and time grow with their tokens
 MAX_PREFIX = 4_000  # tokens of a prefix: the search keeps memory for as many in every translation
-PREFIX_CHARACTERS = 4 * MAX_PREFIX
+PREFIX_CHARACTERS = 4 * MAX_PREFIX  # which are not even tokenized if they are more
 
 
 @dataclass(frozen=True)
@@ -45,42 +45,44 @@ class Group:
     """Sentences of a request that are searched with the same settings."""
 
     places: list[int]
-    """Their numbers among all sentences of the request."""
+    """The numbers of these sentences among all of the request, from 0."""
     prepared: PreparedSentences
 
 
 def prepare_groups(
     translator: Translator, segments: Sequence[Segment], search: SearchSettings, max_tokens: int
 ) -> list[Group]:
-    """The sentences ready for a search: those with tags or addresses apart, which are not split.
+    """Prepare the sentences for searches: one group without tags and addresses, and one with them.
 
-    Raises `ApiError` 413 for more than `max_tokens` tokens, and for long constraints.
+    Sentences of the second group are not split. Raises `ApiError` 413 for more than `max_tokens` tokens in a
+    long text, for a sentence with many tags, and for long constraints.
     """
     groups = []
     for places in split_by_marks(segments):
         if places:
-            settings = with_tags(search, segments[places[0]])
+            settings = keeping_marks(search, segments[places[0]])
             sentences = [segments[place].sentence for place in places]
             if settings.keep_tags:
                 refuse_many_tags(sentences)
             plain = [remove_tags(sentence)[0] for sentence in sentences] if settings.keep_tags else sentences
-            refuse_many_tokens(translator, plain, max_tokens)
+            refuse_long_texts(translator, plain, max_tokens)
             prepared = translator.prepare(sentences, settings)
             refuse_long_constraints(prepared.constraints)
             groups.append(Group(places, prepared))
     return groups
 
 
-def refuse_many_tokens(translator: Translator, sentences: Sequence[str], limit: int) -> None:
+def refuse_long_texts(translator: Translator, sentences: Sequence[str], limit: int) -> None:
     """Raise `ApiError` 413 for more tokens than are allowed, before sentences are cut into parts.
 
-    Only long texts are counted: after NFKC a character has a few tokens at most.
+    Tokens are counted here only if there are many characters. Few characters have few tokens, which `admit`
+    counts.
     """
-    if sum(map(length_of, sentences)) > FEW_CHARACTERS:
-        refuse_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), limit)
+    if sum(map(normalized_length, sentences)) > FEW_CHARACTERS:
+        refuse_many_tokens(sum(map(len, translator.tokenizers.source.encode(sentences))), limit)
 
 
-def refuse_tokens(tokens: int, limit: int) -> None:
+def refuse_many_tokens(tokens: int, limit: int) -> None:
     """Raise `ApiError` 413 for a request of too many tokens."""
     if tokens > limit:
         raise ApiError(
@@ -98,10 +100,11 @@ def refuse_long_constraints(constraints: Constraints) -> None:
             raise ApiError(413, f"{name} has {tokens:,} tokens, and {limit:,} are allowed; send less.")
 
 
-def length_of(text: str) -> int:
-    """The characters of a text after NFKC, which vocabularies use, or a few more: one may become 18.
+def normalized_length(text: str) -> int:
+    """The number of characters of a text after NFKC, by which vocabularies normalise, or a few more.
 
-    Each is normalised alone: in a text, a long row of accents would take time that grows with its square.
+    One character may become 18. Each is normalised alone, because a long row of accents in a text would take
+    time that grows with its square.
     """
     if text.isascii():
         return len(text)
@@ -124,7 +127,7 @@ def refuse_many_tags(sentences: Sequence[str]) -> None:
 def prepare_each(
     translator: Translator, segments: Sequence[Segment], search: SearchSettings, max_tokens: int
 ) -> list[PreparedSentences]:
-    """The sentences, each ready for a search of its own. They share the constraints.
+    """Prepare each sentence for a search of its own. All have the same constraints.
 
     Raises `ApiError` as `prepare_groups`.
     """
@@ -136,8 +139,11 @@ def prepare_each(
     return [prepared_segments[place] for place in range(len(segments))]
 
 
-def with_tags(search: SearchSettings, segment: Segment) -> SearchSettings:
-    """The settings for a sentence: tags and addresses in it are kept, and then it is not split."""
+def keeping_marks(search: SearchSettings, segment: Segment) -> SearchSettings:
+    """The settings with which a sentence's marks of tags and addresses, if it has any, are kept.
+
+    A sentence with marks is not split.
+    """
     if not segment.marks or search.keep_tags:
         return search
     return replace(search, keep_tags=True, split=None)
@@ -145,17 +151,19 @@ def with_tags(search: SearchSettings, segment: Segment) -> SearchSettings:
 
 @dataclass
 class Service:
-    """The models, and how much may be translated at once."""
+    """The models, and the queues that bound how much is translated at once."""
 
     models: Models
     settings: ServerSettings
     metrics: Metrics
     is_stopping: bool = False
+    """Whether the server is shutting down and refuses new requests."""
     admission: Admission = field(init=False)
+    """The queue of translations."""
     analyses: Admission = field(init=False)
-    """Of what PyTorch computes in a thread of its own: its speed says nothing about that of translations."""
+    """The queue of `analyse`, apart because its speed says nothing about that of translations."""
     default_search: SearchSettings = field(init=False)
-    """The search of a request that asks for no other: its beam is not wider than the server allows."""
+    """The settings of a request that gives none: its beam is not wider than the server allows."""
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
 
@@ -171,8 +179,8 @@ class Service:
         )
 
     @property
-    def most_characters(self) -> int:
-        """The characters of a request that may have as few tokens as are allowed."""
+    def max_characters(self) -> int:
+        """The most characters of a request: longer texts have more than `max_tokens` tokens."""
         return CHARACTERS_PER_TOKEN * self.settings.max_tokens
 
     async def cut(
@@ -180,20 +188,20 @@ class Service:
     ) -> list[Document]:
         """The documents that a function makes of the texts of a request.
 
-        Raises `ApiError`: 413 for more characters than can be translated, and those of `prepare`.
+        Raises `ApiError` 413 for more characters than `max_characters`, and as `prepare`.
         """
-        characters = sum(map(length_of, texts))
-        if characters > self.most_characters:
+        characters = sum(map(normalized_length, texts))
+        if characters > self.max_characters:
             raise ApiError(
                 413,
-                f"The request has {characters:,} characters, and {self.most_characters:,} are allowed; send "
+                f"The request has {characters:,} characters, and {self.max_characters:,} are allowed; send "
                 "less text at once.",
             )
         self.note_texts(scope, texts)
         return await self.prepare(lambda: list(map(function, texts)), characters, scope)
 
     async def prepare(self, function: Callable[[], T], characters: int, scope: Scope) -> T:
-        """The result of a function that cuts or tokenizes so many characters; of many in a thread.
+        """The result of a function that cuts or tokenizes so many characters: in a thread if they are many.
 
         Raises `ApiError` 429 if too much is being prepared, the function's errors, and those of `in_time`.
         """
@@ -209,15 +217,16 @@ class Service:
     ) -> list[NBest]:
         """The n best translations of each sentence of each document.
 
-        Raises `ApiError`: 400 for a request that asks for too much, 429 if the queue is full, 504 if the
-        deadline passes. Raises `DragomanError` for constraints that contradict each other.
+        Raises `ApiError`: 400 or 413 for a request that asks for too much, 429 if the queue is full, 499 if
+        the client goes away, 504 if the deadline passes. Raises `DragomanError` for constraints that
+        contradict each other.
         """
         self.refuse_too_much(search)
         segments: list[Segment] = []
         characters = constraint_characters(search)
         for document in documents:
             segments += document.segments
-            characters += length_of(document.text)
+            characters += normalized_length(document.text)
         max_tokens = self.settings.max_tokens
         groups = await self.prepare(
             lambda: prepare_groups(model.translator, segments, search, max_tokens), characters, scope
@@ -244,7 +253,7 @@ class Service:
         try:
             futures.extend(map(model.translator.submit, prepared))
             return await self.in_time(futures, scope)
-        except BaseException:
+        except BaseException:  # `in_time` cancels too, but not if `submit` has raised
             for future in futures:
                 future.cancel()
             raise
@@ -261,7 +270,7 @@ class Service:
         self.refuse_too_much(search)
         prepared = await self.prepare(
             lambda: prepare_each(model.translator, document.segments, search, self.settings.max_tokens),
-            length_of(document.text) + constraint_characters(search),
+            normalized_length(document.text) + constraint_characters(search),
             scope,
         )
         refuse_much_output(prepared)
@@ -272,7 +281,7 @@ class Service:
             try:
                 for sentence, sentence_progress in zip(prepared, progress, strict=True):
                     futures.append(model.translator.submit(sentence, sentence_progress))
-                    await asyncio.sleep(0)  # many constraints take milliseconds
+                    await asyncio.sleep(0)  # for other requests: `submit` takes ms with many constraints
                     self.refuse_late(scope)
                 yield "", []
                 for future, sentence, sentence_progress in zip(futures, prepared, progress, strict=True):
@@ -289,15 +298,17 @@ class Service:
         targets = sum(len(future.result()[0][0].tokens) for future in futures)
         self.metrics.translated(len(prepared), tokens, targets)
 
-    async def growing(self, future: Future[T], text: Callable[[], str], scope: Scope) -> AsyncIterator[str]:
-        """A text each time that it has grown, until the future is done. Raises as `refuse_late`."""
+    async def growing(
+        self, future: Future[T], current_text: Callable[[], str], scope: Scope
+    ) -> AsyncIterator[str]:
+        """Yield a text each time that it has grown, until the future is done. Raises as `refuse_late`."""
         written = ""
         while not future.done():
             await asyncio.sleep(POLL_SECONDS)
             self.refuse_late(scope)
-            if len(current := text()) > len(written):
-                yield current
-                written = current
+            if len(text := current_text()) > len(written):
+                yield text
+                written = text
 
     async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
@@ -314,29 +325,30 @@ class Service:
         Raises `ApiError`: 504 for the deadline, 499 for the client.
         """
         loop = asyncio.get_running_loop()
-        end: asyncio.Future[ApiError | None] = loop.create_future()
+        end: asyncio.Future[ApiError | None] = loop.create_future()  # None if all futures are done
         unfinished = len(futures)
 
-        def stop(reason: ApiError | None) -> None:
+        def stop_waiting(reason: ApiError | None) -> None:
             if not end.done():
                 end.set_result(reason)
 
-        def count() -> None:
+        def count_finished() -> None:
             nonlocal unfinished
             unfinished -= 1
             if not unfinished:
-                stop(None)
+                stop_waiting(None)
 
-        # It does not refer to the futures, which refer to it: such a cycle would wait for the collector.
-        def finished(_: object) -> None:
-            loop.call_soon_threadsafe(count)
+        # This function, which the futures hold, does not hold them: a cycle would stay in memory until the
+        # garbage collector runs. It is called in the threads in which the futures end.
+        def on_done(_: object) -> None:
+            loop.call_soon_threadsafe(count_finished)
 
         for future in futures:
-            future.add_done_callback(finished)
-        timer = loop.call_at(self.deadline_of(scope), lambda: stop(self.too_late()))
+            future.add_done_callback(on_done)
+        timer = loop.call_at(self.deadline_of(scope), lambda: stop_waiting(self.deadline_error()))
         connection = scope.get("dragoman.connection")
         if connection is not None:
-            connection.when_lost = lambda: stop(ApiError(499, "The client has gone.", "client_gone"))
+            connection.when_lost = lambda: stop_waiting(ApiError(499, "The client has gone.", "client_gone"))
         try:
             if futures and (reason := await end):
                 raise reason
@@ -351,7 +363,7 @@ class Service:
                 connection.when_lost = None
 
     def deadline_of(self, scope: Scope) -> float:
-        """The time of the event loop at which a request has to be answered."""
+        """The time of the event loop at which a request has to be answered: it counts from the first call."""
         until: float = scope.setdefault(
             "dragoman.deadline", asyncio.get_running_loop().time() + self.settings.deadline
         )
@@ -360,9 +372,9 @@ class Service:
     def refuse_late(self, scope: Scope) -> None:
         """Raise `ApiError` 504 if the request's deadline has passed."""
         if asyncio.get_running_loop().time() > self.deadline_of(scope):
-            raise self.too_late()
+            raise self.deadline_error()
 
-    def too_late(self) -> ApiError:
+    def deadline_error(self) -> ApiError:
         """The error of a request whose deadline has passed."""
         return ApiError(
             504,
@@ -371,12 +383,12 @@ class Service:
         )
 
     def admit(self, tokens: int, admission: Admission, scope: Scope) -> AbstractContextManager[None]:
-        """As `Admission.admit`. Raises `ApiError` 413 for a request of too many tokens."""
-        refuse_tokens(tokens, self.settings.max_tokens)
+        """As `Admission.admit`. Also raises `ApiError` 413 for a request of too many tokens."""
+        refuse_many_tokens(tokens, self.settings.max_tokens)
         return admission.admit(tokens, client_of(scope))
 
     def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
-        """Keep the texts for the log, if it may have them."""
+        """Keep the texts for the log, if the settings allow it."""
         if self.settings.log_texts:
             scope["dragoman.texts"] = list(texts)
 
@@ -396,16 +408,16 @@ class Service:
                 f"force_words have {forced:,} characters, and {MAX_FORCED} are allowed: the search keeps a "
                 "beam for each of their tokens.",
             )
-        if (characters := length_of(search.prefix)) > PREFIX_CHARACTERS:
+        if (characters := normalized_length(search.prefix)) > PREFIX_CHARACTERS:
             raise ApiError(
                 413,
                 f"prefix has {characters:,} characters, and {PREFIX_CHARACTERS:,} are allowed; send less.",
             )
-        if (characters := constraint_characters(search)) > self.most_characters:
+        if (characters := constraint_characters(search)) > self.max_characters:
             raise ApiError(
                 413,
                 f"prefix, force_words and ban_words have {characters:,} characters, and "
-                f"{self.most_characters:,} are allowed; send fewer.",
+                f"{self.max_characters:,} are allowed; send fewer.",
             )
 
 
@@ -416,25 +428,28 @@ def client_of(scope: Scope) -> str:
 
 
 def refuse_much_output(prepared: Sequence[PreparedSentences]) -> None:
-    """Raise `ApiError` 413 for translations that may be so long together that they need much memory.
+    """Raise `ApiError` 413 if the translations may be so long together that they need much memory.
 
     Raises `DragomanError` as `max_target_length`.
     """
     tokens = sum(
-        group.settings.n_best
-        * max_target_length(len(source), None, group.settings, group.constraints.min_capacity)
-        for group in prepared
-        for source in group.sources
+        sentences.settings.n_best
+        * max_target_length(len(source), None, sentences.settings, sentences.constraints.min_capacity)
+        for sentences in prepared
+        for source in sentences.sources
     )
-    if tokens > MAX_OUTPUT:
+    if tokens > MAX_OUTPUT_TOKENS:
         raise ApiError(
             413,
-            f"The translations may have {tokens:,} tokens together, and {MAX_OUTPUT:,} are allowed; ask for "
-            "less: a lower n_best, max_extra_tokens or min_length, or less text at once.",
+            f"The translations may have {tokens:,} tokens together, and {MAX_OUTPUT_TOKENS:,} are allowed; "
+            "ask for less: a lower n_best, max_extra_tokens or min_length, or less text at once.",
         )
 
 
 def constraint_characters(search: SearchSettings) -> int:
-    """The number of characters of the texts that constrain a search, one more for each: all take time."""
-    texts = search.force_words, search.ban_words
-    return length_of(search.prefix) + sum(len(words) + sum(map(length_of, words)) for words in texts)
+    """The number of characters of the prefix, force_words and ban_words.
+
+    Each of the words counts for one character more, because even an empty one takes time.
+    """
+    words = [*search.force_words, *search.ban_words]
+    return normalized_length(search.prefix) + len(words) + sum(map(normalized_length, words))

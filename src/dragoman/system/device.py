@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def has_gpu() -> bool:
     """Whether PyTorch finds a GPU of NVIDIA or AMD. Imports torch only if the system may have one."""
-    devices = ("nvidia0", "nvidiactl", "dxg", "kfd")  # of CUDA, of Windows's Linux, of ROCm
+    devices = ("nvidia0", "nvidiactl", "dxg", "kfd")  # NVIDIA's, that of Windows's Linux (WSL), AMD's
     if sys.platform != "win32" and not any(Path("/dev", name).exists() for name in devices):
         return False
     import torch
@@ -26,7 +26,7 @@ def has_gpu() -> bool:
 
 
 def default_device() -> str:
-    """A GPU if there is one. That of Apple is used only if it is named."""
+    """A GPU of NVIDIA or AMD if there is one, or else the processor. mps has to be asked for by its name."""
     return "cuda" if has_gpu() else "cpu"
 
 
@@ -52,36 +52,36 @@ def open_device(name: str) -> "torch.device":
 
 
 def is_cpu(device: "torch.device") -> bool:
-    """Whether it is the processor."""
+    """Whether a device is the processor."""
     return device.type == "cpu"
 
 
 def is_cuda(device: "torch.device") -> bool:
-    """Whether it is a GPU of NVIDIA or AMD."""
+    """Whether a device is a GPU of NVIDIA or AMD."""
     return device.type == "cuda"
 
 
 def device_name() -> str:
-    """The name of the GPU, or that there is none."""
+    """The name of the GPU of NVIDIA or AMD, or "no GPU"."""
     import torch
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
 
 
-def has_bfloat16(gpu: bool) -> bool:
+def has_bfloat16(on_gpu: bool) -> bool:
     """Whether the GPU, or the processor, multiplies bfloat16 matrices faster than float32 matrices."""
     import torch
 
-    if gpu:
+    if on_gpu:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def seed_generators(number: int) -> None:
-    """Seed the random numbers of the processor and of every GPU that is in use."""
+def seed_generators(seed: int) -> None:
+    """Seed PyTorch's random numbers of the processor and of every GPU that is in use."""
     import torch
 
     # torch.manual_seed is slow: it records a traceback for unused GPUs.
-    torch.default_generator.manual_seed(number)
+    torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(number)
+        torch.cuda.manual_seed_all(seed)

@@ -12,8 +12,10 @@ from dragoman.system.errors import DragomanError
 T = TypeVar("T")
 U = TypeVar("U")
 
-interruption = ContextVar("interruption", default=Event())  # noqa: B039  the default is never set
-"""It is set when nobody wants the result of this work any more. Searches look at it at each step.
+interruption = ContextVar("interruption", default=Event())  # noqa: B039  no work sets the default event
+"""The event that is set when nobody wants the result of the current work any more.
+
+Searches look at it at each step.
 
 :meta hide-value:
 """
@@ -33,21 +35,21 @@ class InterruptibleFuture(Future[T]):
 
 
 class OneThread(ThreadPoolExecutor):
-    """One thread, which a forked process does not have."""
+    """An executor with one thread. In a forked process, which has no such thread, it refuses all work."""
 
     def __init__(self, name: str) -> None:
         super().__init__(1, name)
-        self._process = os.getpid()
+        self._process_id = os.getpid()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """As `Executor.submit`. Raises as `refuse_forked`."""
-        refuse_forked(self._process)
+        refuse_forked(self._process_id)
         return super().submit(fn, *args, **kwargs)
 
 
-def refuse_forked(process: int) -> None:
-    """Raise `DragomanError` in another process than this one: threads do not survive a fork."""
-    if os.getpid() != process:
+def refuse_forked(process_id: int) -> None:
+    """Raise `DragomanError` in another process than that with this id: a fork does not copy threads."""
+    if os.getpid() != process_id:
         raise DragomanError(
             "This process was forked from one that had loaded the model, and its search threads were not "
             "copied; load the model in each process."
@@ -62,13 +64,13 @@ def submit_interruptible(executor: Executor, function: Callable[[], T]) -> Futur
 
 
 def submit_for(result: InterruptibleFuture[T], function: Callable[[], T], executor: Executor) -> None:
-    """As `submit_interruptible`, for a future that exists."""
+    """As `submit_interruptible`, with a future that the caller has made: `result` gets the result."""
 
     def run() -> None:
         interruption.set(result.interrupted)
         fulfil(result, function)
 
-    executor.submit(copy_context().run, run)
+    executor.submit(copy_context().run, run)  # a copy, so that `interruption` is that of this work alone
 
 
 def fulfil(future: Future[T], function: Callable[[], T]) -> None:
@@ -78,16 +80,17 @@ def fulfil(future: Future[T], function: Callable[[], T]) -> None:
     try:
         future.set_result(function())
     except CancelledError:
-        future.set_exception(CancelledError())  # the traceback of the other one keeps all that a search had
+        # The traceback of the caught exception would keep the search's variables in memory.
+        future.set_exception(CancelledError())
     except Exception as error:
         future.set_exception(error)
 
 
 def then(future: Future[T], function: Callable[[T], U], executor: Executor) -> Future[U]:
-    """The future of a function of a future's result, computed by the executor.
+    """A new future: the result of `function` for the result of `future`, computed by the executor.
 
-    If one of them is cancelled, so is the other, and the function sees the `interruption`. It has an
-    exception if the executor has shut down.
+    If one of the two futures is cancelled, so is the other, and the function sees the `interruption`. The new
+    future has the exception of `future`, if there is one, and a `RuntimeError` if the executor has shut down.
     """
     result: InterruptibleFuture[U] = InterruptibleFuture()
 

@@ -17,10 +17,14 @@ from dragoman.text.records import Record, choose_languages
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.text.tmx import read_tmx
 
-MAX_CODES = 20  # that an error lists
-UNWRITABLE = re.compile("[\0\ud800-\udfff]")
-# The name of a file without its endings: corpus.en-de.
-NAMED = re.compile(r"(.*[._-])?([a-z]{2})-([a-z]{2})")
+EXAMPLE = (
+    'an object with texts, such as {"en": "One.", "de": "Eins."} or {"source": "One.", "target": "Eins."}'
+)
+"""What a line of a JSON file has to be."""
+MAX_CODES = 20  # languages that an error lists
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # NUL and surrogates
+# Of the name of a file without its endings, such as corpus.en-de.
+LANGUAGES_IN_NAME = re.compile(r"(.*[._-])?([a-z]{2})-([a-z]{2})")
 
 
 def format_of(path: Path) -> str:
@@ -29,35 +33,37 @@ def format_of(path: Path) -> str:
 
 
 def read_parallel(path: Path, languages: Languages) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a file in these languages.
+    """Yield the pairs of a file in these languages; of a TSV file, the two columns, whatever the languages.
 
     `en` matches `en-US`. Raises `DragomanError` with file and line for a damaged file, and for two texts of
-    one language in a unit; and for a file without a complete pair.
+    one language in a unit. Except for TSV, it is also raised for a file without a complete pair.
     """
     if format_of(path) == ".tsv":
         yield from read_columns(path)
         return
-    complete, codes = 0, set[str]()
+    has_complete_pair, codes = False, set[str]()
     for record in records(path):
         source, target = map(one_line, record.pair(languages))
-        complete += bool(source.strip() and target.strip())
-        if not complete:
+        has_complete_pair |= bool(source.strip() and target.strip())
+        if not has_complete_pair:
             codes.update(islice((code for code, _ in record.texts), max(0, MAX_CODES - len(codes))))
         yield source, target
-    if not complete:
+    if not has_complete_pair:
         raise no_complete_pair(path, languages, codes)
 
 
 def no_complete_pair(path: Path, languages: Languages, codes: set[str]) -> DragomanError:
-    """The error of a file in which `codes` were found, and no pair in these languages."""
+    """The error of a file whose texts have the language codes `codes`, and no pair in these languages."""
     if not codes:
-        return DragomanError(f"{path} has no texts.")
-    known = UNKNOWN_LANGUAGE not in (languages.source, languages.target)
-    expected = f"both {shown(languages.source)} and {shown(languages.target)}" if known else "two languages"
+        return DragomanError(f"{path} has no texts; it has to have pairs of texts in two languages.")
+    are_known = UNKNOWN_LANGUAGE not in (languages.source, languages.target)
+    expected = (
+        f"both {shown(languages.source)} and {shown(languages.target)}" if are_known else "two languages"
+    )
     present = ", ".join(map(shown, sorted(codes)))
     return DragomanError(
         f"{path} has no pair with a text in {expected}; its texts are in {present}. "
-        f"Give {'other' if known else 'the'} languages: --source-language CODE --target-language CODE."
+        f"Give {'other' if are_known else 'the'} languages: --source-language CODE --target-language CODE."
     )
 
 
@@ -86,22 +92,21 @@ def read_columns(path: Path) -> Iterator[tuple[str, str]]:
 def read_json_lines(path: Path) -> Iterator[Record]:
     """Yield the texts of each line, a JSON object of texts by language, or by `source` and `target`.
 
-    Other keys are ignored. The object may be the value of the key `translation`. A blank line has no texts.
-    Raises `DragomanError` for another line, and for a text that cannot be written.
+    Values that are no texts are ignored. The object may be the value of the key `translation`. A blank line
+    has no texts. Raises `DragomanError` for a line that is something else, and as `check_text`.
     """
     for number, line in enumerate(read_lines(path), 1):
         place = f"{path}, line {number}"
         try:
             value = json.loads(line) if line.strip() else {}
-        except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
-            raise DragomanError(f"{place}: not JSON ({error}).") from error
+        except (ValueError, RecursionError) as error:  # a number with thousands of digits is a ValueError
+            raise DragomanError(
+                f"{place}: not JSON ({error}). Correct the line; it has to be {EXAMPLE}."
+            ) from error
         if isinstance(value, dict) and isinstance(value.get("translation"), dict):
             value = value["translation"]
         if not isinstance(value, dict):
-            raise DragomanError(
-                f'{place}: not an object with texts, such as {{"en": "One.", "de": "Eins."}} or '
-                '{"source": "One.", "target": "Eins."}.'
-            )
+            raise DragomanError(f"{place}: not {EXAMPLE}.")
         texts = tuple((key, text) for key, text in value.items() if isinstance(text, str))
         for code, text in texts:
             check_text(text, f"{place}: the text of {shown(code)}")
@@ -109,26 +114,29 @@ def read_json_lines(path: Path) -> Iterator[Record]:
 
 
 def check_text(text: str, place: str) -> None:
-    """Raise `DragomanError` for a NUL or a lone surrogate, which no text has and JSON can write."""
+    """Raise `DragomanError` for a NUL or a lone surrogate: JSON can have both, a text file of lines neither.
+
+    `place` is the subject of the message.
+    """
     if UNWRITABLE.search(text):
         raise DragomanError(f"{place} has a NUL or a lone surrogate; remove it from the file.")
 
 
 def one_line(text: str) -> str:
-    """A text without line ends: each is a space, with the indentation around it."""
+    """A text on one line: line ends, with the spaces and tabs around them, become one space."""
     if "\n" not in text and "\r" not in text:
         return text
     return " ".join(filter(None, (part.strip(" \t") for part in re.split(r"[\r\n]+", text))))
 
 
 def languages_of_file(path: Path, languages: Languages) -> Languages:
-    """The languages that are asked for; an unknown one is what the file says, or the name of a TSV file.
+    """The languages that are asked for; for an unknown one, that of the file's texts or of a TSV file's name.
 
     Raises `DragomanError` where `choose_languages` does.
     """
     if format_of(path) != ".tsv":
         return choose_languages(records(path), str(path), languages)
-    if not (named := NAMED.fullmatch(Path(plain_name(path.name)).stem)):
+    if not (match := LANGUAGES_IN_NAME.fullmatch(Path(plain_name(path.name)).stem)):
         return languages
-    pairs = zip((languages.source, languages.target), named.groups()[1:], strict=True)
-    return Languages(*(name if code == UNKNOWN_LANGUAGE else code for code, name in pairs))
+    pairs = zip((languages.source, languages.target), match.groups()[1:], strict=True)
+    return Languages(*(named if asked == UNKNOWN_LANGUAGE else asked for asked, named in pairs))

@@ -21,6 +21,7 @@ Scores = dict[str, float]
 Samples = list[dict[str, str]]
 """Samples of a validation: `source`, `reference` and `translation` of some pairs."""
 Validate = Callable[[Model, str], tuple[Scores, Samples]]
+"""A validation of a model, as `TrainingContext.validate` describes it."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,17 @@ class TrainingContext:
     folder: Path
     """Gets log.jsonl and checkpoints/. Training resumes from the checkpoints that it has."""
     validate: Validate
-    """Called with a model and a phrase for its message, such as `at update 100`."""
+    """Translates and scores the validation pairs. Its second argument is a phrase for its message, such as
+    `at update 100`."""
     keep_best: Callable[[Model], None]
-    """Called when a validation is better than all before it, in the main process alone."""
+    """Called with the model when a validation is better than all before it, in the main process alone."""
     say: Say
     world: World
     max_seconds: float = math.inf
-    """Training ends when it has taken so long, earlier processes included."""
+    """Training ends after so many seconds, those of earlier processes that it resumes included."""
     planned_seconds: float = math.inf
-    """What the whole training will take, for the bar, if its number of updates is not chosen yet."""
+    """How long the whole training will take, for the progress bar. It is infinite if the number of updates
+    says when the training ends."""
     make_optimizer: Callable[[nn.Module], torch.optim.Adam] = make_optimizer
     make_objective: Callable[[Model, TrainingSettings], nn.Module] = Objective.of
 
@@ -54,7 +57,7 @@ class DivergenceError(DragomanError):
 
     def __init__(self, finding: str, remedy: str) -> None:
         """`finding` is what was seen, and `remedy` what the user can do. The message has both."""
-        super().__init__(finding, remedy)  # in `args`, for pickles
+        super().__init__(finding, remedy)  # a pickled exception is made again from these arguments
         self.finding = finding
 
     def __str__(self) -> str:

@@ -8,8 +8,10 @@ import sentencex
 from dragoman.system.wording import counted
 
 WINDOW = 4_000  # characters that sentencex sees at once: it is quadratic in some texts
+CONTEXT = 40  # characters before an end that are checked: the last word is among them
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
-OTHER_SPACE = re.compile(r"[^\S ]")
+OTHER_SPACE = re.compile(r"[^\S ]")  # white space other than " "
+ZERO_WIDTH_JOINER = "\u200d"  # joins the parts of an emoji
 LINE_BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 LINE_BREAK = re.compile(f"[{LINE_BREAKS}]")
 CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
@@ -29,24 +31,25 @@ ABBREVIATIONS = {
 
 
 def sentence_ends(text: str, language: str) -> list[int]:
-    """Where sentences end in a text without control characters, white space after a sentence included.
+    """The places before which sentences end in a text without control characters, but for the last sentence.
 
-    sentencex finds them. It has rules for about 30 languages, which it applies to about 300, and the rules of
-    English to an unknown language. `is_end` checks what is found.
+    White space belongs to the sentence before it. sentencex finds the ends, and `is_end` checks them.
+    sentencex has rules for about 30 languages, which it applies to about 300; an unknown language has the
+    rules of English.
     """
     code = LANGUAGE_CODE.match(language)
-    name = code[0].lower() if code else "en"
+    language = code[0].lower() if code else "en"
     spaced = OTHER_SPACE.sub(" ", text)  # sentencex 1.0.32 panics at some other white space
     ends: list[int] = []
     start = 0
     while start < len(text):
         window = spaced[start : start + WINDOW]
-        lengths = [len(part) for part in sentencex.segment(name, window)]
-        if start + WINDOW < len(text):
+        lengths = [len(part) for part in sentencex.segment(language, window)]
+        if start + WINDOW < len(text):  # the last sentence may go on in the next window
             lengths = lengths[:-1] or [window.rfind(" ") + 1 or end_of_letter(spaced, start + WINDOW) - start]
         for length in lengths:
             start += length
-            if start < len(text) and is_end(spaced, start, name):
+            if start < len(text) and is_end(spaced, start, language):
                 ends.append(start)
     return ends
 
@@ -67,9 +70,9 @@ def several_sentences_message(count: int, texts: int) -> str:
 
 
 def end_of_letter(text: str, place: int) -> int:
-    """The first place from `place` on that does not stand between a letter and its accents."""
+    """The first place from `place` on that is not between a letter and its accents, nor within an emoji."""
     while place < len(text) and (
-        unicodedata.combining(text[place]) or "\u200d" in text[place - 1 : place + 1]
+        unicodedata.combining(text[place]) or ZERO_WIDTH_JOINER in text[place - 1 : place + 1]
     ):
         place += 1
     return place
@@ -79,7 +82,7 @@ def is_end(text: str, place: int, language: str) -> bool:
     """Whether a sentence that ends before `place` according to sentencex does end there."""
     if text[place - 1] == "." and (text[place].isascii() or text[place].isupper()):
         return False  # no space follows: ASP.NET, CACHEDIR.TAG
-    before = text[max(0, place - 40) : place].rstrip()
+    before = text[max(0, place - CONTEXT) : place].rstrip()
     if before.endswith((".", "…")) and text[place].islower():
         return False
     words = before.split()

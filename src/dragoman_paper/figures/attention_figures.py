@@ -15,10 +15,10 @@ import numpy.typing as npt
 from dragoman.inspection.analyse.statistics import Table, statistics
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.record.record import Array
-from dragoman.inspection.views.attention_pictures import NAMES, WEIGHT
+from dragoman.inspection.views.attention_pictures import KIND_NAMES, WEIGHT_TITLE
 from dragoman.inspection.views.drawing import Drawing, sequential, widest
 from dragoman.inspection.views.labels import view
-from dragoman.inspection.views.layout import SHARES, draw_levels, finished, label_axes, sentences
+from dragoman.inspection.views.layout import SHARE_TICKS, draw_levels, finished, label_axes, sentences
 from dragoman.system.errors import DragomanError
 from dragoman_paper.figures.choice import Choice
 
@@ -50,7 +50,7 @@ def layer_weights(inspection: Inspection, choice: Choice) -> LayerWeights:
     """
     attention_view = view(inspection, choice.kind)
     layer = layer_number(choice.layer, len(attention_view.weights))
-    name = NAMES[choice.kind]
+    name = KIND_NAMES[choice.kind]
     return LayerWeights(
         f"{name[0].lower()}{name[1:]}, layer {layer + 1}",
         layer,
@@ -255,7 +255,7 @@ def figure_5(inspection: Inspection, choice: Choice) -> str:
 
 def unit(opacity: str) -> str:
     """What the look of a line means."""
-    return f"Opacity is {opacity} the {WEIGHT}. Weights below {FEWEST} have no line."
+    return f"Opacity is {opacity} the {WEIGHT_TITLE}. Weights below {FEWEST} have no line."
 
 
 def why_these(choice: Choice) -> list[str]:
@@ -307,7 +307,7 @@ def head_comparison(inspection: Inspection, choice: Choice) -> str:
         drawing.rectangle(x, top, cell * columns, cell * rows, "fill-zero stroke-line")
         draw_levels(drawing, attention.weights[head], sequential, x, top, cell, cell)
     draw_facts(drawing, statistics(inspection)[choice.kind], attention.layer, heads)
-    drawing.legend(16, drawing.height + 20, WEIGHT, sequential, SHARES)
+    drawing.legend(16, drawing.height + 20, WEIGHT_TITLE, sequential, SHARE_TICKS)
     axes = "Rows are queries from top to bottom, columns are keys."
     return finished(
         drawing,

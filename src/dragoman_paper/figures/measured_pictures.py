@@ -12,7 +12,7 @@ from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.record.record import Array
 from dragoman.inspection.views.drawing import Drawing, decimal, diverging, sequential, widest
 from dragoman.inspection.views.labels import tokens_in
-from dragoman.inspection.views.layout import SHARES, draw_levels, finished, label_axes, sentences
+from dragoman.inspection.views.layout import SHARE_TICKS, draw_levels, finished, label_axes, sentences
 from dragoman.inspection.views.numbers import plus_bias
 from dragoman_paper.figures.measured import HiddenUnits, Normalisation
 
@@ -112,7 +112,7 @@ def feed_forward_picture(measurement: HiddenUnits) -> str:
         labels, note = tokens_in(tokens, "source" if name == "Encoder" else "target")
         draw_shares(drawing, name, shares, labels)
         notes.append(note)
-    drawing.legend(16, drawing.height + 20, "share of hidden units that are 0", sequential, SHARES)
+    drawing.legend(16, drawing.height + 20, "share of hidden units that are 0", sequential, SHARE_TICKS)
     zeros = {
         "relu": "ReLU, max(0, x), makes every negative number 0 (equation 2): W₂ then "
         "multiplies few numbers that are not 0.",

@@ -1,4 +1,4 @@
-"""Positions in both layouts, and their dot products (section 3.5). This module imports no torch."""
+"""Sinusoids of positions in both layouts, and their dot products (section 3.5). Imports no torch."""
 
 import numpy as np
 
@@ -7,13 +7,16 @@ from dragoman.inspection.views.layout import draw_levels, finished
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import Table, sinusoid_table
 
-POSITIONS, ROW = 20, 9
-PAIRS = 40
-"""Positions whose dot products are drawn."""
+POSITIONS = 20  # whose encodings are drawn
+DOT_PRODUCT_POSITIONS = 40  # whose dot products with each other are drawn
+ROW_HEIGHT = 9  # pixels
 
 
 def position_layouts(model: ModelSettings) -> str:
-    """The first positions with sine and cosine alternating, with all sines first, and their dot products."""
+    """SVG of the first positions, once with alternating sines and cosines and once with all sines first.
+
+    Below them are the dot products of positions.
+    """
     d_model = model.d_model
     drawing = Drawing(
         "position-layouts",
@@ -29,7 +32,7 @@ def position_layouts(model: ModelSettings) -> str:
     draw_table(drawing, title, "dimension", interleaved, width)
     draw_table(drawing, "In halves: all sines, then all cosines", "dimension", halves, width)
     title = "Dot products of two positions, as shares of that of a position with itself"
-    draw_table(drawing, title, "position", products(PAIRS, d_model), ROW)
+    draw_table(drawing, title, "position", products(DOT_PRODUCT_POSITIONS, d_model), ROW_HEIGHT)
     ticks = [(-1.0, "−1"), (0.0, "0"), (1.0, "1")]
     drawing.legend(52, drawing.height + 20, "number in a table (no unit)", diverging, ticks)
     same = "The first two tables hold the same numbers: only the order of the dimensions differs."
@@ -47,23 +50,29 @@ def position_layouts(model: ModelSettings) -> str:
 
 
 def products(positions: int, d_model: int) -> Table:
-    """[N, N]: dot products of the rows of the paper's table, divided by that of a row with itself."""
+    """Dot products [N N] of the paper's encodings of N positions, divided by that of a position with itself.
+
+    All positions have the same dot product with themselves.
+    """
     table = sinusoid_table(positions, d_model)
     dot_products: Table = table @ table.T
     return dot_products / dot_products[0, 0]
 
 
 def draw_table(drawing: Drawing, title: str, across: str, numbers: Table, width: float) -> None:
-    """Numbers below what is drawn: a row for each position, cells of this width."""
+    """Draw numbers [rows columns] below what has been drawn, as cells of this width.
+
+    Rows are positions; `across` says what a column is.
+    """
     rows, columns = numbers.shape
     left, top = 52.0, drawing.height + 54
     drawing.text(16, top - 26, title, 13, bold=True)
     drawing.text(left, top - 8, f"{across} →", 11, "fill-faint")
     for row in range(0, rows, 5):
-        drawing.text(left - 8, top + row * ROW + 9, str(row), 11, "fill-faint", "end")
+        drawing.text(left - 8, top + row * ROW_HEIGHT + 9, str(row), 11, "fill-faint", "end")
     with drawing.group("cells", f"{title}: rows are positions, columns are {across}s"):
-        drawing.rectangle(left, top, width * columns, ROW * rows, "fill-zero stroke-line")
-        draw_levels(drawing, numbers, diverging, left, top, width, ROW)
+        drawing.rectangle(left, top, width * columns, ROW_HEIGHT * rows, "fill-zero stroke-line")
+        draw_levels(drawing, numbers, diverging, left, top, width, ROW_HEIGHT)
     for place in sorted({0, columns // 2, columns - 1}):
         x = left + (place + 0.5) * width
-        drawing.text(x, top + rows * ROW + 16, str(place), 11, "fill-faint", "middle")
+        drawing.text(x, top + rows * ROW_HEIGHT + 16, str(place), 11, "fill-faint", "middle")

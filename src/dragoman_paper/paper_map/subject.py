@@ -27,9 +27,11 @@ class Subject:
 
 
 def subject_of(name: str, vocabulary: int | None) -> Subject:
-    """The subject of a name or path; `vocabulary` replaces the sizes of its vocabularies.
+    """The preset, row of Table 3, recipe or run of this name or path.
 
-    Raises `DragomanError` for a name that is nothing of all that, and as the files' readers do.
+    `vocabulary` is the size of both vocabularies; None is that of the model, or of the recipe, or else the
+    paper's. Raises `DragomanError` for a name that is none of these, and as `read_run` and
+    `read_recipe_file`.
     """
     rows = {row.name: row for row in TABLE3.rows}
     path = Path(name)
@@ -45,7 +47,7 @@ def subject_of(name: str, vocabulary: int | None) -> Subject:
     else:
         raise DragomanError(
             f"{name!r} is not a preset ({', '.join(PRESETS)}), not a row of Table 3 ({', '.join(rows)}), "
-            "and there is no such recipe or run."
+            "and there is no recipe or run of this path. Give one of these names or an existing path."
         )
     if vocabulary is not None:
         sizes = vocabulary, vocabulary
@@ -56,20 +58,21 @@ def subject_of(name: str, vocabulary: int | None) -> Subject:
 
 
 def read_run(folder: Path) -> tuple[Recipe, tuple[int, int] | None]:
-    """The recipe of a run or a model alone, and the sizes of its vocabularies; None before it has a model.
+    """The recipe of a run or of a model folder, and the sizes of its source and target vocabularies.
 
-    Raises `DragomanError` if the folder is neither.
+    The sizes are None for a run that has no model yet. Raises `DragomanError` if the folder is neither.
     """
     is_run = (folder / "recipe.toml").exists()
     if is_run and not (folder / "model").exists():
         return read_recipe(folder), None
     model = model_folder(folder)
     settings = read_settings(model)
+    # A model folder does not name its preset; all sizes are in its settings.
     recipe = read_recipe(folder) if is_run else Recipe(preset="base", model=settings)
-    types = array_types(model / WEIGHTS)
-    target = types["target_embedding.weight"][1][0]
-    source = types.get("source_embedding.weight", types["target_embedding.weight"])[1][0]
-    return recipe, (source, target)
+    shapes = {name: shape for name, (_, shape) in array_types(model / WEIGHTS).items()}
+    target = shapes["target_embedding.weight"]
+    source = shapes.get("source_embedding.weight", target)  # tied embeddings are one
+    return recipe, (source[0], target[0])
 
 
 def read_recipe_file(path: Path) -> Recipe:
@@ -79,6 +82,7 @@ def read_recipe_file(path: Path) -> Recipe:
     the text.
     """
     table = read_toml(path)
+    # First without the table of the model, which may fit its preset alone: this tells the preset.
     first = overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, str(path))
     model = PRESETS.get(first.preset, ModelSettings())
     model_table = table.get("model", {})
@@ -87,4 +91,4 @@ def read_recipe_file(path: Path) -> Recipe:
             f"{path} leaves the sizes of its model to the text: its preset is auto. Give it a preset, or all "
             f"of {', '.join(SIZES)}; or name the folder of a run."
         )
-    return overlay(overlay(Recipe(preset=first.preset, model=model), {}, str(path)), table, str(path))
+    return overlay(Recipe(preset=first.preset, model=model), table, str(path))

@@ -14,8 +14,9 @@ from dragoman_paper.treebank.trees import Constituent, Leaf, Tree
 BRACKETS = ("(", ")")
 BRACKET = re.compile("[()]")
 """No label or tag has one inside it."""
-WORD = "XX"
+UNKNOWN_TAG = "XX"
 """The tag of a word whose part of speech is not known."""
+# The kinds of repairs that `restore` counts.
 UNOPENED = "closing brackets without an opening one"
 UNCLOSED = "opening brackets without a closing one"
 MALFORMED = "labels that are empty or have a bracket inside"
@@ -27,11 +28,15 @@ MISSING = "words too few"
 def linearise(tree: Tree, tags: bool = True) -> str:
     """The symbols of a tree, with a space between; without `tags` each word is XX.
 
-    Needs constituents with words.
+    Every constituent of the tree has to have a word.
     """
-    return " ".join(
-        kind + text if kind in BRACKETS else kind if tags else WORD for kind, text in tree.brackets()
-    )
+
+    def symbol(kind: str, text: str) -> str:
+        if kind in BRACKETS:
+            return kind + text
+        return kind if tags else UNKNOWN_TAG
+
+    return " ".join(symbol(kind, text) for kind, text in tree.brackets())
 
 
 def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
@@ -40,8 +45,8 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
     The inverse of `linearise`: `restore(linearise(tree), tree.words)` is the tree and no repairs. Ill-formed
     symbols give a tree too. A closing bracket closes the innermost open constituent with its label, and those
     inside it; one that has nothing to close is dropped, and so is a bracket without a label. Brackets inside
-    labels and tags are removed. At the end all constituents are closed. Before that,
-    missing words are added as XX. Words that are too many and constituents without a word are dropped.
+    labels and tags are removed. After the last symbol, missing words are added as XX, and then all open
+    constituents are closed. Words that are too many and constituents without a word are dropped.
     """
     leaves: list[Leaf] = []
     spans: list[Constituent] = []
@@ -54,7 +59,7 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
         return spans[last].label
 
     for symbol in line.split():
-        kind, label = symbol[0], BRACKET.sub("", symbol[1:])
+        kind, label = symbol[0], BRACKET.sub("", symbol[1:])  # of a tag, the first letter and the others
         has_no_label = kind in BRACKETS and not label
         repairs[MALFORMED] += has_no_label or label != symbol[1:]
         if has_no_label:
@@ -72,11 +77,11 @@ def restore(line: str, words: Sequence[str]) -> tuple[Tree, Counter[str]]:
         else:
             leaves.append(Leaf(kind + label, words[len(leaves)]))
     missing = words[len(leaves) :]
-    leaves += (Leaf(WORD, word) for word in missing)
+    leaves += (Leaf(UNKNOWN_TAG, word) for word in missing)
     repairs[MISSING] = len(missing)
     repairs[UNCLOSED] += len(opened)
     while opened:
         close_innermost()
     constituents = tuple(span for span in spans if span.start < span.end)
     repairs[EMPTY] = len(spans) - len(constituents)
-    return Tree(tuple(leaves), constituents), +repairs
+    return Tree(tuple(leaves), constituents), +repairs  # without zeros

@@ -15,7 +15,7 @@ from dragoman.inspection.analyse.interventions import (
     attention_of,
     layer_of,
     make_uniform,
-    refuse_sublayer,
+    refuse_missing_sublayer,
     remove_head,
     return_input,
     share_weights,
@@ -39,7 +39,7 @@ def with_enriched_interventions(model: Enriched, interventions: Sequence[Interve
             case UniformAttention("cross", layer, head):
                 make_uniform(attention_of(changed, "cross", layer, intervention), head, intervention)
             case SublayerOff(side, layer, "cross_attention" | "feed_forward" as part):
-                refuse_sublayer(intervention)
+                refuse_missing_sublayer(intervention)
                 added = layer_of(changed, side, layer, intervention).get_submodule(f"{part}_residual.dropout")
                 added.register_forward_hook(zeros)
             case LayerOff("encoder", layer):

@@ -44,9 +44,10 @@ def with_interventions(model: Transformer, interventions: Sequence[Intervention]
             case UniformAttention(use, layer, head):
                 make_uniform(attention_of(changed, use, layer, intervention), head, intervention)
             case SublayerOff(side, layer, name):
-                refuse_sublayer(intervention)
+                refuse_missing_sublayer(intervention)
                 sublayer = getattr(layer_of(changed, side, layer, intervention), name)
                 assert isinstance(sublayer, MultiHeadAttention | FeedForward)
+                # Hooks run in `forward`, which attention has not: its last step, W^O, gives zeros.
                 last = sublayer.output if isinstance(sublayer, MultiHeadAttention) else sublayer
                 last.register_forward_hook(zeros)
             case LayerOff(side, layer):
@@ -59,22 +60,28 @@ def with_interventions(model: Transformer, interventions: Sequence[Intervention]
 def share_weights(module: M, copies: dict[int, nn.Module]) -> M:
     """A copy of a module and of its parts, without their hooks, whose tensors are those of the original.
 
-    What another thread records in the original meanwhile is left out too. `copies` has the modules that are
-    copied already, by the id of the original: embeddings may be tied.
+    What another thread has set in the original to record attention is left out too. `copies` has the modules
+    that are copied already, by the id of the original: embeddings may be tied.
     """
     if id(module) not in copies:
         twin = copies[id(module)] = copy.copy(module)
-        vars(twin).update({name: value for name, value in vars(nn.Module()).items() if "hook" in name})
-        vars(twin).pop("attend", None)
-        vars(twin).update({name: None for name in vars(twin) if name == "attention_weights_hook"})
+        attributes = vars(twin)
+        attributes.update({name: value for name, value in vars(nn.Module()).items() if "hook" in name})
+        attributes.pop("attend", None)  # that of `replaced_attend`, which hides the method
+        if "attention_weights_hook" in attributes:
+            attributes["attention_weights_hook"] = None
         twin._modules = {
-            name: child and share_weights(child, copies) for name, child in module._modules.items()
+            name: None if child is None else share_weights(child, copies)
+            for name, child in module._modules.items()
         }
     return cast(M, copies[id(module)])
 
 
 def layer_of(model: nn.Module, side: Side, layer: int, intervention: Intervention) -> nn.Module:
-    """The layer of this number, counted from 1, of a side. Raises `DragomanError` if there is none."""
+    """The layer of this number, counted from 1, of the encoder or the decoder.
+
+    Raises `DragomanError`, which names the intervention, if there is none.
+    """
     layers: nn.ModuleList = getattr(model, side)
     if not 1 <= layer <= len(layers):
         raise DragomanError(
@@ -84,14 +91,14 @@ def layer_of(model: nn.Module, side: Side, layer: int, intervention: Interventio
 
 
 def attention_of(model: nn.Module, use: Kind, layer: int, intervention: Intervention) -> MultiHeadAttention:
-    """The attention of a layer. Raises `DragomanError` if there is no such layer."""
-    of_layer = layer_of(model, "decoder" if use == "cross" else use, layer, intervention)
-    attention = of_layer.get_submodule("cross_attention" if use == "cross" else "self_attention")
+    """The attention of this kind in a layer, counted from 1. Raises as `layer_of`."""
+    chosen_layer = layer_of(model, "decoder" if use == "cross" else use, layer, intervention)
+    attention = chosen_layer.get_submodule("cross_attention" if use == "cross" else "self_attention")
     assert isinstance(attention, MultiHeadAttention)
     return attention
 
 
-def refuse_head(attention: MultiHeadAttention, head: int, intervention: Intervention) -> None:
+def refuse_missing_head(attention: MultiHeadAttention, head: int, intervention: Intervention) -> None:
     """Raise `DragomanError` if attention has no head of this number, counted from 1."""
     if not 1 <= head <= attention.heads:
         raise DragomanError(
@@ -99,7 +106,7 @@ def refuse_head(attention: MultiHeadAttention, head: int, intervention: Interven
         )
 
 
-def refuse_sublayer(intervention: SublayerOff) -> None:
+def refuse_missing_sublayer(intervention: SublayerOff) -> None:
     """Raise `DragomanError` for encoder-decoder attention in an encoder layer."""
     if (intervention.side, intervention.sublayer) == ("encoder", "cross_attention"):
         raise DragomanError(
@@ -107,16 +114,16 @@ def refuse_sublayer(intervention: SublayerOff) -> None:
         )
 
 
-# ---- what hooks do
+# ---- hooks, and another `attend`
 
 
 def remove_head(attention: MultiHeadAttention, head: int, intervention: Intervention) -> None:
-    """Let a head contribute nothing to the input of W^O. Raises as `refuse_head`."""
-    refuse_head(attention, head, intervention)
-    width = attention.widths[2] // attention.heads
+    """Let a head contribute zeros to Concat(head_1 … head_h). Raises as `refuse_missing_head`."""
+    refuse_missing_head(attention, head, intervention)
+    width = attention.widths[2] // attention.heads  # d_v
 
     def remove(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ARG001
-        concatenated = inputs[0].clone()
+        concatenated = inputs[0].clone()  # [B, T, heads · d_v]
         concatenated[..., (head - 1) * width : head * width] = 0
         return (concatenated, *inputs[1:])
 
@@ -140,13 +147,15 @@ def return_input(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) 
 
 
 def make_uniform(attention: MultiHeadAttention, head: int | None, intervention: Intervention) -> None:
-    """Let a head, or all, attend uniformly: keys and a query of zeros have the same scores.
+    """Let a head, or all, attend uniformly: with queries and keys of zeros, all scores are equal.
 
-    Raises as `refuse_head`.
+    Zeros in the queries alone would do for dot products, but not for additive attention. Raises as
+    `refuse_missing_head`.
     """
     if head is not None:
-        refuse_head(attention, head, intervention)
-    attend, chosen = attention.attend, slice(None) if head is None else head - 1
+        refuse_missing_head(attention, head, intervention)
+    attend = attention.attend
+    chosen = slice(None) if head is None else head - 1
 
     def attend_uniformly(
         query: Float[Tensor, "B H T K"],
@@ -158,4 +167,4 @@ def make_uniform(attention: MultiHeadAttention, head: int | None, intervention: 
         query[:, chosen], keys[:, chosen] = 0, 0
         return attend(query, KeysValues(keys, memory.values), mask, causal)
 
-    vars(attention)["attend"] = attend_uniformly
+    vars(attention)["attend"] = attend_uniformly  # an attribute, which hides the method

@@ -14,7 +14,7 @@ from dragoman.inspection.analyse.mean_effects import (
     MeanHeadEffects,
 )
 from dragoman.inspection.record.record import Array, Record
-from dragoman.inspection.views.attention_pictures import NAMES
+from dragoman.inspection.views.attention_pictures import KIND_NAMES
 from dragoman.inspection.views.drawing import Drawing, decimal, diverging
 from dragoman.inspection.views.layout import finished, sentences
 
@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 62.0, 28.0  # of a cell, in pixels
 
 def head_effects_picture(inspection: Record, effects: HeadEffects) -> str:
     """The change of the translation's log-probability without each head, a table a use of attention."""
-    tables = {kind: getattr(effects, kind) for kind in NAMES}
+    tables = {kind: getattr(effects, kind) for kind in KIND_NAMES}
     largest = max(float(np.abs(table).max()) for table in tables.values()) or 1.0
     drawing = Drawing(
         "heads",
@@ -32,7 +32,7 @@ def head_effects_picture(inspection: Record, effects: HeadEffects) -> str:
     )
     top = 60.0
     for kind, table in tables.items():
-        drawing.text(16, top, NAMES[kind], 13, bold=True)
+        drawing.text(16, top, KIND_NAMES[kind], 13, bold=True)
         draw_table(drawing, table, top + 12, largest)
         top += 12 + HEIGHT * (len(table) + 1) + 34
     stops = [(-1.0, decimal(-largest)), (0.0, "0"), (1.0, decimal(largest, sign="+"))]
@@ -46,7 +46,7 @@ def head_effects_picture(inspection: Record, effects: HeadEffects) -> str:
 
 def mean_effects_picture(effects: MeanHeadEffects) -> str:
     """The mean effect of each head over the lines of a file, with its interval."""
-    tables = {kind: getattr(effects, kind) for kind in NAMES}
+    tables = {kind: getattr(effects, kind) for kind in KIND_NAMES}
     largest = max(float(np.abs(table.mean).max()) for table in tables.values()) or 1.0
     drawing = Drawing(
         "mean-heads",
@@ -55,7 +55,7 @@ def mean_effects_picture(effects: MeanHeadEffects) -> str:
     )
     top, height = 60.0, 2 * HEIGHT - 12
     for kind, table in tables.items():
-        drawing.text(16, top, NAMES[kind], 13, bold=True)
+        drawing.text(16, top, KIND_NAMES[kind], 13, bold=True)
         draw_intervals(drawing, table, top + 12, largest, effects.lines >= MIN_LINES)
         top += 12 + HEIGHT + height * len(table.mean) + 34
     stops = [(-1.0, decimal(-largest)), (0.0, "0"), (1.0, decimal(largest, sign="+"))]

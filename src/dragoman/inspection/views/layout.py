@@ -11,7 +11,8 @@ from dragoman.inspection.views.drawing import Drawing, Shade, cell_paths
 if TYPE_CHECKING:
     from dragoman.inspection.record.record import Record
 
-SHARES = [(0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1")]
+SHARE_TICKS = [(0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1")]
+"""The ticks of a legend for shares, numbers from 0 to 1, with their labels."""
 
 
 def sentences(inspection: "Record") -> str:
@@ -20,7 +21,7 @@ def sentences(inspection: "Record") -> str:
 
 
 def finished(drawing: Drawing, notes: Sequence[str]) -> str:
-    """The picture with notes at its foot. Empty notes are left out."""
+    """The SVG of a drawing, after the notes are written at its foot. Empty notes are left out."""
     y = drawing.height + 26
     for note in notes:
         y = drawing.paragraph(16, y, note)
@@ -30,7 +31,7 @@ def finished(drawing: Drawing, notes: Sequence[str]) -> str:
 def label_axes(
     drawing: Drawing, rows: Sequence[str], columns: Sequence[str], left: float, top: float, cell: float
 ) -> None:
-    """Labels to the left of rows and above columns."""
+    """Write labels to the left of rows and above columns of cells that begin at `left` and `top`."""
     for row, label in enumerate(rows):
         drawing.label(left - 8, top + (row + 0.5) * cell + 4, label, anchor="end")
     for column, label in enumerate(columns):
@@ -46,8 +47,11 @@ def draw_levels(
     width: float,
     height: float,
 ) -> None:
-    """A matrix as cells of this size, a path for each number with two decimals."""
-    levels = (np.nan_to_num(numbers).astype(np.float64).round(2) + 0.0).tolist()
+    """Draw a matrix [rows columns] as cells of this size, of which x and y are the first one's corner.
+
+    Numbers are rounded to two decimals, so that all cells with the same number can be one path. NaN is 0.
+    """
+    levels = (np.nan_to_num(numbers).astype(np.float64).round(2) + 0.0).tolist()  # + 0.0: no level is -0
     for level, data in sorted(cell_paths(levels, x, y, width, height).items()):
         shade = scale(level)
         drawing.path(data, shade.css, opacity=shade.opacity)

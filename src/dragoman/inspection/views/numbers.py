@@ -9,7 +9,7 @@ from dragoman.inspection.analyse.steps import Steps, steps
 from dragoman.inspection.record.kinds import Kind
 from dragoman.inspection.record.projected import Numbers
 from dragoman.inspection.record.record import Record
-from dragoman.inspection.views.attention_pictures import NAMES
+from dragoman.inspection.views.attention_pictures import KIND_NAMES
 from dragoman.inspection.views.drawing import (
     Anchor,
     Drawing,
@@ -40,7 +40,7 @@ def numbers(
     token = visible((inspection.source if kind == "encoder" else inspection.target)[query - 1])
     drawing = Drawing(
         f"numbers-{kind}-{layer}-{head}-{query}",
-        f"{NAMES[kind]}, layer {layer}, head {head}: one query in numbers",
+        f"{KIND_NAMES[kind]}, layer {layer}, head {head}: one query in numbers",
         f"Attention(q, K, V) = softmax(q Kᵀ / √d_k) V for query {query}. {sentences(inspection)}",
     )
     reads = "the token" if kind == "encoder" else "which predicts"

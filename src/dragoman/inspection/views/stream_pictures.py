@@ -10,7 +10,7 @@ from dragoman.inspection.analyse.summaries import decisions, mean_shares
 from dragoman.inspection.record.record import Array, Record
 from dragoman.inspection.views.drawing import Axes, Drawing, sequential, visible, widest
 from dragoman.inspection.views.labels import SUBLAYERS, Window, in_window, tokens_in
-from dragoman.inspection.views.layout import SHARES, finished, sentences
+from dragoman.inspection.views.layout import SHARE_TICKS, finished, sentences
 
 PARTS = {
     "input": ("stream", "on-low"),
@@ -123,7 +123,7 @@ def lens(inspection: Record, window: Window | None = None) -> str:
                 drawing.text(x + wide - 6, y + 17, f"{share:.2f}", 11, shade.label, "end")
                 if decided[row] == layer + 1:
                     drawing.rectangle(x + 1, y + 1, wide - 2, height - 2, "curve stroke-best", stroke=2)
-    drawing.legend(16, drawing.height + 20, "probability of the likeliest token", sequential, SHARES)
+    drawing.legend(16, drawing.height + 20, "probability of the likeliest token", sequential, SHARE_TICKS)
     rows = "A row is a token of the translation. Bold: the layer predicts this token."
     frames = "Framed: where the decision fell; this layer and all after it predict the token."
     return finished(drawing, [rows, frames, note])

@@ -5,7 +5,7 @@ from dataclasses import replace
 from dragoman.inspection.analyse.value_zeroing import ValueZeroing
 from dragoman.inspection.record.kinds import KINDS, Kind
 from dragoman.inspection.record.record import AttentionWeights, Record
-from dragoman.inspection.views.attention_pictures import NAMES, draw_heat_map, draw_key
+from dragoman.inspection.views.attention_pictures import KIND_NAMES, draw_heat_map, draw_legend
 from dragoman.inspection.views.drawing import Drawing
 from dragoman.inspection.views.labels import view
 from dragoman.inspection.views.layout import finished, sentences
@@ -34,9 +34,9 @@ def value_zeroing_picture(
     scores = attention_view.weights[-1 if layer is None else layer - 1, 0]
     drawing = Drawing(
         f"value-zeroing-{kind}",
-        f"{NAMES[kind]}, layer {layer or count}: value zeroing",
+        f"{KIND_NAMES[kind]}, layer {layer or count}: value zeroing",
         f"Rows: {attention_view.query_axis}. Columns: {attention_view.key_axis}. {sentences(inspection)}",
     )
     draw_heat_map(drawing, attention_view, scores, "score")
-    draw_key(drawing, attention_view, "score (those of a query sum to 1)")
+    draw_legend(drawing, attention_view, "score (those of a query sum to 1)")
     return finished(drawing, [ABOUT, *attention_view.notes])

@@ -95,7 +95,7 @@ def router(service: Service) -> APIRouter:
         return {
             "apiKeys": service.settings.api_keys is not None,
             "keyRequired": service.settings.api_keys is not None,
-            "charLimit": min(service.settings.max_body, service.most_characters),
+            "charLimit": min(service.settings.max_body, service.max_characters),
             "frontendTimeout": 500,
             "filesTranslation": False,
             "suggestions": False,

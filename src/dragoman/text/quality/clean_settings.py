@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds
 
-MAX_LENGTH_RATIO = 3.0  # times the median ratio of target and source length, or a part of it
+MAX_LENGTH_RATIO = 3.0  # the ratio of target and source length may be 3 times or a third of the median one
 MAX_WORDS = 250
 REASONS = {
     "encoding": "not UTF-8, a NUL, or a carriage return inside",
