@@ -201,16 +201,18 @@ def test_old_text_in_one_file_is_that_of_two(trained, folder, adapted):
 def test_old_pairs_are_replayed_equally_often_and_those_that_are_held_out_never(tmp_path, share):
     new, old = write_copies(tmp_path, "new", 12, seed=1), write_copies(tmp_path, "old", 9, seed=2)
     old_lines = old[0].read_text().splitlines()
-    held_out = PairFilter(held_out=frozenset(map(line_hash, old_lines[7:])))
-    recipe, filters = Recipe(adaptation=AdaptationSettings(replay_share=share)), (PairFilter(), held_out)
+    filters = tuple(
+        PairFilter(held_out=frozenset(map(line_hash, lines))) for lines in (old_lines[:1], old_lines[7:])
+    )
+    recipe = Recipe(adaptation=AdaptationSettings(replay_share=share))
     files = add_old_pairs(tmp_path, recipe, new, old, filters, silent)
     mixed = [path.read_text().splitlines() for path in files]
     assert mixed[0][:12] == new[0].read_text().splitlines()
     assert [line.upper() for line in mixed[0]] == mixed[1]
-    times = Counter(dict.fromkeys(old_lines[:7], 0))
+    times = Counter(dict.fromkeys(old_lines[1:7], 0))
     times.update(mixed[0][12:])
     assert times.total() == max(round(share / (1 - share) * 12), share > 0)
-    assert set(times) == set(old_lines[:7])
+    assert set(times) == set(old_lines[1:7])
     assert max(times.values()) - min(times.values()) <= 1
 
 

@@ -173,6 +173,18 @@ def test_the_chosen_updates_fill_the_minutes(speed, slow, until, preparation, se
     assert budget.preparation + state.seconds + rest + end == pytest.approx(seconds, rel=0.06)
 
 
+@given(st.floats(5, 50), st.integers(600, 3000), st.floats(0.002, 0.01), st.floats(0, 5))
+def test_the_validations_and_the_test_data_at_the_end_have_their_time(speed, seconds, validation, test):
+    """At a constant speed the time is kept but for an update and a validation."""
+    budget, every = Budget(seconds, 0.1 * seconds), int(speed * seconds / 20)
+    validation *= seconds
+    state, events = events_of(speed, 1.0, 0.0, 0.45 * budget.training, every, validation)
+    updates = choose_updates(budget, state, events, every, 10**9, test * validation)
+    rest = (updates - state.step) / speed + (updates // every - state.step // every) * validation
+    total = budget.preparation + state.seconds + rest + (2 + test) * validation
+    assert total == pytest.approx(seconds, abs=validation + 2 / speed)
+
+
 @given(st.floats(0.1, 2), st.integers(600, 1000), st.sampled_from(SCHEDULES))
 def test_the_number_is_chosen_before_the_cooldown_begins(speed, seconds, schedule):
     budget, every = Budget(seconds, 0.1 * seconds), max(1, int(speed * seconds / 20))

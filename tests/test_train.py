@@ -48,7 +48,7 @@ from dragoman.pipeline.prepared import (
     validation_batches,
 )
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen
+from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen, say_remaining_time
 from dragoman.pipeline.run import Candidate, finish, fit, lock, make_validate, open_run, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
@@ -183,6 +183,27 @@ def test_a_run_resumed_with_other_updates_equals_one_started_with_them(straight,
     weights = [final_weights(each) for each in (straight, recipe)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
+
+
+@pytest.mark.parametrize(
+    ("validations", "said"),
+    [
+        ([], []),
+        ([(0, 0.0)], []),  # an adaptation that has only its first validation
+        ([(0, 0.0), (4, 2.0)], ["Remaining: 6 updates at most, 3 minutes."]),
+        ([(2, 5.0), (4, 2.0)], ["Remaining: 6 updates at most, 3 minutes."]),
+    ],
+)
+def test_the_remaining_time_is_that_of_the_speed_so_far(tmp_path, validations, said):
+    (tmp_path / "checkpoints" / "step-00000006").mkdir(parents=True)
+    events = [{"event": "validation", "step": step, "minutes": minutes} for step, minutes in validations]
+    (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    messages, schedule = [], Schedule(updates=12, warmup_steps=1, validate_every=2, checkpoint_every=2)
+    say_remaining_time(tmp_path, schedule, messages.append)
+    assert messages == said
+    messages.clear()
+    say_remaining_time(tmp_path, replace(schedule, updates=6), messages.append)
+    assert not messages
 
 
 def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_path):
