@@ -16,6 +16,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.device import check_device
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.toml import check_types, overlay, read_toml, to_table, write_toml
+from dragoman.text.settings import DataSettings
 from dragoman.training.settings import TrainingSettings
 
 
@@ -162,3 +163,12 @@ def test_true_and_false_are_no_numbers(names, value):
         settings = getattr(settings, outer)
     with pytest.raises(DragomanError, match=rf"{name} is {value}; it has to be"):
         check_types(dataclasses.replace(settings, **{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [(TrainingSettings, "compile"), (DataSettings, "strip_carriage_returns")]
+)
+def test_a_recipe_may_have_a_setting_that_was_removed_if_it_has_no_effect(kind, key):
+    assert overlay(kind(), {key: False}, "r.toml") == kind()
+    with pytest.raises(DragomanError, match=rf"r\.toml: there is no key '{key}'"):
+        overlay(kind(), {key: True}, "r.toml")

@@ -7,6 +7,9 @@ from typing import Any
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
 
+REMOVED = {"compile": False, "strip_carriage_returns": False}
+"""Settings that no longer exist, with the value that has no effect: recorded recipes have them."""
+
 
 def unknown_key(key: str, settings: Any, origin: str) -> DragomanError:
     """The error of a table's key that the settings do not have, with `origin` and the nearest key."""

@@ -19,7 +19,7 @@ import tomli_w
 
 from dragoman.system.errors import DragomanError, OutOfBoundsError
 from dragoman.system.files import atomic_write
-from dragoman.system.keys import unknown_key
+from dragoman.system.keys import REMOVED, unknown_key
 from dragoman.system.readers import MAX_INTEGER, check_toml, read_text
 from dragoman.system.wording import in_words, shown
 
@@ -67,6 +67,8 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in hints:
+            if key in REMOVED and value is REMOVED[key]:
+                continue
             raise unknown_key(key, settings, origin)
         place = f"{origin}: {key}"
         current = getattr(settings, key)

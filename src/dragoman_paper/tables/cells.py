@@ -20,8 +20,6 @@ from dragoman.system.torchrun import process_rank
 from dragoman.system.wording import shown
 from dragoman.text.lines import read_lines
 
-REMOVED = {("compile", False)}
-"""Settings of training that no longer exist, with the value that results recorded before have."""
 Hashes = Mapping[str, str]  # SHA-256 of each text, by the name of its setting
 
 
@@ -79,10 +77,9 @@ class Result:
     def agrees(self, cell: Cell, hashes: Hashes) -> bool:
         """Whether the cell, run now, would be of the same settings and the same text.
 
-        A setting that did not exist then has its default. Raises `DragomanError` for one that no longer does,
-        unless it has the value that all recorded results have.
+        A setting that did not exist then has its default. Raises `DragomanError` for one that no longer does.
         """
-        former = settings_of(overlay(Recipe(), without_removed(self.settings), "its settings"))
+        former = settings_of(overlay(Recipe(), self.settings, "its settings"))
         if (self.row, self.seed) != (cell.row, cell.seed):
             raise DragomanError(f"it is the result of {self.row}, seed {self.seed}")
         return former == cell.settings and self.passport["data"] == dict(hashes)
@@ -91,12 +88,6 @@ class Result:
 def settings_of(recipe: Recipe) -> dict[str, Any]:
     """A recipe's settings without paths."""
     return {key: value for key, value in to_table(recipe).items() if key not in ("out", "data")}
-
-
-def without_removed(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a result without those of `REMOVED`."""
-    training = {key: value for key, value in settings["training"].items() if (key, value) not in REMOVED}
-    return settings | {"training": training}
 
 
 R = TypeVar("R", bound=Result)
