@@ -173,7 +173,7 @@ def test_the_chosen_updates_fill_the_minutes(speed, slow, until, preparation, se
     assert budget.preparation + state.seconds + rest + end == pytest.approx(seconds, rel=0.06)
 
 
-@given(st.floats(5, 50), st.integers(600, 3000), st.floats(0.002, 0.01), st.floats(0, 5))
+@given(st.floats(5, 20), st.integers(600, 1000), st.floats(0.002, 0.01), st.floats(0, 5))
 def test_the_validations_and_the_test_data_at_the_end_have_their_time(speed, seconds, validation, test):
     """At a constant speed the time is kept but for an update and a validation."""
     budget, every = Budget(seconds, 0.1 * seconds), int(speed * seconds / 20)
