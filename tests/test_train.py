@@ -734,7 +734,7 @@ def test_texts_beyond_the_positions_to_learn_are_refused_before_training(tmp_pat
 
 @pytest.mark.parametrize(
     ("option", "cause"),
-    [("drop_copies", "copies left out"), ("drop_overlap", "test sources left out")],
+    [("drop_copies", "copies left out"), ("drop_overlap", "sources of other data left out")],
 )
 def test_an_empty_corpus_is_refused_with_its_file_and_its_cause(tmp_path, option, cause):
     recipe = small_recipe(tmp_path, tmp_path / "run")

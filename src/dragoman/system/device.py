@@ -1,6 +1,6 @@
 """The devices that a model can run on: cpu, cuda (a GPU of NVIDIA or AMD) and mps (a GPU of Apple).
 
-No other file compares their names. torch is imported where a function needs it.
+Other files ask here what a device is. torch is imported where a function needs it.
 """
 
 import re

@@ -113,7 +113,7 @@ def scan_corpus(
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
         if candidates is not None:
-            left_out = "test sources left out (--drop-overlap)" if hashed in drop_sources else ""
+            left_out = "sources of other data left out (--drop-overlap)" if hashed in drop_sources else ""
             if settings.drop_copies and source_line == target_line:
                 left_out = "copies left out (--drop-copies)"
             candidates.add(hashed, bool(settings.tag(statistics.pairs)), left_out)

@@ -35,9 +35,9 @@ def train(context: TrainingContext) -> TrainingState:
     Returns the state reached; a checkpoint has it.
 
     Raises `DivergenceError` for a NaN or an infinity; with `on_divergence = "skip"` if it is in the
-    validation loss or the weights, or if too many updates in succession have one; with `"rollback"` as
-    `Rollback.after` does. Raises `TrainingInterruptedError` after a signal, and `DragomanError` if no
-    checkpoint can be resumed from.
+    validation loss or the weights, or if too many updates in succession have one; with `"rollback"` if the
+    rate would fall below `MIN_RATE_BACKOFF`. Raises `TrainingInterruptedError` after a signal, and
+    `DragomanError` if no checkpoint can be resumed from.
     """
     model, settings, world = context.model, context.settings, context.world
     objective = context.make_objective(model, settings).train()
@@ -51,9 +51,10 @@ def train(context: TrainingContext) -> TrainingState:
         try:
             return train_from(state, context, objective, optimizer, full_model)
         except DivergenceError as error:
-            if rollback is None:
+            if rollback is None or not rollback.is_possible(state):
                 raise
-            finding = error
+            finding = error.finding  # not the error, whose traceback keeps batches and gradients
+        del optimizer  # its moments, before those of the checkpoint are read
         state, optimizer = rollback.after(finding, state)
 
 

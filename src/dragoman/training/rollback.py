@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from dragoman.training.checkpoint import TrainingState, checkpoints, resume, save_checkpoint, step_of
-from dragoman.training.context import DivergenceError, TrainingContext
+from dragoman.training.context import TrainingContext
 from dragoman.training.log import Log
 from dragoman.training.world import World
 
@@ -21,17 +21,18 @@ class Rollback:
         self.context = context
         self.initial = [weight.detach().clone() for weight in context.model.parameters()]
 
-    def after(self, error: DivergenceError, state: TrainingState) -> tuple[TrainingState, torch.optim.Adam]:
+    def is_possible(self, state: TrainingState) -> bool:
+        """Whether half the learning rate is not below `MIN_RATE_BACKOFF`."""
+        return state.rate_backoff / 2 >= MIN_RATE_BACKOFF
+
+    def after(self, finding: str, state: TrainingState) -> tuple[TrainingState, torch.optim.Adam]:
         """The state to train from, and its optimizer; `state` is that from which the run diverged.
 
         The last checkpoint has it. If the run diverges again from there, the one before has it, if there is
-        one. Without a checkpoint the run starts again. Raises the error if the rate would fall below
-        `MIN_RATE_BACKOFF`.
+        one. Without a checkpoint the run starts again. `finding` is what was not finite, for the message.
         """
         context, model, world = self.context, self.context.model, self.context.world
         backoff = state.rate_backoff / 2
-        if backoff < MIN_RATE_BACKOFF:
-            raise error
         paths = checkpoints(context.folder)
         world.barrier()  # until all processes have listed them: the main one may rename one
         # Diverged twice from it: go back further.
@@ -49,7 +50,7 @@ class Rollback:
         )
         if state.step:  # a process that is killed before the next checkpoint resumes with the lower rate
             save_checkpoint(model, optimizer, state, context)
-        report_rollback(state, context, error.finding)
+        report_rollback(state, context, finding)
         return state, optimizer
 
 
