@@ -20,7 +20,7 @@ def usage() -> str:
     """The verbs in their groups."""
     known = commands()
     lines = [
-        f"usage: dragoman VERB [arguments] [options]\n\n"
+        "usage: dragoman VERB [arguments] [options]\n\n"
         f'Dragoman {__version__}: the Transformer of "Attention Is All You Need" for your own text.'
     ]
     for group, verbs in GROUPS.items():

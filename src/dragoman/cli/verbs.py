@@ -1,6 +1,6 @@
 """The verbs in their groups: the module of each, which is imported when the verb is called.
 
-The last group is of the companion package, which explains and reproduces the paper.
+Verbs that explain or reproduce the paper are modules of the companion package.
 """
 
 import difflib
