@@ -301,8 +301,7 @@ def command_options(settings: type) -> list:
 
 
 def test_every_route_of_the_server_is_documented():
-    app, routes = http_apis.application()
-    description = app.openapi()
+    description, routes = http_apis.application()
     index, *apis = generated()["http"].values()
     text = "\n".join(apis)
     for route in routes:

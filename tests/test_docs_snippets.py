@@ -5,12 +5,17 @@ tests/test_readme.py runs the README's, tests/test_docs_run.py the commands of a
 
 import pytest
 import torch
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
 from torch.nn import functional
 
 from dragoman.model.attention import KeysValues
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import Transformer, make_attention
 from dragoman.model.variants import SCORES
+from dragoman.serving.errors import ApiError
+from dragoman.serving.openapi import describe
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
@@ -66,6 +71,16 @@ def test_the_score_that_contributing_adds_is_the_papers_of_unit_vectors(monkeypa
     units = functional.normalize(query, dim=-1), functional.normalize(key, dim=-1)
     expected = paper.attend(3 * units[0], KeysValues(units[1], value), causal=True)
     torch.testing.assert_close(cosine.attend(query, KeysValues(key, value), causal=True), expected)
+
+
+def test_the_route_that_contributing_adds_answers_and_is_described():
+    (route,) = run(ROOT / "CONTRIBUTING.md")["api"].routes
+    client = TestClient(Starlette(routes=[Route(route.path, route, methods=route.methods)]))
+    assert client.post("/v1/count", json={"text": "A man rides."}).json() == {"words": 3}
+    with pytest.raises(ApiError, match="text: Field required"):
+        client.post("/v1/count", json={})
+    schemas = describe([route], [], [])["components"]["schemas"]
+    assert schemas["CountResponse"]["properties"]["words"]["type"] == "integer"
 
 
 @pytest.mark.long

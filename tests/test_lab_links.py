@@ -5,7 +5,7 @@ import hashlib
 import re
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from dragoman.inspection.bundle import PAGE
@@ -67,9 +67,7 @@ def test_a_view_shows_the_commands(report):
 
 def answers(*paths):
     """What the routes of the lab answer to requests of these paths."""
-    app = FastAPI()
-    lab.add_lab(app)
-    client = TestClient(app)
+    client = TestClient(Starlette(routes=lab.routes()))
     return {path: client.get(path) for path in paths}
 
 

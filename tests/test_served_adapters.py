@@ -14,7 +14,7 @@ from dragoman import Translator
 from dragoman.cli.adapter import import_adapter
 from dragoman.cli.import_model import Import
 from dragoman.native.settings import EngineSettings
-from dragoman.serving.apis.answers import ModelDescription, ModelsResponse
+from dragoman.serving.apis.schemas import ModelDescription, ModelsResponse
 from dragoman.serving.app import make_app
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics

@@ -33,7 +33,7 @@ from dragoman.serving import keys as api_keys
 from dragoman.serving import loading
 from dragoman.serving.admission import Admission
 from dragoman.serving.apis import deepl, libretranslate, v1
-from dragoman.serving.apis.deepl import TranslateParameters, choose_model
+from dragoman.serving.apis.deepl import DeepLRequest, choose_model
 from dragoman.serving.apis.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError, error_body, refusal
@@ -383,9 +383,9 @@ def test_what_is_wrong_with_a_body_is_said_in_the_words_of_the_request(client, p
         (InspectRequest, {"text": "amber", "changes": [1] * 1_000}),
         (ScoreRequest, {"pairs": [1] * 1_000}),
         (ScoreRequest, {"pairs": [[1] * 1_000]}),
-        (libretranslate.TranslateParameters, {"q": [1] * 1_000}),
-        (deepl.TranslateParameters, {"text": [1] * 1_000}),
-        (deepl.TranslateParameters, {"custom_instructions": [1] * 1_000}),
+        (libretranslate.LibreTranslateRequest, {"q": [1] * 1_000}),
+        (deepl.DeepLRequest, {"text": [1] * 1_000}),
+        (deepl.DeepLRequest, {"custom_instructions": [1] * 1_000}),
     ],
 )
 def test_a_list_is_refused_at_its_first_wrong_item(model, body):
@@ -399,7 +399,7 @@ def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
     with pytest.raises(ApiError) as ours:
         models.between("en", "fr", "amber")
     with pytest.raises(ApiError) as deepl:
-        choose_model(models, TranslateParameters(text=["amber"], target_lang="FR"))
+        choose_model(models, DeepLRequest(text=["amber"], target_lang="FR"))
     assert str(ours.value).endswith("There are: en to de.")
     assert str(deepl.value).endswith("This server translates EN to DE.")
 
@@ -1044,9 +1044,9 @@ def test_an_empty_translation_leaves_its_sentence_and_is_a_candidate():
     document = plain_text("Amber. Birch.", "en")
     empty, full = (Translation(text, -1.0, -1.0, []) for text in ("", "BIRCH."))
     found = v1.translated_text(document, [[empty], [full]], with_spans=True)
-    assert found["text"] == "Amber. BIRCH."
-    assert [each["text"] for each in found["sentences"]] == ["Amber.", "BIRCH."]
-    assert [each["n_best"][0]["text"] for each in found["sentences"]] == ["", "BIRCH."]
+    assert found.text == "Amber. BIRCH."
+    assert [sentence.text for sentence in found.sentences] == ["Amber.", "BIRCH."]
+    assert [sentence.n_best[0].text for sentence in found.sentences] == ["", "BIRCH."]
     assert v1.part_of(document, 0, "", None) == ""  # nothing is known yet
     assert v1.part_of(document, 0, "", [empty]) == "Amber."
     assert v1.part_of(document, 1, "BI", None) == " BI"

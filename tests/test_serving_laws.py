@@ -28,13 +28,14 @@ from starlette.requests import Request
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints
+from dragoman.serving import docs
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
-from dragoman.serving.analysis import MAX_ANALYSED, refuse_long, refuse_long_translation
 from dragoman.serving.apis import deepl, libretranslate
+from dragoman.serving.apis.analysis import MAX_ANALYSED, refuse_long, refuse_long_translation
 from dragoman.serving.apis.inspections import MAX_INSPECTED, refuse_long_search
 from dragoman.serving.apis.parameters import MAX_FIELDS, parameters
 from dragoman.serving.apis.v1 import refuse_many
-from dragoman.serving.app import make_app
+from dragoman.serving.app import api_routes, make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
 from dragoman.serving.lab import style_hashes
@@ -668,7 +669,7 @@ def test_a_search_for_alternatives_has_a_beam_that_is_wide_enough(count, beam_si
 
 @pytest.mark.parametrize("given_count", [None, 0, "0", "", -3, "-3", 1, "1", "15", 15, "x", "1.5", 16, "99"])
 def test_the_number_of_alternatives_is_one_that_the_server_allows(given_count):
-    asked = libretranslate.TranslateParameters(alternatives=given_count)
+    asked = libretranslate.LibreTranslateRequest(alternatives=given_count)
     settings = ServerSettings(max_beam_size=16, max_n_best=16)
     if given_count in ("x", "1.5", 16, "99"):
         message = (
@@ -701,14 +702,14 @@ def test_the_samples_of_a_training_are_shown_only_if_the_server_may(trained, sho
         assert not any(each.reference in answer.text for each in expected.samples if len(each.reference) > 9)
 
 
-def test_the_description_is_made_once():
-    app = make_app(Service(Models(()), ServerSettings(), Metrics()), None)
-    made, make = [], app.app.openapi
-    app.app.openapi = lambda: made.append(1) or make()
-    one, other = answers(app, ("/openapi.json", None), ("/openapi.json", None))
+def test_the_description_is_made_once(monkeypatch):
+    service = Service(Models(()), ServerSettings(), Metrics())
+    made, make = [], docs.describe
+    monkeypatch.setattr(docs, "describe", lambda *given, **named: made.append(1) or make(*given, **named))
+    one, other = answers(make_app(service, None), ("/openapi.json", None), ("/openapi.json", None))
     assert one.content == other.content
     assert one.headers["content-type"] == "application/json"
-    assert one.json() == json.loads(json.dumps(make()))
+    assert one.json() == json.loads(json.dumps(make(api_routes(service), service.models, needs_key=False)))
     assert made == [1]
 
 
@@ -852,9 +853,7 @@ LIMITS = {
     ),
     "texts": (lambda service, number: refuse_many(service, number, "texts"), DEFAULT.max_texts, 400),
     "texts of DeepL": (
-        lambda _, number: deepl.refuse_unsupported(
-            deepl.TranslateParameters(text=["a"] * number), deepl.MAX_TEXTS
-        ),
+        lambda _, number: deepl.refuse_unsupported(deepl.DeepLRequest(text=["a"] * number), deepl.MAX_TEXTS),
         deepl.MAX_TEXTS,
         400,
     ),
@@ -910,7 +909,7 @@ def test_sentences_of_deepl_are_split_unless_it_is_switched_off(off):
     text = "amber birch. Cedar delta."
     for kind in (None, "html", "xml"):
         for given_split, count in ((off, 1), ("1", 2), (None, 2)):
-            asked = deepl.TranslateParameters(text=text, tag_handling=kind, split_sentences=given_split)
+            asked = deepl.DeepLRequest(text=text, tag_handling=kind, split_sentences=given_split)
             assert len(deepl.document_of(asked, text, "en").segments) == count
 
 
@@ -924,7 +923,7 @@ def test_names_of_tags_are_alike_as_a_list_and_with_commas(names, data):
         for name in names
     )
     for given_names in (names, spaced, [spaced], [",".join(names), ""]):
-        asked = deepl.TranslateParameters(ignore_tags=given_names)
+        asked = deepl.DeepLRequest(ignore_tags=given_names)
         assert asked.ignore_tags == names
 
 
@@ -932,7 +931,7 @@ def test_tags_of_deepl_split_and_do_not_split_as_it_is_asked():
     text = "<d>amber <x>birch</x> cedar</d>"
 
     def sentences(**options):
-        asked = deepl.TranslateParameters(text=text, tag_handling="xml", **options)
+        asked = deepl.DeepLRequest(text=text, tag_handling="xml", **options)
         return len(deepl.document_of(asked, text, "en").segments)
 
     assert sentences(non_splitting_tags="d") == 1
@@ -949,11 +948,11 @@ def test_what_deepl_has_and_this_server_has_not_is_refused(off):
         *({name: "a"} for name in deepl.UNSUPPORTED),
     ):
         with pytest.raises(ApiError) as error:
-            deepl.refuse_unsupported(deepl.TranslateParameters(text="a", **refused), 50)
+            deepl.refuse_unsupported(deepl.DeepLRequest(text="a", **refused), 50)
         assert error.value.status == 400
         assert next(iter(refused)) in error.value.message
     for accepted in ({"formality": "prefer_less"}, {"formality": "default"}, {"outline_detection": "1"}):
-        deepl.refuse_unsupported(deepl.TranslateParameters(text="a", **accepted), 50)
+        deepl.refuse_unsupported(deepl.DeepLRequest(text="a", **accepted), 50)
 
 
 def test_languages_that_libretranslate_detects_are_the_likeliest_first(served):

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from inspect import getdoc
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
-from dragoman.serving.apis import deepl, libretranslate, v1
-from dragoman.serving.app import make_app
+from dragoman.serving.apis.route import ApiRoute
+from dragoman.serving.app import api_routes, make_app
+from dragoman.serving.docs import describe
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models
 from dragoman.serving.openapi import STATUSES
@@ -40,23 +41,21 @@ PARAMETERS = {
 SERVED = "Files of the pages above."
 
 
-def application() -> tuple[FastAPI, list[Route | Mount]]:
-    """The server's application without models, and its routes, each path once."""
+def application() -> tuple[Schema, list[Route | Mount]]:
+    """The description of a server without models, and its routes, each path once."""
     service = Service(Models(()), ServerSettings(), Metrics())
     app = make_app(service, None).app
-    assert isinstance(app, FastAPI)
-    included = (route for module in (v1, libretranslate, deepl) for route in module.router(service).routes)
-    routes = [route for route in (*included, *app.routes) if isinstance(route, Route | Mount)]
+    assert isinstance(app, Starlette)
     first: dict[str, Route | Mount] = {}  # a request goes to the first route of its path
-    for route in routes:
+    for route in app.routes:
+        assert isinstance(route, Route | Mount)
         first.setdefault(route.path, route)
-    return app, list(first.values())
+    return describe(api_routes(service), service.models, needs_key=False), list(first.values())
 
 
 def pages() -> dict[str, str]:
     """The pages by their names."""
-    app, routes = application()
-    description = app.openapi()
+    description, routes = application()
     others = [route for route in routes if route.path not in description["paths"]]
     index = page(
         "HTTP APIs",
@@ -105,7 +104,8 @@ def undescribed(route: Route | Mount) -> list[str]:
         return [f"`{route.path}/`", SERVED]
     if route.path == "/openapi.json":
         return [f"`{route.path}`", "The description of the APIs."]
-    return [f"`{route.path}`", prose(getdoc(route.endpoint) or "")]
+    endpoint = route.endpoint.handler if isinstance(route.endpoint, ApiRoute) else route.endpoint
+    return [f"`{route.path}`", prose(getdoc(endpoint) or "")]
 
 
 def api_page(description: Schema, tag: str) -> str:
@@ -117,7 +117,7 @@ def api_page(description: Schema, tag: str) -> str:
     return page(
         APIS[tag][1],
         PARAMETERS[tag],
-        *(part for each in found for part in described(*each, shared)),
+        *(part for each in found for part in described(*each)),
         "## Objects" if set(names) - errors else "",
         *(part for name in names if name not in errors for part in described_object(name, shared[name])),
         "## Errors",
@@ -160,36 +160,31 @@ def form(schema: Schema) -> str:
     return json.dumps(shown(schema), ensure_ascii=False)
 
 
-def described(path: str, methods: str, operation: Schema, shared: Schema) -> Iterator[str]:
+def described(path: str, methods: str, operation: Schema) -> Iterator[str]:
     """A path: what it does, what it takes and answers, and an example."""
     yield f"({label(path)})=\n## {methods} {path}"
     for paragraph in operation["description"].split("\n\n"):
         yield prose(paragraph).replace("docs/inspection-data.md", "[](../../inspection-data.md)")
     contents = operation.get("requestBody", {}).get("content", {})
     yield "\n".join(facts(contents, operation["responses"]))
-    for content in list(contents.values())[:1]:
-        yield prose(content["schema"].get("description", ""))
-        yield from fields(content["schema"])
-    yield f"```console\n{example(path, methods, contents, shared)}\n```"
+    yield f"```console\n{example(path, methods, contents)}\n```"
 
 
 def facts(contents: Schema, responses: Schema) -> Iterator[str]:
     """A list: the body, the answer, the statuses of errors."""
     for content in list(contents.values())[:1]:
         yield f"- Body: {kind(content['schema'])}, as {' or '.join(f'`{name}`' for name in contents)}"
-    ((media, content),) = responses["200"]["content"].items()
-    if content["schema"]:
+    for media, content in responses.get("200", {}).get("content", {}).items():
         yield f"- Answer 200: {kind(content['schema'])}, as `{media}`"
     yield f"- [Errors](#errors): {', '.join(status for status in STATUSES if status in responses)}"
 
 
-def example(path: str, methods: str, contents: Schema, shared: Schema) -> str:
+def example(path: str, methods: str, contents: Schema) -> str:
     """A call with curl, with the first example of the body."""
     call = f"$ curl localhost:8000{path}"
     for content in contents.values():
-        listed = shared[referred(content["schema"])]["examples"] if "$ref" in content["schema"] else []
-        if "example" in content or listed:
-            return f"{call} --json '{json.dumps(content.get('example') or listed[0], ensure_ascii=False)}'"
+        if "example" in content:
+            return f"{call} --json '{json.dumps(content['example'], ensure_ascii=False)}'"
     return call + " -X POST" * (methods == "POST")
 
 

@@ -16,7 +16,6 @@ from dragoman.system.machine import configure_allocator
 
 PACKAGES = (
     "babel",
-    "fastapi",
     "fastapi_offline",
     "httptools",
     "markdown_it",
@@ -25,6 +24,7 @@ PACKAGES = (
     "py3langid",
     "pydantic",
     "python_multipart",
+    "starlette",
     "uvicorn",
     "uvloop",
 )

@@ -1,12 +1,20 @@
-"""The description of the APIs at /docs: Swagger UI from an installed package, without any network."""
+"""The description of the APIs, at /openapi.json, and at /docs by Swagger UI from an installed package."""
 
-from importlib.resources import files
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-import fastapi_offline
-from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
-from fastapi.staticfiles import StaticFiles
+import orjson
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from dragoman.serving import openapi
+from dragoman.serving.apis.route import ApiRoute
+from dragoman.serving.middleware import is_open
+from dragoman.serving.models import Models
 
 HTML = """<!doctype html>
 <html lang="en">
@@ -25,12 +33,43 @@ HTML = """<!doctype html>
 """
 
 
-def add_docs(app: FastAPI) -> None:
-    """Routes of /docs. The page has no inline script, which the server's policy forbids."""
+def routes(described: Sequence[ApiRoute], models: Models, *, needs_key: bool) -> list[BaseRoute]:
+    """The routes. The page has no inline script, which the server's policy forbids."""
 
-    @app.get("/docs", include_in_schema=False)
-    async def documentation() -> HTMLResponse:
-        """The description of the APIs as a page."""
-        return HTMLResponse(HTML)
+    @cache  # the bytes are made once, when they are first needed
+    def description() -> bytes:
+        return orjson.dumps(describe(described, models, needs_key=needs_key))
 
-    app.mount("/docs/static", StaticFiles(directory=Path(str(files(fastapi_offline))) / "static"))
+    async def openapi_json(_: Request) -> Response:
+        """The description of the APIs."""
+        return Response(description(), media_type="application/json")
+
+    return [
+        Route("/docs", documentation),
+        Mount("/docs/static", StaticFiles(directory=swagger_ui())),
+        Route("/openapi.json", openapi_json),
+    ]
+
+
+def swagger_ui() -> Path:
+    """The files of Swagger UI: those in `fastapi_offline`, which is not imported, because that takes time."""
+    package = find_spec("fastapi_offline")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / "static"
+
+
+async def documentation(_: Request) -> HTMLResponse:
+    """The description of the APIs as a page."""
+    return HTMLResponse(HTML)
+
+
+def describe(described: Sequence[ApiRoute], models: Models, *, needs_key: bool) -> openapi.Schema:
+    """The description of the routes of a server with these models."""
+    targets = [model.target for model in models.models]
+    # Without a key a client may read the description, but not the names of the adapters.
+    adapters = [] if needs_key else [adapted.adapter for model in models.models for adapted in model.adapted]
+    schema = openapi.describe(described, targets, adapters)
+    if needs_key:
+        openapi.add_security(schema, is_open)
+    return schema

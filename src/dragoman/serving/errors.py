@@ -27,7 +27,7 @@ CODES = {
 }
 LIBRETRANSLATE = ("/translate", "/languages", "/detect", "/frontend", "/suggest", "/download_file")
 DEEPL = re.compile(r"/v[23](/|$)")
-NO_OBJECT = {"missing", "model_type", "model_attributes_type"}
+NO_OBJECT = {"json_invalid", "model_type"}
 TYPES = re.compile(r"str|constrained-str|list\[.*\]")
 """What pydantic adds to the place of a value that may have several types."""
 
@@ -73,9 +73,9 @@ def error_response(path: str, error: ApiError) -> JSONResponse:
 
 def wrong_field(error: Mapping[str, Any]) -> str:
     """What pydantic found wrong with a request, after the name of the field."""
-    if error["type"] == "json_invalid":
-        return f"The body is not JSON: {error['ctx']['error']} (character {error['loc'][-1]})"
-    names = [str(part) for part in error["loc"] if part != "body"]
+    if error["type"] == "json_invalid" and error["input"]:
+        return f"The body is not JSON: {error['ctx']['error']}"
+    names = [str(part) for part in error["loc"]]
     if not names and error["type"] in NO_OBJECT:
         return "The body has to be a JSON object, sent with Content-Type: application/json"
     place = ".".join(names[:1] + [name for name in names[1:] if not TYPES.fullmatch(name)])

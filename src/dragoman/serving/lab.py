@@ -7,10 +7,11 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from fastapi import FastAPI
 from markdown_it import MarkdownIt
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
 
 PACKAGES = Path(__file__).parents[2]
 PLACES = PACKAGES / "dragoman_paper" / "lab" / "results", PACKAGES.parent / "experiments" / "lab"
@@ -38,25 +39,27 @@ LAYOUT = """<!doctype html>
 """
 
 
-def add_lab(app: FastAPI) -> None:
+def routes() -> list[BaseRoute]:
     """Routes for all pages, and for their pictures."""
+    return [Route("/lab", without_slash), Route("/lab/", index), Route("/lab/{name}", experiment)]
 
-    @app.get("/lab", include_in_schema=False)
-    async def without_slash() -> Response:
-        """To the page of all claims, whose links are relative."""
-        return RedirectResponse("lab/")
 
-    @app.get("/lab/", include_in_schema=False)
-    async def index() -> HTMLResponse:
-        """All claims with their verdicts."""
-        return recorded_page(INDEX)
+async def without_slash(_: Request) -> Response:
+    """To the page of all claims, whose links are relative."""
+    return RedirectResponse("lab/")
 
-    @app.get("/lab/{name}", include_in_schema=False)
-    async def experiment(name: str) -> Response:
-        """An experiment's page, whose links to others end in .md, its picture, or the style of all pages."""
-        if name.endswith((".svg", ".css")) and name in results():
-            return FileResponse(results()[name])
-        return recorded_page(name.removesuffix(".md"))
+
+async def index(_: Request) -> HTMLResponse:
+    """All claims with their verdicts."""
+    return recorded_page(INDEX)
+
+
+async def experiment(request: Request) -> Response:
+    """An experiment's page, whose links to others end in .md, its picture, or the style of all pages."""
+    name = request.path_params["name"]
+    if name.endswith((".svg", ".css")) and name in results():
+        return FileResponse(results()[name])
+    return recorded_page(name.removesuffix(".md"))
 
 
 @cache

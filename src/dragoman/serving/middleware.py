@@ -6,8 +6,8 @@ import os
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 from urllib.parse import parse_qs
@@ -71,10 +71,6 @@ def all_headers() -> list[tuple[str, str]]:
     return [("content-security-policy", POLICY.format(styles=styles)), *HEADERS]
 
 
-Direct = Callable[[Scope, bytes], Awaitable[bytes | None]]
-"""From a request and its body, of JSON, to a body of JSON; None for what `Gateway.app` is to answer."""
-
-
 @dataclass
 class Gateway:
     """The outermost ASGI application: it lets requests in, and records how they end."""
@@ -85,8 +81,6 @@ class Gateway:
     rate_limit: RateLimit
     paths: frozenset[str]
     """Of the routes, for the log and the metrics of requests that reach none."""
-    direct: Mapping[str, Direct] = field(default_factory=dict)
-    """Answers to POST requests by path, without the time that FastAPI takes."""
     with_cors: Callable[[ASGIApp], ASGIApp] = lambda answer: answer
     """Gives the errors of the gateway itself the headers that let pages of other origins read them."""
 
@@ -103,8 +97,7 @@ class Gateway:
             self.refuse_wrong_header(scope)
             body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
             self.admit(scope, body)
-            if not await self.answer_directly(scope, body, exchange):
-                await self.app(scope, Replay(body, receive), exchange.send)
+            await self.app(scope, Replay(body, receive), exchange.send)
         except (ApiError, DragomanError) as error:
             await self.refuse(scope, receive, exchange, refusal(error))
         except asyncio.CancelledError:  # the server's time to end its requests is over
@@ -127,23 +120,6 @@ class Gateway:
                 response = self.with_cors(response)
             await response(scope, receive, exchange.send)
         note_refusal(scope, answer)
-
-    async def answer_directly(self, scope: Scope, body: bytes, exchange: "Exchange") -> bool:
-        """Answer a request by `direct`, if that can."""
-        answer = self.direct.get(scope["path"]) if scope["method"] == "POST" else None
-        if answer is None:
-            return False
-        exchange.route = scope["path"]
-        content = await answer(scope, body)
-        if content is None:
-            return False
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(content)).encode()),
-        ]
-        await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-        await exchange.send({"type": "http.response.body", "body": content})
-        return True
 
     def refuse_wrong_header(self, scope: Scope) -> None:
         """Raise `ApiError` 403 for a wrong key in the header Authorization: its body need not be read."""
@@ -179,7 +155,7 @@ class Gateway:
     def record(self, scope: Scope, exchange: "Exchange") -> None:
         """Count the request, and write its line of the log. Paths that do not exist count as one route."""
         path = scope["path"] if scope["path"] in self.paths else "other"
-        route = exchange.route or str(getattr(scope.get("route"), "path", path))
+        route = str(getattr(scope.get("route"), "path", path))
         seconds = time.monotonic() - exchange.started
         self.service.metrics.finished(route, exchange.status, seconds)
         if route in ("/health", "/ready", "/metrics") and exchange.status == 200:
@@ -210,7 +186,7 @@ class Exchange:
         request_id = self.headers.get(b"x-request-id", b"").decode("latin-1")
         self.id = request_id if REQUEST_ID.fullmatch(request_id) else os.urandom(8).hex()
         self.method = scope["method"]
-        self.started, self.status, self.route, self.error = time.monotonic(), 0, "", ""
+        self.started, self.status, self.error = time.monotonic(), 0, ""
         self.is_unread = False
         self._scope, self._send = scope, send
 

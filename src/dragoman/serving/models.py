@@ -133,18 +133,3 @@ def closeness(requested: str, language: str) -> int:
 def name_of_side(language: str, side: str) -> str:
     """The English name of a language; that of its side if it is unknown, as of spelling and phonemes."""
     return side if language == UNKNOWN_LANGUAGE else language_name(language)
-
-
-def describe(model: ServedModel) -> dict[str, object]:
-    """What /v1/models says about a model."""
-    return {
-        "name": model.name,
-        "source": model.source,
-        "target": model.target,
-        "source_name": name_of_side(model.source, "Source"),
-        "target_name": name_of_side(model.target, "Target"),
-        "architecture": model.architecture,
-        "parameters": model.parameters,
-        "precision": model.translator.engine_settings.precision,
-        "adapters": [adapted_model.adapter for adapted_model in model.adapted],
-    }

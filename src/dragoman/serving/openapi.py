@@ -1,12 +1,23 @@
-"""The description of the APIs: statuses of operations with their bodies, examples, and how to send a key."""
+"""The OpenAPI description of all routes, from the types of their requests and responses."""
 
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dragoman.serving.apis.answers import answer_schemas
+from pydantic import TypeAdapter
+
+from dragoman import __version__
+from dragoman.serving.apis.route import JSON, ApiRoute
 from dragoman.serving.errors import error_body
 
+INFO = {
+    "title": "Dragoman",
+    "summary": "Translation by models that were trained with Dragoman.",
+    "description": "A path that is not described gets 404, and a method that a path does not have gets 405.",
+    "version": __version__,
+}
+Schema = dict[str, Any]
 STATUSES = {
     "400": "The request does not fit this description, asks for more than this server allows, or contradicts "
     "itself.",
@@ -24,32 +35,6 @@ STATUSES = {
 }
 READING = ("403", "413", "408", "421", "429", "500", "503")
 """What a request that translates nothing can get: also it can have a body, which is read."""
-EXAMPLES: dict[str, dict[str, Any]] = {
-    "/v1/translate/stream": {"text": "A man rides a bike."},
-    "/translate": {"q": "A man rides a bike.", "source": "auto", "target": "de"},
-    "/detect": {"q": "A man rides a bike."},
-    "/v2/translate": {"text": ["A man rides a bike."], "target_lang": "DE"},
-}
-"""Bodies of requests; the others of /v1 stand in `schemas.py`."""
-READINESS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": description,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "properties": {"status": {"type": "string", "const": word}},
-                    "required": ["status"],
-                }
-            }
-        },
-    }
-    for status, word, description in (
-        (200, "ready", "New requests are welcome."),
-        (503, "stopping", "The server is stopping."),
-    )
-}
-"""The answers of /ready."""
 SECURITY_SCHEMES = {
     "Key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
     "DeepLKey": {
@@ -63,37 +48,81 @@ SECURITY_SCHEMES = {
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
-def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) -> dict[str, Any]:
-    """Add answers, errors and examples to FastAPI's description of the routes.
+def describe(routes: Sequence[ApiRoute], targets: Sequence[str], adapters: Sequence[str]) -> Schema:
+    """The description of the routes.
 
     `targets` are the languages of the models, and `adapters` the names of all adapters.
     """
-    components = schema.setdefault("components", {}).setdefault("schemas", {})
-    answers, parts = answer_schemas()
-    components.update(parts)
+    components: Schema = {}
+    paths: Schema = {}
+    for route in routes:
+        if route.in_description:
+            components[error_name(route.path)] = error_schema(route.path)
+            paths[route.path] = {
+                method.lower(): operation(route, method, components, targets) for method in route.methods
+            }
     if adapters:
         body = components["TranslateRequest"]
         example = {"text": "A man rides a bike.", "adapter": adapters[0]}
         body["examples"] = [*body["examples"], example]
-    for path, methods in schema["paths"].items():
-        components[error_name(path)] = error_schema(path)
-        for method, operation in methods.items():
-            if method == "get" and "requestBody" in operation:
-                operation["parameters"] = query_parameters(operation.pop("requestBody"))
-            operation["operationId"] = "_".join([method, *re.findall(r"\w+", path)])
-            responses = operation["responses"]
-            responses.pop("422", None)
-            if path in answers:
-                responses["200"]["content"]["application/json"]["schema"] = answers[path]
-            for status in statuses_of(path, method):
-                responses[status] = error_answer(path, status)
-            add_example(path, operation, targets)
-    for name in ("HTTPValidationError", "ValidationError"):
-        components.pop(name, None)
-    return schema
+    return {
+        "openapi": "3.1.0",
+        "info": INFO,
+        "paths": paths,
+        "components": {"schemas": dict(sorted(components.items()))},
+    }
 
 
-def add_security(schema: dict[str, Any], is_open: Callable[[str], bool]) -> None:
+def operation(route: ApiRoute, method: str, components: Schema, targets: Sequence[str]) -> Schema:
+    """A method of a path. The classes of its request and response are added to the components."""
+    described: Schema = {
+        "tags": [route.api.tag],
+        "summary": route.handler.__name__.replace("_", " ").title(),
+        "description": inspect.getdoc(route.handler),
+        "operationId": "_".join([method.lower(), *re.findall(r"\w+", route.path)]),
+    }
+    if route.request_type is not None:
+        reference = schema_of(TypeAdapter(route.request_type), components)
+        body = components[route.request_type.__name__]
+        if method == "GET":
+            described["parameters"] = query_parameters(body)
+        else:
+            content = {"schema": reference}
+            if "examples" in body:
+                content["example"] = example_of(body, targets)
+            described["requestBody"] = {"content": dict.fromkeys(route.api.media_types, content)}
+            if route.api.media_types == (JSON,):  # others may have all parameters in the query string
+                described["requestBody"]["required"] = True
+    responses: Schema = {
+        status: error_answer(route.path, status) for status in statuses_of(route.path, method)
+    }
+    if route.response_type is not None:
+        content = {JSON: {"schema": schema_of(route.response_type, components)}}
+        responses["200"] = {"description": "The response.", "content": content}
+    responses |= {str(status): answer for status, answer in route.described_as.items()}
+    return described | {"responses": dict(sorted(responses.items()))}
+
+
+def schema_of(adapter: TypeAdapter[Any], components: Schema) -> Schema:
+    """The schema of a type. Those of the classes that it refers to are added to the components."""
+    schemas, shared = TypeAdapter.json_schemas(
+        [("type", "validation", adapter)], ref_template="#/components/schemas/{model}"
+    )
+    components |= shared.get("$defs", {})
+    return schemas["type", "validation"]
+
+
+def example_of(body: Schema, targets: Sequence[str]) -> Schema:
+    """The first example of a body. Its target language, if it has one, is a language of the models."""
+    example = dict(body["examples"][0])
+    if targets and "target" in example:
+        example["target"] = targets[0]
+    if targets and "target_lang" in example:
+        example["target_lang"] = targets[0].upper()
+    return example
+
+
+def add_security(schema: Schema, is_open: Callable[[str], bool]) -> None:
     """Add that requests need a key, except those for paths that are open."""
     schema["components"]["securitySchemes"] = SECURITY_SCHEMES
     schema["security"] = [{name: []} for name in SECURITY_SCHEMES]
@@ -103,15 +132,14 @@ def add_security(schema: dict[str, Any], is_open: Callable[[str], bool]) -> None
                 operation["security"] = []
 
 
-def query_parameters(body: dict[str, Any]) -> list[dict[str, Any]]:
+def query_parameters(body: Schema) -> list[Schema]:
     """The fields of a body as parameters of the query string: the body of a GET request has no meaning
     (RFC 9110, section 9.3.1), and OpenAPI describes none.
     """
-    schema = body["content"]["application/json"]["schema"]
-    required = schema.get("required", ())
+    required = body.get("required", ())
     return [
         {"name": name, "in": "query", "required": name in required, "schema": field}
-        for name, field in schema["properties"].items()
+        for name, field in body["properties"].items()
     ]
 
 
@@ -120,7 +148,7 @@ def statuses_of(path: str, method: str) -> tuple[str, ...]:
     if path in OPERATIONS:
         statuses = ("403", "408", "413", "421", "500")
         return (*statuses, "503") if path == "/metrics" else statuses
-    if method != "post":
+    if method != "POST":
         return (*READING, "400")
     return tuple(status for status in STATUSES if status != "415" or path.startswith("/v1/"))
 
@@ -132,10 +160,10 @@ def error_name(path: str) -> str:
     return "Error" if "code" in str(error_body(path, "code", "")) else "LibreTranslateError"
 
 
-def error_schema(path: str) -> dict[str, Any]:
+def error_schema(path: str) -> Schema:
     """The schema of the errors of an operation, which has the form of `error_body`."""
 
-    def table(**properties: Any) -> dict[str, Any]:
+    def table(**properties: Any) -> Schema:
         return {"type": "object", "properties": properties, "required": list(properties)}
 
     text = {"type": "string"}
@@ -145,9 +173,9 @@ def error_schema(path: str) -> dict[str, Any]:
     return table(error=table(code=text, message=text) if isinstance(body["error"], dict) else text)
 
 
-def error_answer(path: str, status: str) -> dict[str, Any]:
+def error_answer(path: str, status: str) -> Schema:
     """An answer with an error."""
-    answer: dict[str, Any] = {
+    answer: Schema = {
         "description": STATUSES[status],
         "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{error_name(path)}"}}},
     }
@@ -155,15 +183,3 @@ def error_answer(path: str, status: str) -> dict[str, Any]:
         seconds = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1}}
         answer["headers"] = {"Retry-After": seconds}
     return answer
-
-
-def add_example(path: str, operation: dict[str, Any], targets: list[str]) -> None:
-    """Add the example of a body whose schema has none."""
-    if path not in EXAMPLES:
-        return
-    example = dict(EXAMPLES[path])
-    for name in ("target", "target_lang"):
-        if name in example and targets:
-            example[name] = targets[0].upper() if name == "target_lang" else targets[0]
-    for content in operation.get("requestBody", {}).get("content", {}).values():
-        content["example"] = example

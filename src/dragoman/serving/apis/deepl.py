@@ -1,11 +1,12 @@
 """DeepL's API, version 2: https://developers.deepl.com/docs. Its clients work against this server."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.types import Scope
 
-from dragoman.serving.apis.parameters import described, parameters
+from dragoman.serving.apis.parameters import FORMS, parameters
+from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed, load_identifier
 from dragoman.serving.models import Models, ServedModel, matches
@@ -38,11 +39,15 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 Names = Annotated[list[str], BeforeValidator(split_commas), Field(max_length=MAX_NAMES)]
 
 
-class TranslateParameters(BaseModel):
+class DeepLRequest(BaseModel):
     """The parameters of /v2/translate; text and target_lang are required.
 
     Others, such as model_type and preserve_formatting, are accepted but have no effect.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"text": ["A man rides a bike."], "target_lang": "DE"}]}
+    )
 
     text: Annotated[Texts, BeforeValidator(as_list)] = Field([], description="Texts, 50 at most.")
     target_lang: str | None = Field(None, max_length=35, description="Language code.")
@@ -64,119 +69,153 @@ class TranslateParameters(BaseModel):
     custom_instructions: Texts | str | None = None
 
 
-class LanguagesParameters(BaseModel):
+class DeepLLanguagesRequest(BaseModel):
     """The parameters of /v2/languages."""
 
     type: Literal["source", "target"] = "source"
 
 
-def router(service: Service) -> APIRouter:
+class DeepLTranslation(BaseModel):
+    """The translation of a text."""
+
+    detected_source_language: str
+    text: str
+    billed_characters: int
+
+
+class DeepLResponse(BaseModel):
+    """The translations, in the order of the texts."""
+
+    translations: list[DeepLTranslation]
+
+
+class DeepLLanguage(BaseModel):
+    """A language."""
+
+    language: str
+    name: str
+    supports_formality: bool | None = Field(default=None, description="Of target languages: false.")
+
+
+class DeepLUsage(BaseModel):
+    """Characters translated since the process began, and those allowed, which is no limit."""
+
+    character_count: int
+    character_limit: int
+
+
+class GlossaryPairs(BaseModel):
+    """The language pairs that may have a glossary."""
+
+    supported_languages: list[str]
+
+
+class Glossaries(BaseModel):
+    """The glossaries."""
+
+    glossaries: list[str]
+
+
+def routes(service: Service) -> list[ApiRoute]:
     """The routes of DeepL."""
-    routes = APIRouter(tags=["DeepL"])
+    api = Api("DeepL", parameters, FORMS)
     characters = 0
 
-    @routes.api_route("/v2/translate", methods=["GET", "POST"], openapi_extra=described(TranslateParameters))
-    async def translate(request: Request) -> dict[str, Any]:
+    @api.route("/v2/translate", "GET", "POST")
+    async def translate(request: DeepLRequest, scope: Scope) -> DeepLResponse:
         """Translate texts."""
         nonlocal characters
-        params = await parameters(request, TranslateParameters)
-        refuse_unsupported(params, min(MAX_TEXTS, service.settings.max_texts))
-        model = choose_model(service.models, params)
+        refuse_unsupported(request, min(MAX_TEXTS, service.settings.max_texts))
+        model = choose_model(service.models, request)
         documents = await service.cut(
-            lambda text: document_of(params, text, model.source), params.text, request.scope
+            lambda text: document_of(request, text, model.source), request.text, scope
         )
-        results = await service.translate(model, documents, service.default_search, request.scope)
-        characters += sum(map(len, params.text))
+        results = await service.translate(model, documents, service.default_search, scope)
+        characters += sum(map(len, request.text))
         await load_identifier()
-        return {
-            "translations": [
-                {
-                    "detected_source_language": source_of(params, text, model, service.models),
-                    "text": document.join([best[0].text for best in n_best]),
-                    "billed_characters": len(text),
-                }
-                for text, document, n_best in zip(params.text, documents, results, strict=True)
+        return DeepLResponse(
+            translations=[
+                DeepLTranslation(
+                    detected_source_language=source_of(request, text, model, service.models),
+                    text=document.join([best[0].text for best in n_best]),
+                    billed_characters=len(text),
+                )
+                for text, document, n_best in zip(request.text, documents, results, strict=True)
             ]
-        }
+        )
 
-    @routes.api_route("/v2/languages", methods=["GET", "POST"], openapi_extra=described(LanguagesParameters))
-    async def languages(request: Request) -> list[dict[str, Any]]:
+    @api.route("/v2/languages", "GET", "POST")
+    async def languages(request: DeepLLanguagesRequest, _: Scope) -> list[DeepLLanguage]:
         """The languages that are read, or those that are written."""
-        params = await parameters(request, LanguagesParameters)
         models = service.models.models
-        if params.type == "source":
+        if request.type == "source":
             codes = {base(code) for code in listed(model.source for model in models)}
-            return [{"language": code, "name": language_name(code)} for code in sorted(codes)]
+            return [DeepLLanguage(language=code, name=language_name(code)) for code in sorted(codes)]
         written = listed(model.target for model in models)
         codes = {variant for code in written for variant in VARIANTS.get(code.upper(), [code.upper()])}
         return [
-            {"language": code, "name": language_name(code), "supports_formality": False}
+            DeepLLanguage(language=code, name=language_name(code), supports_formality=False)
             for code in sorted(codes)
         ]
 
-    @routes.api_route("/v2/usage", methods=["GET", "POST"])
-    async def usage() -> dict[str, int]:
+    @api.route("/v2/usage", "GET", "POST")
+    async def usage(_: Scope) -> DeepLUsage:
         """Characters translated since this process began. There is no limit."""
-        return {"character_count": characters, "character_limit": WITHOUT_LIMIT}
+        return DeepLUsage(character_count=characters, character_limit=WITHOUT_LIMIT)
 
-    @routes.get("/v2/glossary-language-pairs", include_in_schema=False)
-    async def glossary_pairs() -> dict[str, list[str]]:
+    @api.get("/v2/glossary-language-pairs", in_description=False)
+    async def glossary_pairs(_: Scope) -> GlossaryPairs:
         """The language pairs that may have a glossary: none. Weblate asks before it translates."""
-        return {"supported_languages": []}
+        return GlossaryPairs(supported_languages=[])
 
-    @routes.get("/v2/glossaries", include_in_schema=False)
-    @routes.get("/v3/glossaries", include_in_schema=False)
-    async def glossaries() -> dict[str, list[str]]:
+    @api.get("/v2/glossaries", in_description=False)
+    @api.get("/v3/glossaries", in_description=False)
+    async def glossaries(_: Scope) -> Glossaries:
         """The glossaries: none."""
-        return {"glossaries": []}
+        return Glossaries(glossaries=[])
 
     for path in ("/v2/document", "/v2/glossaries", "/v2/write", "/v3"):
         for inner in (path, path + "/{rest:path}"):
-            routes.add_api_route(
-                inner,
-                not_supported,
-                methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-                include_in_schema=False,
-            )
-    return routes
+            api.route(inner, "GET", "POST", "PUT", "PATCH", "DELETE", in_description=False)(not_supported)
+    return api.routes
 
 
-async def not_supported(request: Request) -> None:
+async def not_supported(scope: Scope) -> NoReturn:
     """Parts of DeepL's API that this server does not have."""
-    raise ApiError(400, f"This server does not support {request.url.path}; it translates texts.")
+    raise ApiError(400, f"This server does not support {scope['path']}; it translates texts.")
 
 
-def refuse_unsupported(params: TranslateParameters, max_texts: int) -> None:
+def refuse_unsupported(request: DeepLRequest, max_texts: int) -> None:
     """Raise `ApiError` 400 for what these models cannot do, and for no text or too many."""
-    if not params.text:
+    if not request.text:
         raise ApiError(400, "Parameter 'text' not specified.")
-    if len(params.text) > max_texts:
-        raise ApiError(400, f"The request has {len(params.text)} texts; {max_texts} are allowed.")
+    if len(request.text) > max_texts:
+        raise ApiError(400, f"The request has {len(request.text)} texts; {max_texts} are allowed.")
     for name in UNSUPPORTED:
-        if getattr(params, name):
+        if getattr(request, name):
             raise ApiError(400, f"{name} is not supported by this server; leave it out.")
-    if params.outline_detection in ("0", 0):
+    if request.outline_detection in ("0", 0):
         raise ApiError(400, "outline_detection=0 is not supported by this server; leave it out.")
-    if params.formality and params.formality != "default" and not params.formality.startswith("prefer_"):
+    if request.formality and request.formality != "default" and not request.formality.startswith("prefer_"):
         raise ApiError(
             400,
-            f"'formality' is not supported for given 'target_lang'. It is {params.formality!r}; leave it "
+            f"'formality' is not supported for given 'target_lang'. It is {request.formality!r}; leave it "
             "out, or give prefer_more or prefer_less.",
         )
 
 
-def choose_model(models: Models, params: TranslateParameters) -> ServedModel:
+def choose_model(models: Models, request: DeepLRequest) -> ServedModel:
     """The model for a request's languages.
 
     Raises `ApiError` 400, which begins in DeepL's words, for languages that are not served.
     """
-    source, target = params.source_lang or "", params.target_lang or ""
+    source, target = request.source_lang or "", request.target_lang or ""
     each_pair = (f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
     pairs = ", ".join(dict.fromkeys(each_pair))
     if not target or not any(matches(target, model.target) for model in models.models):
         raise ApiError(400, f"Value for 'target_lang' not supported. This server translates {pairs}.")
     try:
-        return models.between(source or "auto", target, " ".join(params.text))
+        return models.between(source or "auto", target, " ".join(request.text))
     except ApiError as error:
         message = f"Value for 'source_lang' not supported. This server translates {pairs}."
         raise ApiError(400, message, error.code) from error
@@ -187,22 +226,22 @@ def base(code: str) -> str:
     return code.replace("_", "-").split("-")[0].upper()
 
 
-def source_of(params: TranslateParameters, text: str, model: ServedModel, models: Models) -> str:
+def source_of(request: DeepLRequest, text: str, model: ServedModel, models: Models) -> str:
     """The source language of a text that a model has translated."""
-    if model.source == UNKNOWN_LANGUAGE and params.source_lang:
-        return base(params.source_lang)
+    if model.source == UNKNOWN_LANGUAGE and request.source_lang:
+        return base(request.source_lang)
     return base(detected(text, model.source, listed(models.languages))[0])
 
 
-def document_of(params: TranslateParameters, text: str, language: str) -> Document:
+def document_of(request: DeepLRequest, text: str, language: str) -> Document:
     """A text of a request as sentences."""
-    split = params.split_sentences not in ("0", 0, False)
+    split = request.split_sentences not in ("0", 0, False)
     ignore_tags, splitting_tags, non_splitting_tags = map(
-        frozenset, (params.ignore_tags, params.splitting_tags, params.non_splitting_tags)
+        frozenset, (request.ignore_tags, request.splitting_tags, request.non_splitting_tags)
     )
-    if params.tag_handling not in ("html", "xml"):
+    if request.tag_handling not in ("html", "xml"):
         return plain_text(text, language, split)
-    parse = markup.html if params.tag_handling == "html" else markup.xml
+    parse = markup.html if request.tag_handling == "html" else markup.xml
     return parse(
         text,
         language,

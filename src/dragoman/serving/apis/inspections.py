@@ -8,7 +8,7 @@ from dragoman.inspection.analyse.changes import changed_settings
 from dragoman.inspection.served_training import training_of
 from dragoman.search.contradictions import refuse_truncation
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.analysis import refuse_long, refuse_long_translation
+from dragoman.serving.apis.analysis import refuse_long, refuse_long_translation
 from dragoman.serving.apis.schemas import InspectRequest
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import Scope
 
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.apis.parameters import described, parameters
+from dragoman.serving.apis.parameters import FORMS, parameters
+from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed, listed_pairs, load_identifier, percent
 from dragoman.serving.models import Models, ServedModel, matches
@@ -23,8 +24,12 @@ ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}  # codes of LibreTranslate's models, 
 MAX_DETECTIONS = 3  # of /detect, as LibreTranslate
 
 
-class TranslateParameters(BaseModel):
+class LibreTranslateRequest(BaseModel):
     """The parameters of /translate. q, source and target are required."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"q": "A man rides a bike.", "source": "auto", "target": "de"}]}
+    )
 
     q: Texts | None = Field(None, description="A text, or a list of texts.")
     source: str | None = Field(None, max_length=35, description="Language code; `auto` identifies it.")
@@ -34,94 +39,153 @@ class TranslateParameters(BaseModel):
     api_key: str | None = None
 
 
-class DetectParameters(BaseModel):
+class DetectRequest(BaseModel):
     """The parameters of /detect."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"q": "A man rides a bike."}]})
 
     q: Texts | None = None
     api_key: str | None = None
 
 
-def router(service: Service) -> APIRouter:
-    """The routes of LibreTranslate."""
-    routes = APIRouter(tags=["LibreTranslate"])
+class DetectedLanguage(BaseModel):
+    """A language that a text may be written in."""
 
-    @routes.post("/translate", openapi_extra=described(TranslateParameters))
-    async def translate(request: Request) -> dict[str, Any]:
+    language: str
+    confidence: float = Field(description="In percent.")
+
+
+class LibreTranslateResponse(BaseModel):
+    """The translation of one text; of a list of texts, a list in each field."""
+
+    translatedText: str | list[str]  # noqa: N815 (LibreTranslate's name)
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(  # noqa: N815
+        None, description="If `source` is `auto`."
+    )
+    alternatives: list[str] | list[list[str]] | None = Field(
+        None, description="If the request asks for some."
+    )
+
+
+class LibreTranslateLanguage(BaseModel):
+    """A language, and those that it is translated into."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Language(BaseModel):
+    """A language of a frontend's menus."""
+
+    code: str
+    name: str
+
+
+class FrontendLanguages(BaseModel):
+    """The languages that a frontend begins with."""
+
+    source: Language
+    target: Language
+
+
+class FrontendSettings(BaseModel):
+    """What a frontend needs to know."""
+
+    apiKeys: bool  # noqa: N815 (LibreTranslate's names)
+    keyRequired: bool  # noqa: N815
+    charLimit: int = Field(description="The most characters of a request.")  # noqa: N815
+    frontendTimeout: int = Field(description="Milliseconds after the last key.")  # noqa: N815
+    filesTranslation: bool  # noqa: N815
+    suggestions: bool
+    supportedFilesFormat: list[str]  # noqa: N815
+    language: FrontendLanguages
+
+
+def routes(service: Service) -> list[ApiRoute]:
+    """The routes of LibreTranslate."""
+    api = Api("LibreTranslate", parameters, FORMS)
+
+    @api.post("/translate")
+    async def translate(request: LibreTranslateRequest, scope: Scope) -> LibreTranslateResponse:
         """Translate a text or several."""
-        params = await parameters(request, TranslateParameters)
-        q, source, target = (required(params, name) for name in ("q", "source", "target"))
-        count = alternatives_of(params, service.settings)
+        q, source, target = (required(request, name) for name in ("q", "source", "target"))
+        count = alternatives_of(request, service.settings)
         texts = [q] if isinstance(q, str) else q
         if len(texts) > service.settings.max_texts:
             raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
         model = choose_model(service.models, source, target, " ".join(texts))
-        cut = cutter(params.format)
-        documents = await service.cut(lambda text: cut(text, model.source), texts, request.scope)
+        cut = cutter(request.format)
+        documents = await service.cut(lambda text: cut(text, model.source), texts, scope)
         search = with_alternatives(service.default_search, count)
-        results = await service.translate(model, documents, search, request.scope)
+        results = await service.translate(model, documents, search, scope)
         pairs = list(zip(documents, results, strict=True))
-        answer: dict[str, Any] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
+        answer: dict[str, list[Any]] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
         if source.lower() == "auto":
             await load_identifier()
             answer["detectedLanguage"] = [detection(text, model, service.models) for text in texts]
         if count:
             answer["alternatives"] = [alternatives(*pair, count) for pair in pairs]
-        return answer if isinstance(q, list) else {name: value[0] for name, value in answer.items()}
+        is_list = isinstance(q, list)
+        return LibreTranslateResponse(
+            **{name: values if is_list else values[0] for name, values in answer.items()}
+        )
 
-    @routes.get("/languages")
-    async def languages() -> list[dict[str, Any]]:
+    @api.get("/languages")
+    async def languages(_: Scope) -> list[LibreTranslateLanguage]:
         """The languages, each with those into which it is translated."""
         return [
-            {"code": code, "name": language_name(code), "targets": targets}
+            LibreTranslateLanguage(code=code, name=language_name(code), targets=targets)
             for code, targets in listed_pairs(service.models.pairs).items()
         ]
 
-    @routes.post("/detect", openapi_extra=described(DetectParameters))
-    async def detect(request: Request) -> list[dict[str, Any]]:
+    @api.post("/detect")
+    async def detect(request: DetectRequest, _: Scope) -> list[DetectedLanguage]:
         """The languages that a text may be written in, likeliest first."""
-        q = required(await parameters(request, DetectParameters), "q")
+        q = required(request, "q")
         codes = listed(service.models.languages)
         await load_identifier()
         detections = identify(q if isinstance(q, str) else " ".join(q), codes)[:MAX_DETECTIONS]
         if not detections:  # clients read the first one
             detections = [("en" if "en" in codes else codes[0], 0.0)]
-        return [{"language": code, "confidence": percent(share)} for code, share in detections]
+        return [DetectedLanguage(language=code, confidence=percent(share)) for code, share in detections]
 
-    @routes.get("/frontend/settings")
-    async def settings() -> dict[str, Any]:
+    @api.get("/frontend/settings")
+    async def settings(_: Scope) -> FrontendSettings:
         """What a frontend needs to know."""
         targets = listed([service.models.models[0].target])
         target = "en" if "en" in targets else targets[0]
-        return {
-            "apiKeys": service.settings.api_keys is not None,
-            "keyRequired": service.settings.api_keys is not None,
-            "charLimit": min(service.settings.max_body, service.max_characters),
-            "frontendTimeout": 500,
-            "filesTranslation": False,
-            "suggestions": False,
-            "supportedFilesFormat": [],
-            "language": {
-                "source": {"code": "auto", "name": "Auto Detect"},
-                "target": {"code": target, "name": language_name(target)},
-            },
-        }
+        needs_key = service.settings.api_keys is not None
+        return FrontendSettings(
+            apiKeys=needs_key,
+            keyRequired=needs_key,
+            charLimit=min(service.settings.max_body, service.max_characters),
+            frontendTimeout=500,
+            filesTranslation=False,
+            suggestions=False,
+            supportedFilesFormat=[],
+            language=FrontendLanguages(
+                source=Language(code="auto", name="Auto Detect"),
+                target=Language(code=target, name=language_name(target)),
+            ),
+        )
 
-    @routes.post("/translate_file")
-    async def translate_file() -> None:
+    @api.post("/translate_file")
+    async def translate_file(_: Scope) -> NoReturn:
         """This server does not translate files."""
         raise ApiError(403, "Files translation are disabled on this server.")
 
-    @routes.get("/download_file/{name}", include_in_schema=False)
-    async def download_file() -> None:
+    @api.get("/download_file/{name}", in_description=False)
+    async def download_file(_: Scope) -> NoReturn:
         """This server does not translate files."""
         raise ApiError(400, "Files translation are disabled on this server.")
 
-    @routes.post("/suggest")
-    async def suggest() -> None:
+    @api.post("/suggest")
+    async def suggest(_: Scope) -> NoReturn:
         """This server does not accept suggestions."""
         raise ApiError(403, "Suggestions are disabled on this server.")
 
-    return routes
+    return api.routes
 
 
 def invalid(reason: str) -> ApiError:
@@ -129,18 +193,18 @@ def invalid(reason: str) -> ApiError:
     return ApiError(400, f"Invalid request: {reason}")
 
 
-def required(params: BaseModel, name: str) -> Any:
+def required(request: BaseModel, name: str) -> Any:
     """A parameter. Raises `ApiError` 400 if it is missing or empty."""
-    value = getattr(params, name)
+    value = getattr(request, name)
     if not value:
         raise invalid(f"missing {name} parameter")
     return value
 
 
-def alternatives_of(params: TranslateParameters, settings: ServerSettings) -> int:
+def alternatives_of(request: LibreTranslateRequest, settings: ServerSettings) -> int:
     """The number of other translations. Raises `ApiError` 400 for what is no number, and for too many."""
     try:
-        count = max(0, int(params.alternatives or 0))
+        count = max(0, int(request.alternatives or 0))
     except ValueError as error:
         raise invalid("alternatives parameter is not a number") from error
     limit = min(settings.max_beam_size, settings.max_n_best) - 1
@@ -195,7 +259,7 @@ def alternatives(document: Document, n_best: NBest, count: int) -> list[str]:
     return list(texts)[1:]
 
 
-def detection(text: str, model: ServedModel, models: Models) -> dict[str, Any]:
+def detection(text: str, model: ServedModel, models: Models) -> DetectedLanguage:
     """The source language of a text that a model has translated."""
     language, confidence = detected(text, model.source, listed(models.languages))
-    return {"language": language, "confidence": confidence}
+    return DetectedLanguage(language=language, confidence=confidence)

@@ -1,4 +1,4 @@
-"""Parameters of a request as other servers take them: JSON, a form or the query string."""
+"""Parameters of a request: strict JSON for /v1; for other APIs JSON, a form or the query string."""
 
 from codecs import BOM_UTF8
 from typing import Any, TypeVar
@@ -11,7 +11,17 @@ from starlette.requests import Request
 from dragoman.serving.errors import ApiError, wrong_field
 
 M = TypeVar("M", bound=BaseModel)
+FORMS = ("application/json", "application/x-www-form-urlencoded")
+"""The media types of bodies in the description of an API; `parameters` also reads multipart/form-data."""
 MAX_FIELDS = 1_000  # of a form
+
+
+async def strict_json(request: Request, model: type[M]) -> M:
+    """The body of a request of /v1. Raises `ApiError` 400 for what is no JSON object of this type."""
+    try:
+        return model.model_validate_json((await request.body()).removeprefix(BOM_UTF8))
+    except ValidationError as error:
+        raise ApiError(400, f"{in_words(error)}.") from error
 
 
 async def parameters(request: Request, model: type[M]) -> M:
@@ -41,8 +51,12 @@ async def parameters(request: Request, model: type[M]) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        sentences = map(wrong_field, error.errors()[:5])
-        raise ApiError(400, f"Invalid request: {'; '.join(sentences)}.") from error
+        raise ApiError(400, f"Invalid request: {in_words(error)}.") from error
+
+
+def in_words(error: ValidationError) -> str:
+    """What pydantic found wrong first, five things at most."""
+    return "; ".join(map(wrong_field, error.errors(include_url=False)[:5]))
 
 
 def is_json(kind: str, body: bytes) -> bool:
@@ -64,10 +78,3 @@ def table(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     for name, value in pairs:
         values.setdefault(name, []).append(value)
     return {name: value[0] if len(value) == 1 else value for name, value in values.items()}
-
-
-def described(model: type[BaseModel]) -> dict[str, Any]:
-    """The body of a route for OpenAPI: JSON or a form with the model's fields."""
-    schema = model.model_json_schema()
-    kinds = ("application/json", "application/x-www-form-urlencoded")
-    return {"requestBody": {"content": {kind: {"schema": schema} for kind in kinds}}}

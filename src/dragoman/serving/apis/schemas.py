@@ -1,4 +1,4 @@
-"""Bodies of requests and answers of /v1."""
+"""The types of the requests and responses of /v1."""
 
 import dataclasses
 from typing import Annotated, Any, Literal, get_type_hints
@@ -167,3 +167,59 @@ class ScoreRequest(Choice):
         json_schema_extra={"examples": [{"pairs": [["A man rides a bike.", "Ein Mann fährt Rad."]]}]}
     )
     pairs: Annotated[list[Annotated[Texts, Field(min_length=2, max_length=2)]], Field(fail_fast=True)]
+
+
+class ModelDescription(BaseModel):
+    """A model that is served."""
+
+    name: str
+    source: str = Field(description="Language code of the texts; `und` if it is unknown.")
+    target: str = Field(description="Language code of the translations.")
+    source_name: str
+    target_name: str
+    architecture: str
+    parameters: int = Field(description="Number of parameters; tied weights count once.")
+    precision: str = Field(description="Of the weights that translate.")
+    adapters: list[str] = Field(description="Names that a request can give as `adapter`.")
+
+
+class ModelsResponse(BaseModel):
+    """All models."""
+
+    models: list[ModelDescription]
+    max_n_best: int = Field(description="The largest `n_best`, with a `beam_size` of as many.")
+
+
+class Alternative(BaseModel):
+    """A token that can come after the prefix, and the best translation that begins with both."""
+
+    token: str
+    text: str
+    log_probability: float | None = Field(description="Of the token, in nats; null for probability 0.")
+    score: float = Field(description="Of the translation: log-probability over length penalty.")
+
+
+class AlternativesResponse(BaseModel):
+    """The likeliest tokens, the likeliest first."""
+
+    alternatives: list[Alternative]
+
+
+class TokenScore(BaseModel):
+    """A token of a given translation."""
+
+    token: str
+    log_probability: float = Field(description="In nats, after the tokens before it.")
+
+
+class Score(BaseModel):
+    """The score of a given translation."""
+
+    log_probability: float = Field(description="In nats: the sum over its tokens.")
+    tokens: list[TokenScore]
+
+
+class ScoreResponse(BaseModel):
+    """The scores, in the order of the pairs."""
+
+    scores: list[Score]

@@ -4,19 +4,28 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
-import orjson
-from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
-from pydantic import ValidationError
+from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope, Send
 
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.analysis import analysed, least_tokens
-from dragoman.serving.apis.schemas import Choice, TranslateRequest, TranslateResponse
+from dragoman.serving.apis.analysis import add_alignments, add_attention, least_tokens
+from dragoman.serving.apis.parameters import strict_json
+from dragoman.serving.apis.route import Api, ApiRoute
+from dragoman.serving.apis.schemas import (
+    Candidate,
+    Choice,
+    ModelDescription,
+    ModelsResponse,
+    Sentence,
+    TranslatedText,
+    TranslateRequest,
+    TranslateResponse,
+)
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
-from dragoman.serving.models import ServedModel, describe, matches
+from dragoman.serving.models import ServedModel, matches, name_of_side
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
 from dragoman.translation import markup
@@ -33,6 +42,7 @@ EVENT = {
     "required": ["event", "data"],
 }
 """The schema of a server-sent event."""
+STREAM = {200: {"description": "Events.", "content": {"text/event-stream": {"schema": EVENT}}}}
 
 
 def settings_of(service: Service, request: Any) -> SearchSettings:
@@ -95,73 +105,46 @@ def document_of(request: Any, text: str, language: str) -> Document:
     return plain_text(text, language, request.split_sentences)
 
 
-def candidate(translation: Translation) -> dict[str, Any]:
-    """A translation as JSON."""
+def candidate(translation: Translation, text: str) -> dict[str, Any]:
+    """The fields of a `Candidate` with this text."""
     return {
-        "text": translation.text,
+        "text": text,
         "log_probability": translation.log_probability,
         "score": translation.score,
         "tokens": translation.tokens,
     }
 
 
-def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict[str, Any]:
-    """A translated document as JSON. With spans, its sentences are as in the texts, without marks."""
+def translated_text(document: Document, n_best: NBest, with_spans: bool) -> TranslatedText:
+    """A translated document. With spans, its sentences are as in the texts, without marks."""
     text, spans = document.join_with_spans([best[0].text for best in n_best])
     sentences = []
     for segment, best in zip(document.segments, n_best, strict=True):
-        candidates = [candidate(translation) for translation in best]
-        if with_spans:
-            for candidate_json in candidates:
-                candidate_json["text"] = segment.restore(candidate_json["text"])
+        candidates = [
+            candidate(translation, segment.restore(translation.text) if with_spans else translation.text)
+            for translation in best
+        ]
         source = segment.source if with_spans else segment.sentence
-        sentences.append({"source": source, **candidates[0], "n_best": candidates})
+        sentences.append(
+            Sentence(source=source, n_best=[Candidate(**fields) for fields in candidates], **candidates[0])
+        )
     if with_spans:
         for sentence, (first, last), (start, end) in zip(sentences, document.spans, spans, strict=True):
-            sentence |= {"source_start": first, "source_end": last, "start": start, "end": end}
-            sentence["text"] = text[start:end]  # the source if the best translation is empty
-    return {"text": text, "sentences": sentences}
-
-
-async def translated(service: Service, request: Any, scope: Scope) -> bytes:
-    """The answer to a `TranslateRequest`."""
-    texts = texts_of(service, request.text)
-    model = choose_model(service, request, " ".join(texts))
-    settings = settings_of(service, request)
-    documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
-    results = await service.translate(model, documents, settings, scope)
-    translations = [
-        translated_text(document, n_best, request.format == "text")
-        for document, n_best in zip(documents, results, strict=True)
-    ]
-    await add_analyses(service, model, request, translations, scope)
-    return orjson.dumps(response(model, translations))
+            sentence.source_start, sentence.source_end = first, last
+            sentence.start, sentence.end = start, end
+            sentence.text = text[start:end]  # the source if the best translation is empty
+    return TranslatedText(text=text, sentences=sentences)
 
 
 async def add_analyses(
-    service: Service, model: ServedModel, request: Any, translations: list[dict[str, Any]], scope: Scope
+    service: Service, model: ServedModel, request: Any, translations: list[TranslatedText], scope: Scope
 ) -> None:
     """Add the alignments and the attention that a request asks for to its sentences."""
-    sentences = [sentence for translation in translations for sentence in translation["sentences"]]
-    for name in ("alignment", "attention"):
-        if getattr(request, name):
-            size = sum(least_tokens(sentence["source"]) for sentence in sentences)
-            rows = await service.analyse(
-                lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
-                size,
-                scope,
-            )
-            for sentence, row in zip(sentences, rows, strict=True):
-                sentence[name] = row
-
-
-async def translate_directly(service: Service, scope: Scope, body: bytes) -> bytes | None:
-    """The answer to a request of /v1/translate; None if its body is no `TranslateRequest`."""
-    try:
-        request = TranslateRequest.model_validate_json(body)
-    except ValidationError:
-        return None
-    return await translated(service, request, scope)
+    sentences = [sentence for translation in translations for sentence in translation.sentences]
+    for is_requested, add in ((request.alignment, add_alignments), (request.attention, add_attention)):
+        if is_requested:
+            size = sum(least_tokens(sentence.source) for sentence in sentences)
+            await service.analyse(partial(add, model, sentences), size, scope)
 
 
 class StreamInTime(StreamingResponse):
@@ -188,30 +171,36 @@ class StreamInTime(StreamingResponse):
             self._scope["dragoman.connection"].transport.abort()
 
 
-def router(service: Service) -> APIRouter:
-    """The routes of /v1."""
-    routes = APIRouter(prefix="/v1", tags=["Dragoman"])
+def routes(service: Service) -> list[ApiRoute]:
+    """The routes of /v1 that describe models and translate."""
+    api = Api("Dragoman", strict_json)
 
-    @routes.get("/models")
-    async def models() -> dict[str, Any]:
+    @api.get("/v1/models")
+    async def models(_: Scope) -> ModelsResponse:
         """The models that are served, with their languages."""
         settings = service.settings
-        return {
-            "models": [describe(model) for model in service.models.models],
-            "max_n_best": min(settings.max_n_best, settings.max_beam_size),
-        }
+        return ModelsResponse(
+            models=[describe(model) for model in service.models.models],
+            max_n_best=min(settings.max_n_best, settings.max_beam_size),
+        )
 
-    @routes.post("/translate", response_model=TranslateResponse, response_model_exclude_none=True)
-    async def translate(request: TranslateRequest, raw_request: Request) -> Any:
+    @api.post("/v1/translate")
+    async def translate(request: TranslateRequest, scope: Scope) -> TranslateResponse:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
-        return Response(await translated(service, request, raw_request.scope), media_type="application/json")
+        texts = texts_of(service, request.text)
+        model = choose_model(service, request, " ".join(texts))
+        settings = settings_of(service, request)
+        documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
+        results = await service.translate(model, documents, settings, scope)
+        translations = [
+            translated_text(document, n_best, request.format == "text")
+            for document, n_best in zip(documents, results, strict=True)
+        ]
+        await add_analyses(service, model, request, translations, scope)
+        return response(model, translations)
 
-    @routes.post(
-        "/translate/stream",
-        response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": EVENT}}}},
-    )
-    async def stream(request: TranslateRequest, raw_request: Request) -> Any:
+    @api.post("/v1/translate/stream", described_as=STREAM)
+    async def stream(request: TranslateRequest, scope: Scope) -> StreamingResponse:
         """Translate one text, as server-sent events whose data is JSON.
 
         `piece` has `{"text": …}`: the texts of all pieces, joined, are the translation. `end` has the body of
@@ -222,7 +211,6 @@ def router(service: Service) -> APIRouter:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
         model = choose_model(service, request, texts[0])
         settings = settings_of(service, request)
-        scope = raw_request.scope
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         translations = service.stream(model, document, settings, scope)
         await anext(translations)  # errors until here have a status of their own
@@ -235,23 +223,23 @@ def router(service: Service) -> APIRouter:
                 async for current, best in translations:
                     if request.format == "text":  # in HTML tags have their places when all sentences are done
                         part = part_of(document, len(n_best), current, best)
-                        yield event("piece", {"text": part[sent:]})
+                        yield event("piece", text_json(part[sent:]))
                         written, sent = written + len(part) - sent, 0 if best else len(part)
                     if best:
                         n_best.append(best)
                 translation = translated_text(document, n_best, request.format == "text")
-                if rest := translation["text"][written:]:
-                    yield event("piece", {"text": rest})
+                if rest := translation.text[written:]:
+                    yield event("piece", text_json(rest))
                 await add_analyses(service, model, request, [translation], scope)
-                yield event("end", response(model, [translation]))
+                yield event("end", response(model, [translation]).model_dump_json(exclude_unset=True))
             except (ApiError, DragomanError) as error:
                 answer = refusal(error)
                 note_refusal(scope, answer)
-                yield event("error", error_body("/v1", answer.code, answer.message))
+                yield event("error", json.dumps(error_body("/v1", answer.code, answer.message)))
 
         return StreamInTime(service, scope, events(), media_type="text/event-stream")
 
-    return routes
+    return api.routes
 
 
 def part_of(document: Document, number: int, current: str, best: list[Translation] | None) -> str:
@@ -265,17 +253,37 @@ def part_of(document: Document, number: int, current: str, best: list[Translatio
     return document.text[start : segment.start] + written
 
 
-def response(model: ServedModel, translations: list[dict[str, Any]]) -> dict[str, Any]:
-    """The body of an answer."""
-    return {
-        "model": model.name,
-        "source": model.source,
-        "target": model.target,
-        "adapter": model.adapter,
-        "translations": translations,
-    }
+def response(model: ServedModel, translations: list[TranslatedText]) -> TranslateResponse:
+    """The response to a request."""
+    return TranslateResponse(
+        model=model.name,
+        source=model.source,
+        target=model.target,
+        adapter=model.adapter,
+        translations=translations,
+    )
 
 
-def event(name: str, data: dict[str, Any]) -> str:
-    """A server-sent event."""
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+def describe(model: ServedModel) -> ModelDescription:
+    """What /v1/models says about a model."""
+    return ModelDescription(
+        name=model.name,
+        source=model.source,
+        target=model.target,
+        source_name=name_of_side(model.source, "Source"),
+        target_name=name_of_side(model.target, "Target"),
+        architecture=model.architecture,
+        parameters=model.parameters,
+        precision=model.translator.engine_settings.precision,
+        adapters=[adapted_model.adapter for adapted_model in model.adapted],
+    )
+
+
+def text_json(text: str) -> str:
+    """The data of an event with a piece of a translation."""
+    return json.dumps({"text": text}, ensure_ascii=False)
+
+
+def event(name: str, data: str) -> str:
+    """A server-sent event with data of JSON, which has no line break."""
+    return f"event: {name}\ndata: {data}\n\n"

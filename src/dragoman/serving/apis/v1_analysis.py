@@ -3,47 +3,58 @@
 import math
 from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.types import Scope
 
 from dragoman.inspection.analyse.changes import changed_settings, parse_changes
-from dragoman.serving.analysis import least_tokens, refuse_long_pairs
+from dragoman.serving.apis.analysis import least_tokens, refuse_long_pairs
 from dragoman.serving.apis.inspections import compute_inspection, refuse_contradictions
-from dragoman.serving.apis.schemas import AlternativesRequest, InspectRequest, ScoreRequest
+from dragoman.serving.apis.parameters import strict_json
+from dragoman.serving.apis.route import Api, ApiRoute
+from dragoman.serving.apis.schemas import (
+    Alternative,
+    AlternativesRequest,
+    AlternativesResponse,
+    InspectRequest,
+    Score,
+    ScoreRequest,
+    ScoreResponse,
+    TokenScore,
+)
 from dragoman.serving.apis.v1 import choose_model, refuse_many, settings_of
 from dragoman.serving.service import Service
 
 
-def router(service: Service) -> APIRouter:
+def routes(service: Service) -> list[ApiRoute]:
     """The routes."""
-    routes = APIRouter(prefix="/v1", tags=["Dragoman"])
+    api = Api("Dragoman", strict_json)
 
-    @routes.post("/alternatives")
-    async def alternatives(request: AlternativesRequest, raw_request: Request) -> dict[str, Any]:
+    @api.post("/v1/alternatives")
+    async def alternatives(request: AlternativesRequest, scope: Scope) -> AlternativesResponse:
         """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
         service.refuse_too_much(settings)
-        service.note_texts(raw_request.scope, [request.text])
+        service.note_texts(scope, [request.text])
 
         def search() -> list[Any]:
             refuse_long_pairs(model, [(request.text, request.prefix)])
             return model.translator.alternatives(request.text, request.count, settings)
 
         size = least_tokens(request.text) * request.count + least_tokens(request.prefix)
-        results = await service.analyse(search, size, raw_request.scope)
-        return {
-            "alternatives": [
-                {
-                    "token": alternative.token,
-                    "text": alternative.translation.text,
-                    "log_probability": math.log(alternative.probability) if alternative.probability else None,
-                    "score": alternative.translation.score,
-                }
+        results = await service.analyse(search, size, scope)
+        return AlternativesResponse(
+            alternatives=[
+                Alternative(
+                    token=alternative.token,
+                    text=alternative.translation.text,
+                    log_probability=math.log(alternative.probability) if alternative.probability else None,
+                    score=alternative.translation.score,
+                )
                 for alternative in results
             ]
-        }
+        )
 
-    @routes.post("/inspect")
-    async def inspect(request: InspectRequest, raw_request: Request) -> dict[str, Any]:
+    @api.post("/v1/inspect")
+    async def inspect(request: InspectRequest, scope: Scope) -> dict[str, Any]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
         With `changes`, what it would have computed. Without them, a run's answer has its training; `heads`
@@ -56,40 +67,40 @@ def router(service: Service) -> APIRouter:
         refuse_contradictions(request)
         for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
             service.refuse_too_much(searched)
-        service.note_texts(raw_request.scope, [request.text])
+        service.note_texts(scope, [request.text])
 
         def compute() -> dict[str, Any]:
             show_samples = service.settings.show_samples
             return compute_inspection(model, request, changes, settings, show_samples=show_samples)
 
         size = least_tokens(request.text) + least_tokens(request.prefix)
-        return await service.analyse(compute, size, raw_request.scope)
+        return await service.analyse(compute, size, scope)
 
-    @routes.post("/score")
-    async def score(request: ScoreRequest, raw_request: Request) -> dict[str, Any]:
+    @api.post("/v1/score")
+    async def score(request: ScoreRequest, scope: Scope) -> ScoreResponse:
         """The log-probabilities of given translations, by token."""
         refuse_many(service, len(request.pairs), "pairs")
         pairs = [(source, target) for source, target in request.pairs]
         model = choose_model(service, request, " ".join(source for source, _ in pairs))
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
-        service.note_texts(raw_request.scope, [text for pair in pairs for text in pair])
+        service.note_texts(scope, [text for pair in pairs for text in pair])
 
         def compute() -> list[Any]:
             refuse_long_pairs(model, pairs)
             return model.translator.score(pairs)
 
-        likelihoods = await service.analyse(compute, size, raw_request.scope)
-        return {
-            "scores": [
-                {
-                    "log_probability": likelihood.log_probability,
-                    "tokens": [
-                        {"token": token, "log_probability": log_p}
+        likelihoods = await service.analyse(compute, size, scope)
+        return ScoreResponse(
+            scores=[
+                Score(
+                    log_probability=likelihood.log_probability,
+                    tokens=[
+                        TokenScore(token=token, log_probability=log_p)
                         for token, log_p in zip(likelihood.tokens, likelihood.log_probabilities, strict=True)
                     ],
-                }
+                )
                 for likelihood in likelihoods
             ]
-        }
+        )
 
-    return routes
+    return api.routes

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from dragoman.serving.apis.schemas import Sentence
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
 from dragoman.serving.service import CHARACTERS_PER_TOKEN
@@ -47,11 +48,11 @@ def refuse_long_translation(tokens: Sequence[str], most: int, what: str, advice:
         )
 
 
-def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]]) -> None:
+def refuse_many_weights(model: ServedModel, sentences: Sequence[Sentence]) -> None:
     """Raise `ApiError` 413 for sentences with too many attention weights."""
-    sources = model.translator.tokenizers.source.encode([sentence["source"] for sentence in sentences])
+    sources = model.translator.tokenizers.source.encode([sentence.source for sentence in sentences])
     weights = sum(
-        (max(len(ids), len(sentence["tokens"])) + 1) ** 2
+        (max(len(ids), len(sentence.tokens)) + 1) ** 2
         for ids, sentence in zip(sources, sentences, strict=True)
     )
     if weights > MAX_WEIGHTS:
@@ -62,14 +63,26 @@ def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]])
         )
 
 
-def analysed(model: ServedModel, sentences: Sequence[dict[str, Any]], alignment: bool) -> list[Any]:
-    """The word alignments of sentences, or their attention weights. Raises `ApiError` 413 for too many."""
-    pairs = [(sentence["source"], sentence["text"]) for sentence in sentences]
-    refuse_long_pairs(model, pairs)
-    if alignment:
-        return list(model.translator.align(pairs))
+def add_alignments(model: ServedModel, sentences: Sequence[Sentence]) -> None:
+    """Add the word alignments of sentences. Raises `ApiError` 413 for too long ones."""
+    pairs = pairs_of(model, sentences)
+    for sentence, alignment in zip(sentences, model.translator.align(pairs), strict=True):
+        sentence.alignment = alignment
+
+
+def add_attention(model: ServedModel, sentences: Sequence[Sentence]) -> None:
+    """Add the attention weights of sentences. Raises `ApiError` 413 for too many."""
+    pairs = pairs_of(model, sentences)
     refuse_many_weights(model, sentences)
-    return [attention_json(model.translator.attention(*pair)) for pair in pairs]
+    for sentence, pair in zip(sentences, pairs, strict=True):
+        sentence.attention = attention_json(model.translator.attention(*pair))
+
+
+def pairs_of(model: ServedModel, sentences: Sequence[Sentence]) -> list[tuple[str, str]]:
+    """Sentences and their translations. Raises `ApiError` 413 for one that is too long for PyTorch."""
+    pairs = [(sentence.source, sentence.text) for sentence in sentences]
+    refuse_long_pairs(model, pairs)
+    return pairs
 
 
 def attention_json(attention: Any) -> dict[str, Any]:
