@@ -23,9 +23,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.text.quality.checks import near_form
 from dragoman.text.quality.clean_settings import REASONS, CleanSettings
-from dragoman.text.quality.cleaning import clean_files, file_names
+from dragoman.text.quality.cleaning import changed, clean_files, file_names
 from dragoman.text.quality.doctor import examine
-from dragoman.text.quality.mojibake import has_mojibake
+from dragoman.text.quality.escapes import decode_again, has_mojibake
 from dragoman.text.settings import Languages
 
 ENGLISH = (
@@ -47,7 +47,7 @@ BROKEN = {
     "empty": (lambda s, t: (s, " ")),
     "copies": (lambda s, t: ("der zug", "der zug")),
     "control": (lambda s, t: (s + " \u200b", t)),
-    "mojibake": (lambda s, t: (s, mojibake(t + " für"))),
+    "mojibake": (lambda s, t: (s, f"{mojibake(t + ' für')} â€")),
     "language": (lambda s, t: (s, "les enfants jouent avec leur chien dans le jardin")),
     "max_words": (lambda s, t: (" ".join([s] * 40), " ".join([t] * 40))),
     "max_ratio": (lambda s, t: (s, " ".join([t] * 5))),
@@ -433,7 +433,7 @@ def test_white_space_around_a_line_is_nothing_to_near_duplicates(line, space):
 
 
 CORRECT = [
-    "„Das macht Spaß“, sagte sie – “sehr”… É» 5 Å² «Â la carte» 20 £ São Paulo, AMANHÃ",
+    "„Das macht Spaß“, sagte sie – “sehr”… É» «Â la carte» 20 £ São Paulo, AMANHÃ",
     "Nous dînâmes à l’hôtel : « très bien », fit-il, naïf, où ça ?",
     "Příliš žluťoučký kůň úpěl ďábelské ódy",
     "Zażółć gęślą jaźń",
@@ -448,9 +448,34 @@ CORRECT = [
 
 
 @pytest.mark.parametrize("text", CORRECT)
-def test_mojibake_is_found_in_every_script_and_not_in_correct_text(text):
+def test_mojibake_is_found_and_decoded_in_every_script_and_correct_text_is_left(text):
     assert not has_mojibake(text)
-    assert has_mojibake(mojibake(text))
+    assert decode_again(text) == text
+    for wrong in (mojibake(text), mojibake(mojibake(text))):
+        assert has_mojibake(wrong)
+        assert decode_again(wrong) == text
+
+
+@given(st.text([*"aé&;@ -", *mojibake("für „ein“ Ωж—あ😀")], max_size=12))
+def test_a_line_that_was_changed_stays_as_it_is(line):
+    once = changed(line, CleanSettings())
+    assert changed(once, CleanSettings()) == once
+
+
+def test_decoded_pairs_are_kept_and_counted(tmp_path):
+    pairs = clean_corpus()
+    wrong = [
+        (source, mojibake(target) if number < 7 else target) for number, (source, target) in enumerate(pairs)
+    ]
+    kept, removed, report = cleaned(write(tmp_path / "wrong", wrong), tmp_path / "out")
+    expected, _, _ = cleaned(write(tmp_path / "right", pairs), tmp_path / "out-right")
+    assert kept == expected
+    assert not removed
+    number = sum(mojibake(target) != target for _, target in pairs[:7])
+    assert report["changes"]["mojibake"]["count"] == number > 0
+    kept, removed, _ = cleaned(write(tmp_path / "wrong", wrong), tmp_path / "out-off", mojibake=False)
+    assert not removed
+    assert kept[1] == "".join(f"{target}\n" for _, target in wrong).encode()
 
 
 # ---- the command line
@@ -569,8 +594,8 @@ def test_the_table_has_shares_of_all_pairs(dirty, tmp_path, command_line):
     asked = ("clean", *files, "--test-source", *source, "--test-target", *target, "--out", tmp_path / "out")
     _, out, _ = command_line(*asked)
     report = contents(tmp_path / "out")[2]
-    rows = re.findall(r"(\w+)(?: \(changed\))?\s*[│┃]\s*([\d,]+)\s*[│┃]\s*([\d.]+)%", out)
-    groups = report["changes"] | report["reasons"]
+    rows = re.findall(r"(\w+(?: \(changed\))?)\s*[│┃]\s*([\d,]+)\s*[│┃]\s*([\d.]+)%", out)
+    groups = {f"{name} (changed)": group for name, group in report["changes"].items()} | report["reasons"]
     assert {name for name, *_ in rows} == groups.keys()
     for name, count, share in rows:
         assert int(count) == groups[name]["count"]

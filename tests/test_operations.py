@@ -769,7 +769,7 @@ def test_a_request_that_is_cut_off_at_the_end_of_a_server_gets_503(trained):
         service.is_stopping = True
         raise asyncio.CancelledError
 
-    gateway.app = cut_off
+    gateway.app, gateway.direct = cut_off, {}
     (found,) = answers(gateway, ("/v1/alternatives", {"text": "amber"}))
     assert (found.status_code, found.json()["error"]["code"]) == (503, "shutting_down")
 

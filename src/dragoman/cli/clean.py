@@ -153,11 +153,10 @@ COMMAND = Command(
             "test_source",
             "test_target",
         ),
-        "changes": ("entities", "marks"),
+        "changes": ("entities", "mojibake", "marks"),
         "checks": (
             "copies",
             "control",
-            "mojibake",
             "language",
             "max_words",
             "max_ratio",

@@ -69,7 +69,8 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     rate_limit = RateLimit(settings.requests_per_minute)
     paths = frozenset(route.path for route in routes if isinstance(route, Route))
     if not settings.allow_origins:
-        return Gateway(app, service, keys, rate_limit, paths)
+        direct = {route.path: route for route in described}
+        return Gateway(app, service, keys, rate_limit, paths, direct)
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allow_origins,

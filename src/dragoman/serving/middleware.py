@@ -7,7 +7,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.serving.apis.parameters import MAX_FIELDS, is_json, json_of
+from dragoman.serving.apis.route import ApiRoute
 from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal, refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.lab import style_hashes
@@ -81,6 +82,8 @@ class Gateway:
     rate_limit: RateLimit
     paths: frozenset[str]
     """Of the routes, for the log and the metrics of requests that reach none."""
+    direct: Mapping[str, ApiRoute] = field(default_factory=dict)
+    """Routes by path that are called themselves, without the layers of `app`, which take time."""
     with_cors: Callable[[ASGIApp], ASGIApp] = lambda answer: answer
     """Gives the errors of the gateway itself the headers that let pages of other origins read them."""
 
@@ -97,7 +100,7 @@ class Gateway:
             self.refuse_wrong_header(scope)
             body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
             self.admit(scope, body)
-            await self.app(scope, Replay(body, receive), exchange.send)
+            await self.application(scope)(scope, Replay(body, receive), exchange.send)
         except (ApiError, DragomanError) as error:
             await self.refuse(scope, receive, exchange, refusal(error))
         except asyncio.CancelledError:  # the server's time to end its requests is over
@@ -111,6 +114,14 @@ class Gateway:
             exchange.error = "".join(traceback.format_exception(error))
         finally:
             self.record(scope, exchange)
+
+    def application(self, scope: Scope) -> ASGIApp:
+        """What answers a request: a route, or `app` if none has its path and method."""
+        route = self.direct.get(scope["path"])
+        if route is None or scope["method"] not in route.methods:
+            return self.app
+        scope["route"] = route
+        return route
 
     async def refuse(self, scope: Scope, receive: Receive, exchange: "Exchange", answer: ApiError) -> None:
         """Answer with an error, unless an answer has begun, and keep its code."""

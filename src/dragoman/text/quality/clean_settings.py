@@ -12,7 +12,7 @@ REASONS = {
     "empty": "an empty side",
     "copies": "source equals target",
     "control": "a control character, U+FFFC or U+FFFD",
-    "mojibake": "UTF-8 read as another encoding, as Ã¼ for ü",
+    "mojibake": "UTF-8 read as another encoding, with bytes that are lost",
     "language": "a side in another language",
     "max_words": "a side with too many words",
     "overlap": "a side in the validation or test data",
@@ -23,6 +23,7 @@ REASONS = {
 """Why a pair is removed: the names are those of `CleanSettings`."""
 CHANGES = {
     "entities": 'characters in place of HTML entities, as " for &quot;',
+    "mojibake": "UTF-8 that was read as another encoding, as ü for Ã¼",
     "marks": "words joined at Moses' marks, as - for @-@",
 }
 """How a pair is changed before it is checked: the names are those of `CleanSettings`."""
@@ -34,6 +35,9 @@ class CleanSettings:
 
     entities: bool = True
     """Write characters in place of HTML entities such as &quot;, also where they are escaped twice."""
+    mojibake: bool = True
+    """Write what UTF-8 meant that was read as another encoding, as ü for Ã¼, and remove pairs where bytes of it
+    are lost."""
     marks: bool = True
     """Join the words at the marks of Moses' tokenizer within words and numbers, as - for @-@."""
     encoding: bool = True
@@ -44,8 +48,6 @@ class CleanSettings:
     """Remove pairs whose source equals their target."""
     control: bool = True
     """Remove pairs with control or invisible characters, such as a soft hyphen, or U+FFFD."""
-    mojibake: bool = True
-    """Remove pairs with UTF-8 that was read as another encoding, such as Ã¼ for ü."""
     language: bool = True
     """Remove pairs with a side in another language than the file's; lines of fewer than 15 characters are not
     checked."""

@@ -1,7 +1,7 @@
 """Writes a parallel corpus without the pairs that `doctor` warns of, and reports why each pair was removed.
 
-HTML entities and Moses' marks are changed into the text that was meant, before anything is checked. The first
-pass over the files notes for each pair what is wrong with it by itself, its length ratio, and two
+HTML entities, mojibake and Moses' marks are changed into the text that was meant, before anything is checked.
+The first pass over the files notes for each pair what is wrong with it by itself, its length ratio, and two
 hashes. Duplicates and outliers are then found among these notes. The second pass writes. The memory is about
 100 bytes per pair, and no line is kept.
 """
@@ -44,9 +44,15 @@ from dragoman.text.quality.checks import (
     pair_hash,
 )
 from dragoman.text.quality.clean_settings import CHANGES, REASONS, CleanSettings
-from dragoman.text.quality.escapes import has_entities, has_marks, join_marks, unescape
+from dragoman.text.quality.escapes import (
+    decode_again,
+    has_entities,
+    has_marks,
+    has_mojibake,
+    join_marks,
+    unescape,
+)
 from dragoman.text.quality.identification import identify, is_identifiable
-from dragoman.text.quality.mojibake import has_mojibake
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
@@ -156,8 +162,9 @@ def raw_pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
 
 
 def changed(line: str, settings: CleanSettings) -> str:
-    """The line without entities and marks, as far as that is wanted."""
+    """The line without entities, mojibake and marks, as far as that is wanted and possible."""
     line = unescape(line) if settings.entities and "&" in line else line
+    line = decode_again(line) if settings.mojibake else line
     return join_marks(line) if settings.marks and "@" in line else line
 
 
@@ -171,6 +178,8 @@ def names_of_changes(pair: Pair, settings: CleanSettings) -> Iterator[str]:
     """The names of the changes of a pair that are wanted."""
     if settings.entities and any(map(has_entities, pair)):
         yield "entities"
+    if settings.mojibake and any(decode_again(side) != side for side in pair):
+        yield "mojibake"
     if settings.marks and any(map(has_marks, pair)):
         yield "marks"
 
@@ -244,8 +253,8 @@ def clean_files(
 ) -> CleanReport:
     """Write the pairs of two files that are not removed to a new folder, the others to removed.jsonl there.
 
-    `languages` may be unknown. Kept lines are copied byte for byte, except for entities and marks, with LF as
-    their ends and without a byte order mark. Raises `DragomanError` if a file cannot be read twice, the
+    `languages` may be unknown. Kept lines are copied byte for byte, except for `CHANGES`, with LF as their
+    ends and without a byte order mark. Raises `DragomanError` if a file cannot be read twice, the
     numbers of lines differ, no pair is left, or the folder exists.
     """
     pairs = with_progress(raw_pairs(files), count_pairs(files, out), "pairs are checked", say)

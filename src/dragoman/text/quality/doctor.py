@@ -32,8 +32,7 @@ from dragoman.text.quality.checks import (
     pair_hash,
 )
 from dragoman.text.quality.clean_settings import MAX_LENGTH_RATIO, MAX_WORDS
-from dragoman.text.quality.escapes import has_entities, has_marks, is_tokenised
-from dragoman.text.quality.mojibake import has_mojibake
+from dragoman.text.quality.escapes import has_entities, has_marks, has_mojibake, is_tokenised
 
 MAX_EXAMPLES = 5  # line numbers that a finding shows
 SAMPLE_PAIRS = 20_000  # pairs that the n-gram models and the median length ratio are estimated from

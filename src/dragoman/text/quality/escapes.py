@@ -1,11 +1,14 @@
-"""What a tokenizer or an export has left in text: HTML entities, Moses' marks, and spaces before punctuation.
+"""What a tokenizer or an export has left in text: HTML entities, wrong encodings, Moses' marks, spaces.
 
-`unescape` and `join_marks` write the text that was meant. Tokenised text is only found: where its spaces
-belong depends on the language.
+`unescape`, `decode_again` and `join_marks` write the text that was meant. Tokenised text is only found: where
+its spaces belong depends on the language.
 """
 
 import html
 import re
+
+from ftfy import fix_encoding
+from ftfy.badness import is_bad
 
 MAX_PASSES = 10
 AMPERSAND = re.compile(r"&(?:(?:amp|AMP|#0*38|#[xX]0*26);)+")
@@ -42,6 +45,16 @@ def character(entity: re.Match[str]) -> str:
 def has_entities(text: str) -> bool:
     """Whether a text has HTML entities, such as `&quot;`."""
     return "&" in text and unescape(text) != text
+
+
+def has_mojibake(text: str) -> bool:
+    """Whether a part of a text is UTF-8 that was read as another encoding, such as `fÃ¼r` for `für`."""
+    return not text.isascii() and is_bad(text)
+
+
+def decode_again(text: str) -> str:
+    """The text that was meant by UTF-8 that was read as another encoding, as far as its bytes are there."""
+    return fix_encoding(text) if has_mojibake(text) else text
 
 
 def join_marks(text: str) -> str:
