@@ -36,8 +36,8 @@ class CleanSettings:
     entities: bool = True
     """Write characters in place of HTML entities such as &quot;, also where they are escaped twice."""
     mojibake: bool = True
-    """Write what UTF-8 meant that was read as another encoding, as ü for Ã¼; remove pairs where bytes of it are
-    lost."""
+    """Write what UTF-8 meant that was read as another encoding, as ü for Ã¼. Pairs where bytes of it are lost
+    are removed."""
     marks: bool = True
     """Join the words at the marks of Moses' tokenizer within words and numbers, as - for @-@."""
     encoding: bool = True
