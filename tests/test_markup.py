@@ -374,7 +374,7 @@ def test_a_translation_with_control_characters_leaves_xml_well_formed():
     assert xml("<doc>A man</doc>", "en").join(["a\x01b\x1f"]) == "<doc>a b </doc>"
 
 
-@given(st.text(st.sampled_from("\x00\x0b\x1f\x7f\x85\ufffd\ufffe\uffff&<>]'") | st.characters(codec="utf-8")))
+@given(st.text("a\x00\x0b\x1f\x7f\x85\ufffd\ufffe\uffff&<>]'") | st.text(st.characters(codec="utf-8")))
 def test_xml_is_well_formed_with_every_translation_of_any_characters(text):
     ET.fromstring(xml("<doc>A man</doc>", "en").join([text]))
 
