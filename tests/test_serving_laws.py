@@ -725,6 +725,80 @@ def served(trained):
     return Service(models, ServerSettings(max_tokens=60), Metrics())
 
 
+def described_operations(service):
+    """The operations of the description, each with its path and method, and the application."""
+    app = make_app(service, None)
+    (answer,) = answers(app, ("/openapi.json", None))
+    paths = answer.json()["paths"]
+    return app, [
+        (path, method, operation) for path, methods in paths.items() for method, operation in methods.items()
+    ]
+
+
+def statuses(app, requests):
+    """The statuses of the application's answers to requests of httpx."""
+
+    async def send():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return [(await client.request(method, path, **options)) for method, path, options in requests]
+
+    return [answer.status_code for answer in asyncio.run(send())]
+
+
+FAULTS = {
+    "no body": {},
+    "no JSON": {"content": b"{", "headers": {"Content-Type": "application/json"}},
+    "a text": {"content": b"{}", "headers": {"Content-Type": "text/plain"}},
+    "no language": {"params": {"text": "a", "target_lang": "xx"}},
+    "another site": {"headers": {"Origin": "https://example.org"}},
+    "another host": {"headers": {"Host": "example.org"}},
+    "a long body": {"content": b"a" * 2_000_000},
+    "the end": {},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_operation_is_described_with_every_status_that_it_answers(served, fault):
+    """Retry-After is described where an answer has it."""
+    service = Service(served.models, served.settings, Metrics())
+    app, operations = described_operations(service)
+    service.is_stopping = fault == "the end"
+    sent = [(method.upper(), path, FAULTS[fault]) for path, method, _ in operations]
+    for (path, method, operation), status in zip(operations, statuses(app, sent), strict=True):
+        assert str(status) in operation["responses"], (method, path, status)
+    for path, _, operation in operations:
+        assert {parameter["in"] for parameter in operation.get("parameters", ())} <= {"query"}
+        for status in {"429", "503"} & operation["responses"].keys():
+            assert "Retry-After" in operation["responses"][status].get("headers", {}) or path == "/ready"
+
+
+def test_a_description_refers_to_schemas_that_it_has_and_has_no_others(served):
+    """Those of FastAPI's own errors, which no answer has, are not among them."""
+    (answer,) = answers(make_app(served, None), ("/openapi.json", None))
+    names = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(answer.json())))
+    assert names == answer.json()["components"]["schemas"].keys()
+    assert '"422"' not in json.dumps(answer.json())
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_operations_need_a_key_in_the_description_where_they_do(served, has_keys):
+    service = Service(served.models, served.settings, Metrics())
+    app = make_app(service, Keys({"one": hash_of("a-key")}) if has_keys else None)
+    (answer,) = answers(app, ("/openapi.json", None))
+    described = answer.json()
+    assert ("security" in described) == has_keys
+    operations = [(path, method) for path, methods in described["paths"].items() for method in methods]
+    found = statuses(app, [(method.upper(), path, {"json": {}}) for path, method in operations])
+    for (path, method), status in zip(operations, found, strict=True):
+        needs_key = described["paths"][path][method].get("security", described.get("security")) not in (
+            [],
+            None,
+        )
+        if path not in {"/translate_file", "/suggest"}:  # they are always refused
+            assert needs_key == (status == 403), (method, path, status)
+
+
 PLACES = {
     "header": ("/v2/usage", {"headers": {"Authorization": "Bearer {}"}}),
     "header in capitals": ("/v2/usage", {"headers": {"Authorization": "BEARER  {} "}}),
