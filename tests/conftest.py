@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -126,6 +127,54 @@ def pytest_collection_finish() -> None:
 
 
 MAX_SECONDS = 600  # then a process hangs: no machine is so slow
+PATIENCE = 3 * MAX_SECONDS  # of a test, whose own waits end before
+PATIENCE_WITH_LONG_TESTS = 10 * PATIENCE
+
+
+class EndlessWait(BaseException):
+    """A test waits for something that does not come. Hypothesis does not try its example again."""
+
+
+@contextmanager
+def ending_waits(seconds: float) -> Iterator[None]:
+    """Raise `EndlessWait` in the main thread if the block is not done in time: for a thread, a process, an
+    event or a file. Without SIGALRM nothing is raised.
+    """
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise EndlessWait(f"This is not done after {seconds} s, and waits for something that does not come.")
+
+    former = signal.signal(signal.SIGALRM, end)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, seconds)  # again, if a cleanup waits too
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, former)
+
+
+def end_at_an_alarm() -> None:
+    """Let a forked process, which has no test to fail, end at an alarm of its own."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=end_at_an_alarm)
+
+
+def phase_without_endless_waits(item: pytest.Item) -> Iterator[object]:
+    """A phase of a test, which fails if it waits without end."""
+    is_long = item.get_closest_marker("long") is not None
+    with ending_waits(PATIENCE_WITH_LONG_TESTS if is_long else PATIENCE):
+        return (yield)
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(phase_without_endless_waits)
+pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
+
 NEEDS_BFLOAT16 = pytest.mark.skipif(
     not can_pack("bfloat16"), reason="PyTorch has no matrix products in bfloat16 for this processor"
 )

@@ -1,8 +1,13 @@
 """A cancelled search by PyTorch ends after its current step; tests/test_engine.py states it for C++."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import repeat
 from threading import Event
 
 import pytest
@@ -16,7 +21,7 @@ from dragoman.text.batches import pad
 from dragoman.translation.segmentation import split
 from dragoman.translation.tags import remove_tags, restore_tags
 from dragoman.translation.torch_backend import TorchBackend
-from tests.conftest import MAX_SECONDS
+from tests.conftest import MAX_SECONDS, EndlessWait, ending_waits
 from tests.test_native import model_of
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
@@ -150,3 +155,28 @@ def test_the_second_of_two_futures_can_end_after_it_has_begun():
         second.cancel()
         with pytest.raises(CancelledError):
             second.result(MAX_SECONDS)
+
+
+WAITS = {
+    "event": lambda: Event().wait(),
+    "future": lambda: Future().result(),
+    "process": lambda: subprocess.run([sys.executable, "-c", "import time; time.sleep(1e6)"], check=True),
+    "loop": lambda: [None for _ in repeat(None) if time.sleep(0.01)],
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="SIGALRM")
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_test_that_waits_without_end_fails(wait):
+    timer = signal.getitimer(signal.ITIMER_REAL)
+    with pytest.raises(EndlessWait), ending_waits(0.2):
+        WAITS[wait]()
+    assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= timer[0], "the time of the test itself goes on"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+def test_a_forked_process_ends_at_its_alarm():
+    if (child := os.fork()) == 0:
+        signal.raise_signal(signal.SIGALRM)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGALRM
