@@ -28,10 +28,11 @@ from starlette.requests import Request
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints
+from dragoman.serving import connections
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
-from dragoman.serving.analysis import MAX_ANALYSED, refuse_long, refuse_long_translation
+from dragoman.serving.analysis import MAX_ANALYSED, MAX_WEIGHTS, refuse_long, refuse_long_translation
 from dragoman.serving.apis import deepl, libretranslate
-from dragoman.serving.apis.inspections import MAX_INSPECTED, refuse_long_search
+from dragoman.serving.apis.inspections import MAX_INSPECTED, OPTIONAL_VIEWS, refuse_long_search
 from dragoman.serving.apis.parameters import MAX_FIELDS, parameters
 from dragoman.serving.apis.v1 import refuse_many
 from dragoman.serving.app import make_app
@@ -42,12 +43,21 @@ from dragoman.serving.languages import detected, listed_pairs, two_letter_codes
 from dragoman.serving.loading import load_models, served_in
 from dragoman.serving.log import configure_logging, request_id
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.middleware import Exchange, all_headers, client_of, key_of, key_of_form, read_body
+from dragoman.serving.middleware import (
+    SEND_SECONDS,
+    Exchange,
+    all_headers,
+    client_of,
+    key_of,
+    key_of_form,
+    read_body,
+)
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.server import listening, serve, stop_signals
 from dragoman.serving.service import (
     CHARACTERS_PER_TOKEN,
     MAX_FORCED,
+    MAX_OUTPUT_TOKENS,
     MAX_PREFIX,
     MAX_TAGS,
     PREFIX_CHARACTERS,
@@ -723,6 +733,31 @@ def served(trained):
         tuple(ServedModel("".join(pair), *pair, translator) for pair in (("en", "de"), ("de", "en")))
     )
     return Service(models, ServerSettings(max_tokens=60), Metrics())
+
+
+def test_the_limits_of_the_server_are_those_of_its_documentation():
+    page = (Path(__file__).parents[1] / "docs" / "serving.md").read_text("utf-8")
+    table = page.partition("limits are fixed:")[2].split("\n\n")[1]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]
+    documented = {
+        what: [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", limit)]
+        for what, limit in rows
+    }
+    views = [most for most, _ in OPTIONAL_VIEWS.values()]
+    assert documented == {
+        "connections of a process": [connections.MAX_CONNECTIONS, 503],
+        "the head of a request": [connections.MAX_HEAD // 1024, connections.HEAD_SECONDS],
+        "a client that does not read an answer": [SEND_SECONDS],
+        "texts, translations and prefixes for alignment, attention, alternatives and scores": [MAX_ANALYSED],
+        "sentences, translations and prefixes of an inspection": [MAX_INSPECTED, *sorted(set(views))],
+        "attention in an answer": [MAX_WEIGHTS],
+        "tags and placeholders of a sentence": [MAX_TAGS],
+        "forced words": [MAX_FORCED, MAX_FORCED],
+        "a prefix": [PREFIX_CHARACTERS, MAX_PREFIX],
+        "request bodies that are being received": [],
+        "the translations of a request": [MAX_OUTPUT_TOKENS],
+    }
+    assert connections.FLUSH_SECONDS == SEND_SECONDS
 
 
 def described_operations(service):
