@@ -17,6 +17,7 @@ from fractions import Fraction
 from itertools import accumulate, permutations
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -733,6 +734,42 @@ def served(trained):
         tuple(ServedModel("".join(pair), *pair, translator) for pair in (("en", "de"), ("de", "en")))
     )
     return Service(models, ServerSettings(max_tokens=60), Metrics())
+
+
+LINES = [
+    "Host: a",
+    "Upgrade: h2c",
+    "UPGRADE:",
+    " upgrade: x",
+    "\tb",
+    "X-Upgrade: y",
+    "Upgrades: z",
+    "upgrade: é",
+]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=6), st.sampled_from(["", "a", "\r\nUpgrade: x\r\n\r\n"]))
+def test_of_a_complete_head_the_header_upgrade_is_left_out_and_nothing_else(lines, body):
+    """One that goes on in a folded line stays: the rest of it would belong to the header before."""
+    lines = ["GET / HTTP/1.1", *lines]
+    folded = [following.startswith((" ", "\t")) for following in [*lines[1:], ""]]
+    kept = [
+        line
+        for line, is_folded in zip(lines, folded, strict=True)
+        if is_folded or not line.lower().startswith("upgrade:")
+    ]
+    head, expected = ("\r\n".join(each).encode() for each in (lines, kept))
+    end = f"\r\n\r\n{body}".encode()
+    assert connections.without_upgrade(head + end) == expected + end
+    assert connections.without_upgrade(head) == head
+
+
+@given(st.integers(0, 3), st.integers(0, 20), st.booleans())
+def test_headers_announce_a_body_by_a_length_above_zero_or_by_chunks(zeros, length, is_chunked):
+    headers = [(b"content-length", b"0" * zeros + str(length).encode())]
+    headers += [(b"transfer-encoding", b"chunked")] * is_chunked
+    assert connections.Connection.has_body(SimpleNamespace(headers=headers)) == (length > 0 or is_chunked)
+    assert not connections.Connection.has_body(SimpleNamespace(headers=[(b"host", b"a")]))
 
 
 def test_the_limits_of_the_server_are_those_of_its_documentation():
