@@ -110,11 +110,14 @@ def command_line(monkeypatch, capsysbinary):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests with Chromium as long, except the short form of each page's.
 
-    Begin with the long files: a worker that runs one when all else is done has the machine for itself.
+    A long test has ten times as long until pytest-timeout ends it. Begin with the long files: a worker that
+    runs one when all else is done has the machine for itself.
     """
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("short_form"):
             item.add_marker(pytest.mark.long)
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(10 * float(item.config.getini("timeout"))))
     items.sort(key=lambda item: item.path.stem not in LONG_FILES)
 
 

@@ -97,6 +97,16 @@ def test_layers_and_heads_count_from_one(sources, targets):
             select_head(weights, layer, head)
 
 
+def test_the_head_of_alignments_is_that_of_the_last_layer_alone_and_another_may_be_asked_for():
+    weights = torch.rand(3, 2, 4, 5, 6, generator=torch.Generator().manual_seed(1))
+    for guided, layer in itertools.product((None, 2), (None, 1, 2, 3)):
+        number = 2 if layer is None else layer - 1
+        is_guided = guided is not None and number == 2
+        expected = weights[number, :, guided - 1] if is_guided else weights[number].mean(1)
+        assert torch.equal(select_head(weights, layer, None, guided), expected)
+        assert torch.equal(select_head(weights, layer, 4, guided), weights[number, :, 3])
+
+
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(sources, targets, kind):
     model = tiny(kind, VOCABULARY, 0)

@@ -2,14 +2,17 @@
 
 import dataclasses
 import pickle
+import re
 import typing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from dragoman.cli.parsing import settings_from
 from dragoman.cli.serve import Serve
 from dragoman.native.settings import EngineSettings
+from dragoman.pipeline.minutes import VALIDATIONS
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.serving.settings import ServerSettings
@@ -93,6 +96,14 @@ def test_what_nobody_asks_for_is_as_in_the_paper():
     """Sections 5.4 and 6.1; gradients are not clipped."""
     training = TrainingSettings()
     assert (training.label_smoothing, training.average, training.clip_norm) == (0.1, 5, 0)
+
+
+def test_the_intervals_that_nobody_asks_for_are_those_of_the_reference_and_end_a_run_that_gains_nothing():
+    """A run has 20 validations, so that its patience is over before."""
+    training, page = TrainingSettings(), Path(__file__).parents[1] / "docs/reference/files.md"
+    documented = re.search(r"every (\d+) updates \(`--log-every`\)", page.read_text("utf-8"))
+    assert training.log_every == int(documented[1])
+    assert 0 < training.patience < VALIDATIONS
 
 
 COUNTS = ("updates", "warmup_steps", "cooldown_steps", "average", "threads", "validate_every")

@@ -223,6 +223,7 @@ def test_addresses_at_the_edges_need_no_alignment():
     [
         ("in https://x.com/にある and", "https://x.com/"),
         ("in (http://x.com) and", "http://x.com"),
+        ("in [http://x.com] and", "http://x.com"),
         ("in <https://x.com/a> and", "https://x.com/a"),
         ("in https://de.org/wiki/Käse_(Essen)? and", "https://de.org/wiki/Käse_(Essen)"),
         ("in a.b+c@mail.x.org. And", "a.b+c@mail.x.org"),

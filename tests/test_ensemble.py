@@ -28,6 +28,14 @@ def found(model, sources):
     ]
 
 
+def test_the_mean_of_probabilities_is_as_exact_as_float32_whatever_the_models_compute_in():
+    models = [tiny("transformer", VOCABULARY, seed).to(torch.bfloat16) for seed in range(3)]
+    features = torch.randn(5, 3 * models[0].settings.d_model, generator=torch.Generator().manual_seed(1))
+    log_probs = Ensemble(models).logits(features.to(torch.bfloat16))
+    assert log_probs.dtype == torch.float32
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(5))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_with_itself_is_the_model(kind, sources):
     model = tiny(kind, VOCABULARY, 1)

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 from torch import nn
 
@@ -29,7 +31,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.low_rank import LowRankAdam
 from dragoman.training.objective import step_optimizer
-from dragoman.translation.adapter import Adapter
+from dragoman.translation.adapter import Adapter, low_rank_factors
 from dragoman.translation.model_folder import StoredModel, Tokenizers, model_hash, save_model
 from dragoman.translation.translator import Translator
 from tests.conftest import MODELS, TINY
@@ -376,3 +378,20 @@ def test_the_score_of_additive_attention_gets_no_adapter():
     assert not is_trained("encoder.0.self_attention.score", (8, 8), settings)  # vectors of heads, not a map
     assert adapted
     assert "attention.score.weight" in shapes.keys() - set(adapted)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.integers(0, 99))
+@example(4, 4, 2, 0)
+def test_an_adapter_has_fewer_numbers_than_its_weight_or_is_refused(rows, columns, rank, seed):
+    draw = np.random.default_rng(seed)
+    before = draw.normal(size=(rows, columns)).astype(np.float32)
+    product = draw.normal(size=(rows, rank)) @ draw.normal(size=(rank, columns))
+    after = (before + product).astype(np.float32)
+    if min(rank, rows, columns) * (rows + columns) < rows * columns:
+        a, b = low_rank_factors(before, after, "a weight")
+        assert a.size + b.size < before.size
+        np.testing.assert_allclose(before + b @ a, after, atol=1e-4)
+    else:
+        with pytest.raises(DragomanError, match="is not of low rank"):
+            low_rank_factors(before, after, "a weight")

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.translation.documents import MAX_TAGS
@@ -247,6 +247,116 @@ def test_what_html_does_not_show_is_kept(kept):
     assert "secret" not in "".join(document.sentences)
 
 
+def end_of_comment(text):
+    """Where the comment ends that a text begins with, by the states of the HTML standard (13.2.5.43 to 51).
+
+    The states after `<` are left out: they read the same characters.
+    """
+    state = "start"
+    for place, character in enumerate(text[4:], 5):
+        if character == ">" and state in {"start", "start dash", "end", "end bang"}:
+            return place
+        following = {
+            "-": {"start": "start dash", "comment": "end dash", "end bang": "end dash"},
+            "!": {"end": "end bang"},
+        }
+        default = "end" if character == "-" else "comment"
+        state = following.get(character, {}).get(state, default)
+    return len(text)
+
+
+@given(st.text("-->!<a ", max_size=12).map("<!--{}".format), st.sampled_from(["", "a", "-->", "<b>-->"]))
+@example("<!--->", "a-->")
+@example("<!---!>", "a-->")
+def test_comments_end_as_the_standard_says(text, rest):
+    assert read_markup(text + rest, is_html=True)[0].end == end_of_comment(text + rest)
+    end = (text + rest).find("-->", 4)  # of XML
+    is_abrupt = text.startswith(("<!-->", "<!--->"))
+    assert is_abrupt or read_markup(text + rest, False)[0].end == (len(text + rest) if end < 0 else end + 3)
+
+
+@pytest.mark.parametrize("is_html", [True, False])
+def test_an_instruction_ends_with_two_signs_in_xml_and_one_in_html(is_html):
+    text = "<?php if (a > b) ?> c"
+    end = text.index(">") + 1 if is_html else text.index("?>") + 2
+    assert (read_markup(text, is_html)[0].kind, read_markup(text, is_html)[0].end) == ("other", end)
+
+
+@pytest.mark.parametrize("name", ["title", "textarea", "script", "style"])
+def test_an_element_without_tags_ends_with_its_whole_name_alone(name):
+    text = f"<{name}>a</{name}s> b"
+    closed = [token for token in read_markup(f"{text}</{name}><p>", is_html=True) if token.kind == "end"]
+    assert [token.start for token in closed] == [len(text)]
+
+
+@pytest.mark.parametrize("attribute", ["class='notranslated'", "class=no-notranslate", "translate=none"])
+def test_an_element_is_translated_unless_its_attribute_has_the_whole_word(attribute):
+    assert html(f"<p>One <b {attribute}>two</b> three.", "en").sentences == ("One <g1>two</g1> three.",)
+
+
+@pytest.mark.parametrize("number", [9, 10, 12, 13, 32])
+def test_white_space_that_is_written_as_a_number_is_a_space_of_its_sentence(number):
+    assert html(f"<p>One&#{number};two.", "en").sentences == ("One two.",)
+
+
+@pytest.mark.parametrize("reader", [html, xml])
+def test_a_tag_that_is_named_not_to_end_a_sentence_ends_none_whatever_else_names_it(reader):
+    options = {"splitting_tags": ("p",), "non_splitting_tags": ("p",)}
+    assert len(reader("<d>One<p>two</p>three</d>", "en", **options).sentences) == 1
+
+
+@given(st.lists(st.sampled_from(["<b></b>", "<b> </b>", "<i/>", "<!-- c -->", " "]), max_size=5).map("".join))
+def test_an_element_without_text_in_a_text_ends_no_sentence(inside):
+    assert len(xml(f"<doc>One{inside}two</doc>", "en").sentences) == 1
+
+
+def are_kept(tokens):
+    """Whether each token is in an element `x` or `y`, which are not translated. Its end tag is in it, too."""
+    kept, opened, place = [False] * len(tokens), [], 0
+    while place < len(tokens):
+        kind, name = tokens[place]
+        end = place + 1
+        if kind == "start" and name in {"x", "y"}:
+            first, inside = name, [name]
+            while end < len(tokens) and first in inside:
+                kind, name = tokens[end]
+                if kind == "end" and name not in inside and name in opened:
+                    break
+                if kind == "start":
+                    inside.append(name)
+                elif kind == "end" and name in inside:
+                    inside.remove(name)
+                end += 1
+            kept[place:end] = [True] * (end - place)
+        elif kind == "start":
+            opened.append(name)
+        elif kind == "end" and name in opened:
+            opened.remove(name)
+        place = end
+    return kept
+
+
+@given(st.lists(st.tuples(st.sampled_from(["start", "end", "text"]), st.sampled_from("xybi")), max_size=14))
+@example([("start", "x"), ("end", "x"), ("start", "y"), ("end", "x"), ("text", "b"), ("end", "y")])
+@example([("start", "x"), ("end", "x"), ("start", "b"), ("start", "x"), ("end", "b"), ("text", "b")])
+@example(
+    [("start", "b"), ("start", "x"), ("end", "b"), ("start", "x"), ("end", "b"), ("text", "b"), ("end", "x")]
+)
+def test_what_is_in_an_element_that_is_kept_is_not_read_and_all_else_is(tokens):
+    """The element may have no end tag, and other end tags may have no element."""
+    forms = {"start": "<{}>", "end": "</{}>", "text": "word"}
+    parts = [
+        forms[kind].format(name) + f"{number}" * (kind == "text")
+        for number, (kind, name) in enumerate(tokens)
+    ]
+    read = " ".join(html("<p>".join(parts), "en", ignore_tags=("x", "y")).sentences)
+    texts = [number for number, (kind, _) in enumerate(tokens) if kind == "text"]
+    kept = are_kept(tokens)
+    assert [number for number in texts if re.search(rf"word{number}\b", read)] == [
+        number for number in texts if not kept[number]
+    ]
+
+
 def test_a_title_and_a_text_area_contain_text_alone():
     page = "<title>A <code> man</title><textarea><script>a</textarea><p>A dog.</p>"
     document = html(page, "en")
@@ -262,6 +372,11 @@ def test_elements_without_a_place_on_the_page_do_not_end_a_sentence(element):
 
 def test_a_translation_with_control_characters_leaves_xml_well_formed():
     assert xml("<doc>A man</doc>", "en").join(["a\x01b\x1f"]) == "<doc>a b </doc>"
+
+
+@given(st.text("a\x00\x0b\x1f\x7f\x85\ufffd\ufffe\uffff&<>]'") | st.text(st.characters(codec="utf-8")))
+def test_xml_is_well_formed_with_every_translation_of_any_characters(text):
+    ET.fromstring(xml("<doc>A man</doc>", "en").join([text]))
 
 
 def test_labels_and_buttons_have_sentences_of_their_own():

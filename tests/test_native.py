@@ -587,3 +587,10 @@ def test_a_hypothesis_of_exactly_the_longest_length_is_found(lib, beam_size):
         assert [[one.ids for one in best] for best in found] == [
             [one.ids for one in best] for best in expected
         ]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("sizes of tensors must match"), KeyError("a name")])
+def test_an_error_that_is_no_lack_of_memory_stays_what_it_is(error):
+    with pytest.raises(type(error)) as found, explain_out_of_memory(2):
+        raise error
+    assert found.value is error

@@ -504,6 +504,7 @@ def test_too_many_connections_are_refused(run):
                 answer = read_all(one_more)
             assert answer.startswith(b"HTTP/1.1 503 Service Unavailable")
             assert b"too many connections; try again later" in answer
+            assert b"\r\nretry-after: 1\r\n" in answer
             assert client.get("/health").status_code == 200
         finally:
             for each in opened:

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dragoman.model.symbols import END, PAD
 from dragoman.search.beam import greedy_search
@@ -65,6 +67,30 @@ def test_splitmix64_is_as_in_its_definition():
     noise = gumbel_noise(torch.tensor([[-5, 7]]), 2, 9)
     expected = [[reference(key, 19 + token) for token in range(9)] for key in (-5, 7)]
     torch.testing.assert_close(noise, torch.tensor([expected]), atol=1e-5, rtol=1e-5)
+
+
+def key_of(bits, place):
+    """The key whose number `place` in SplitMix64 is `bits`: each of its steps can be undone."""
+
+    def unshifted(shifted, count):
+        number = shifted
+        for _ in range(64 // count):
+            number = shifted ^ number >> count
+        return number
+
+    for count, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+        bits = unshifted(bits, count) * pow(factor, -1, 2**64) % 2**64
+    key = (bits - place * 0x9E3779B97F4A7C15) % 2**64
+    return key - 2**64 * (key >= 2**63)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 9))
+@example(0, 0)
+@example(2**64 - 1, 3)
+def test_noise_is_finite_and_that_of_its_number_whatever_the_bits(bits, step):
+    uniform = min(((bits >> 11) + 0.5) / 2**53, 1 - 2.0**-24)
+    noise = gumbel_noise(torch.tensor([[key_of(bits, step + 1)]]), step, 1)
+    torch.testing.assert_close(noise.item(), -math.log(-math.log1p(-uniform)), rtol=1e-5, atol=1e-5)
 
 
 def test_a_rounding_that_runs_through_all_tokens_changes_no_draw():

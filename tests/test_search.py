@@ -10,14 +10,14 @@ from typing import get_args, get_type_hints
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search.attention_weights import cross_attention
-from dragoman.search.beam import beam_search, beam_steps, greedy_search
+from dragoman.search.beam import Beam, beam_search, beam_steps, extend, greedy_search
 from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_more_than_a_search
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
@@ -111,6 +111,25 @@ def test_the_coverage_penalty_ranks_by_the_attention_that_each_token_received(ki
         torch.testing.assert_close(
             [one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-4, atol=1e-4
         )
+
+
+@given(st.lists(st.floats(1e-8, 3), min_size=1, max_size=4), st.floats(0.1, 5))
+@example([0.0], 0.2)
+@example([1e-8], 1.0)
+def test_the_coverage_penalty_is_its_definition_and_finite_for_a_token_that_nothing_attended_to(seen, beta):
+    coverage, log_probs = torch.tensor([seen]), torch.full((1, 1, 5), -torch.inf)
+    log_probs[..., END] = -1.0
+    log_probs[..., UNKNOWN] = -2.0
+    beam = Beam.start(1, 1, 1, 3, coverage)
+    extend(beam, log_probs, SearchSettings(beam_size=1, length_penalty=0.0, coverage_penalty=beta))
+    (score,) = beam.finished_scores[0].tolist()
+    assert math.isfinite(score)
+    if min(seen) > 0:
+        assert score == pytest.approx(
+            -1 + beta * sum(math.log(min(one, 1)) for one in seen), rel=1e-4, abs=1e-4
+        )
+    else:  # it is worse than any attention that float32 adds to 1
+        assert score < -1 + beta * math.log(2.0**-24)
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from fractions import Fraction
 from itertools import accumulate, permutations
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -28,11 +29,11 @@ from starlette.requests import Request
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints
-from dragoman.serving import docs
+from dragoman.serving import connections, docs
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
 from dragoman.serving.apis import deepl, libretranslate
-from dragoman.serving.apis.analysis import MAX_ANALYSED, refuse_long, refuse_long_translation
-from dragoman.serving.apis.inspections import MAX_INSPECTED, refuse_long_search
+from dragoman.serving.apis.analysis import MAX_ANALYSED, MAX_WEIGHTS, refuse_long, refuse_long_translation
+from dragoman.serving.apis.inspections import MAX_INSPECTED, OPTIONAL_VIEWS, refuse_long_search
 from dragoman.serving.apis.parameters import MAX_FIELDS, parameters
 from dragoman.serving.apis.v1 import refuse_many
 from dragoman.serving.app import api_routes, make_app
@@ -43,12 +44,21 @@ from dragoman.serving.languages import detected, listed_pairs, two_letter_codes
 from dragoman.serving.loading import load_models, served_in
 from dragoman.serving.log import configure_logging, request_id
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.middleware import Exchange, all_headers, client_of, key_of, key_of_form, read_body
+from dragoman.serving.middleware import (
+    SEND_SECONDS,
+    Exchange,
+    all_headers,
+    client_of,
+    key_of,
+    key_of_form,
+    read_body,
+)
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.server import listening, serve, stop_signals
 from dragoman.serving.service import (
     CHARACTERS_PER_TOKEN,
     MAX_FORCED,
+    MAX_OUTPUT_TOKENS,
     MAX_PREFIX,
     MAX_TAGS,
     PREFIX_CHARACTERS,
@@ -724,6 +734,140 @@ def served(trained):
         tuple(ServedModel("".join(pair), *pair, translator) for pair in (("en", "de"), ("de", "en")))
     )
     return Service(models, ServerSettings(max_tokens=60), Metrics())
+
+
+LINES = [
+    "Host: a",
+    "Upgrade: h2c",
+    "UPGRADE:",
+    " upgrade: x",
+    "\tb",
+    "X-Upgrade: y",
+    "Upgrades: z",
+    "upgrade: é",
+]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=6), st.sampled_from(["", "a", "\r\nUpgrade: x\r\n\r\n"]))
+def test_of_a_complete_head_the_header_upgrade_is_left_out_and_nothing_else(lines, body):
+    """One that goes on in a folded line stays: the rest of it would belong to the header before."""
+    lines = ["GET / HTTP/1.1", *lines]
+    folded = [following.startswith((" ", "\t")) for following in [*lines[1:], ""]]
+    kept = [
+        line
+        for line, is_folded in zip(lines, folded, strict=True)
+        if is_folded or not line.lower().startswith("upgrade:")
+    ]
+    head, expected = ("\r\n".join(each).encode() for each in (lines, kept))
+    end = f"\r\n\r\n{body}".encode()
+    assert connections.without_upgrade(head + end) == expected + end
+    assert connections.without_upgrade(head) == head
+
+
+@given(st.integers(0, 3), st.integers(0, 20), st.booleans())
+def test_headers_announce_a_body_by_a_length_above_zero_or_by_chunks(zeros, length, is_chunked):
+    headers = [(b"content-length", b"0" * zeros + str(length).encode())]
+    headers += [(b"transfer-encoding", b"chunked")] * is_chunked
+    assert connections.Connection.has_body(SimpleNamespace(headers=headers)) == (length > 0 or is_chunked)
+    assert not connections.Connection.has_body(SimpleNamespace(headers=[(b"host", b"a")]))
+
+
+def test_the_limits_of_the_server_are_those_of_its_documentation():
+    page = (Path(__file__).parents[1] / "docs" / "serving.md").read_text("utf-8")
+    table = page.partition("limits are fixed:")[2].split("\n\n")[1]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]
+    documented = {
+        what: [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", limit)]
+        for what, limit in rows
+    }
+    views = [most for most, _ in OPTIONAL_VIEWS.values()]
+    assert documented == {
+        "connections of a process": [connections.MAX_CONNECTIONS, 503],
+        "the head of a request": [connections.MAX_HEAD // 1024, connections.HEAD_SECONDS],
+        "a client that does not read an answer": [SEND_SECONDS],
+        "texts, translations and prefixes for alignment, attention, alternatives and scores": [MAX_ANALYSED],
+        "sentences, translations and prefixes of an inspection": [MAX_INSPECTED, *sorted(set(views))],
+        "attention in an answer": [MAX_WEIGHTS],
+        "tags and placeholders of a sentence": [MAX_TAGS],
+        "forced words": [MAX_FORCED, MAX_FORCED],
+        "a prefix": [PREFIX_CHARACTERS, MAX_PREFIX],
+        "request bodies that are being received": [],
+        "the translations of a request": [MAX_OUTPUT_TOKENS],
+    }
+    assert connections.FLUSH_SECONDS == SEND_SECONDS
+
+
+def described_operations(service):
+    """The operations of the description, each with its path and method, and the application."""
+    app = make_app(service, None)
+    (answer,) = answers(app, ("/openapi.json", None))
+    paths = answer.json()["paths"]
+    return app, [
+        (path, method, operation) for path, methods in paths.items() for method, operation in methods.items()
+    ]
+
+
+def statuses(app, requests):
+    """The statuses of the application's answers to requests of httpx."""
+
+    async def send():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return [(await client.request(method, path, **options)) for method, path, options in requests]
+
+    return [answer.status_code for answer in asyncio.run(send())]
+
+
+FAULTS = {
+    "no body": {},
+    "no JSON": {"content": b"{", "headers": {"Content-Type": "application/json"}},
+    "a text": {"content": b"{}", "headers": {"Content-Type": "text/plain"}},
+    "no language": {"params": {"text": "a", "target_lang": "xx"}},
+    "another site": {"headers": {"Origin": "https://example.org"}},
+    "another host": {"headers": {"Host": "example.org"}},
+    "a long body": {"content": b"a" * 2_000_000},
+    "the end": {},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_operation_is_described_with_every_status_that_it_answers(served, fault):
+    """Retry-After is described where an answer has it."""
+    service = Service(served.models, served.settings, Metrics())
+    app, operations = described_operations(service)
+    service.is_stopping = fault == "the end"
+    sent = [(method.upper(), path, FAULTS[fault]) for path, method, _ in operations]
+    for (path, method, operation), status in zip(operations, statuses(app, sent), strict=True):
+        assert str(status) in operation["responses"], (method, path, status)
+    for path, _, operation in operations:
+        assert {parameter["in"] for parameter in operation.get("parameters", ())} <= {"query"}
+        for status in {"429", "503"} & operation["responses"].keys():
+            assert "Retry-After" in operation["responses"][status].get("headers", {}) or path == "/ready"
+
+
+def test_a_description_refers_to_schemas_that_it_has_and_has_no_others(served):
+    (answer,) = answers(make_app(served, None), ("/openapi.json", None))
+    names = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(answer.json())))
+    assert names == answer.json()["components"]["schemas"].keys()
+    assert '"422"' not in json.dumps(answer.json())
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_operations_need_a_key_in_the_description_where_they_do(served, has_keys):
+    service = Service(served.models, served.settings, Metrics())
+    app = make_app(service, Keys({"one": hash_of("a-key")}) if has_keys else None)
+    (answer,) = answers(app, ("/openapi.json", None))
+    described = answer.json()
+    assert ("security" in described) == has_keys
+    operations = [(path, method) for path, methods in described["paths"].items() for method in methods]
+    found = statuses(app, [(method.upper(), path, {"json": {}}) for path, method in operations])
+    for (path, method), status in zip(operations, found, strict=True):
+        needs_key = described["paths"][path][method].get("security", described.get("security")) not in (
+            [],
+            None,
+        )
+        if path not in {"/translate_file", "/suggest"}:  # they are always refused
+            assert needs_key == (status == 403), (method, path, status)
 
 
 PLACES = {

@@ -1,7 +1,10 @@
 """Tags are removed from a sentence and restored beside the words that they belong to."""
 
+import re
+from itertools import combinations
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
@@ -278,3 +281,83 @@ def assert_nested(written):
         elif tag.startswith("<"):
             opened.append(tag)
     assert not opened
+
+
+TREE = st.recursive(
+    st.sampled_from(["amber", "birch.", "(x", "5", "§", ".", "{name}", "<br/>"]),
+    lambda parts: st.tuples(st.lists(parts, max_size=3), SEPARATOR),
+    max_leaves=8,
+)
+TREES = st.tuples(st.lists(TREE, max_size=5), SEPARATOR)
+LINKS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)))
+CAPITALS = st.lists(st.sampled_from(["ROT", "HAUS.", "(„X", "„§", ".", "..."]), max_size=6)
+"""Words of a translation; no letter is one of the source."""
+
+
+def with_numbers(drawn):
+    """The sentence of a tree. Each pair and each placeholder has a name of its own."""
+    numbers = iter(range(100))
+
+    def text(tree):
+        if isinstance(tree, tuple):
+            pair = f"p{next(numbers)}"
+            return f"<{pair}>{tree[1].join(map(text, tree[0]))}</{pair}>"
+        names = {"{name}": f"{{v{next(numbers)}}}", "<br/>": f"<v{next(numbers)}/>"}
+        return names.get(tree, tree)
+
+    return drawn[1].join(map(text, drawn[0]))
+
+
+def pairs_around(written):
+    """The pairs around each tag but the closing ones, and the text that each pair encloses."""
+    around, enclosed = {}, {}
+    opened = []
+    for part in re.split(f"({TAG.pattern})", written):
+        if part.startswith("</"):
+            assert opened.pop() == part.replace("/", "")
+        elif TAG.fullmatch(part):
+            around[part] = set(opened)
+            if part.startswith("<") and not part.endswith("/>"):
+                opened.append(part)
+        for pair in opened:
+            enclosed[pair] = enclosed.get(pair, "") + TAG.sub("", part)
+    assert not opened
+    return around, enclosed
+
+
+@settings(max_examples=300)
+@given(TREES.map(with_numbers), CAPITALS, LINKS)
+@example("<p0>{v0}.</p0><p1></p1>§", ["."], [(0, 0), (0, 1)])  # a link to a word that is not there
+@example("<p0>a <p1>{v0}</p1> b</p0>", [".", "ROT"], [(0, 1), (1, 0)])  # marks are often aligned wrongly
+@example("<p0>a <v1/> b</p0>", [".", "ROT"], [(0, 1), (1, 0)])
+@example("§<p0>a <p1></p1> b</p0>", ["„ROT"], [(0, 0), (1, 0)])
+@example("(<p0>a</p0>", ["ROT"], [(0, 0)])
+@example("<p0>a</p0> <p1>b</p1>", ["ROT", "ROT", "ROT"], [(0, 1), (1, 0), (1, 2)])
+def test_a_tag_stays_inside_the_pairs_around_it_and_cuts_no_other_word(sentence, translation, links):
+    """Wherever the words of the pairs go."""
+    _, tags = remove_tags(sentence)
+    written = restore_tags(tags, " ".join(translation), links)
+    before, _ = pairs_around(sentence)
+    after, enclosed = pairs_around(written)
+    assert all(before[tag] <= after[tag] for tag in before)
+    assert not re.search(f"[A-Z](?:{TAG.pattern})+[A-Z]", written)
+    pairs = [pair for pair, text in enclosed.items() if re.search("[A-Z]", text)]
+    for one, other in combinations(pairs, 2):  # of pairs with words none encloses another that it did not
+        assert (one in after[other]) == (one in before[other])
+        assert (other in after[one]) == (other in before[one])
+
+
+ALONE = st.lists(st.sampled_from(["<a>", "</b>", "<br/>", "amber", "birch.", " ", " "]), max_size=10)
+
+
+@settings(max_examples=200)
+@given(ALONE, CAPITALS, LINKS)
+def test_a_tag_that_follows_its_word_stays_after_those_that_precede_theirs(parts, translation, links):
+    """Where tags have no partners."""
+    numbers = iter(range(100))
+    sentence = "".join(re.sub(r"(?<=<)/?\w+", lambda tag: f"{tag[0]}{next(numbers)}", part) for part in parts)
+    _, tags = remove_tags(sentence)
+    written = TAG.findall(restore_tags(tags, " ".join(translation), links))
+    for one, other in combinations(tags, 2):
+        if not one.follows_word and other.follows_word:
+            assert written.index(one.text) < written.index(other.text)

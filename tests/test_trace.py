@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -161,6 +162,21 @@ def test_of_a_blank_line_there_is_one_hypothesis_and_nothing_to_search(translato
 def test_what_is_streamed_is_the_translation(translator, sentence, beam_size):  # noqa: F811
     asked = SearchSettings(beam_size=beam_size, max_extra_tokens=4)
     assert "".join(translator.stream(sentence, asked)) == translator.translate([sentence], asked)[0]
+
+
+def test_a_stream_that_is_closed_ends_its_search(folder):  # noqa: F811
+    """A search of so many tokens would take minutes."""
+    native = Translator.load(folder, workers=1)
+    asked = SearchSettings(beam_size=16, length_penalty=0.0, min_length=10_000, max_length=10_000)
+    stream = native.stream(LINES[0], asked)
+    assert next(stream)
+    engine = native.native_backend._decoder._engine
+    assert engine._pending
+    stream.close()
+    until = time.monotonic() + 60
+    while engine._pending:
+        assert time.monotonic() < until, "the search goes on"
+        time.sleep(0.01)
 
 
 def test_a_translation_is_streamed_before_its_end(folder):  # noqa: F811

@@ -243,10 +243,7 @@ class TaggedWords:
         offset = place_within(self.words[word], tag)
         if offset is None:
             offset = min(tag.leading, leading_marks(self.words[word]))
-        if offset or self.inside[word]:
-            self.cut(word, offset, text)
-        else:
-            self.before[word].append(text)
+        self.write_before(word, text, offset)
 
     def add_after(self, word: int, tag: Tag) -> None:
         """Write a tag after a word, before its last punctuation marks if the tag asks for it; -1 is none."""
@@ -262,6 +259,13 @@ class TaggedWords:
             self.after[word].append(text)
         else:
             self.cut(word, offset, text)
+
+    def write_before(self, word: int, text: str, position: int = 0) -> None:
+        """Write tags before a word or at a position in it, after the tags that are already in the word."""
+        if position or (word < len(self.words) and self.inside[word]):
+            self.cut(word, position, text)
+        else:
+            self.before[word].append(text)
 
     def cut(self, word: int, position: int, text: str) -> None:
         """Write a tag at a position in a word, or after the tags that are already in the word."""
@@ -304,6 +308,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
     stays inside the pairs that are around it.
     """
     words = [word for word in translation.split(" ") if word]  # a no-break space is inside a word
+    alignment = [link for link in alignment if 0 <= link[1] < len(words)]  # it may count words otherwise
     spans = pair_spans(tags, words, alignment)
     targets = target_ranges(alignment)
     tagged = TaggedWords(words)
@@ -314,11 +319,12 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
         if number < written:
             continue
         span = spans.get(number)
-        next_word = min(nearest_target(tag.word, targets, 1, default=len(words)), len(words))
+        next_word = nearest_target(tag.word, targets, 1, default=len(words))
         place = bisect_left(targets, (tag.word,))
         # Its own word follows, or none does.
         is_beside = next_word == len(words) or targets[place][0] == tag.word
         pair = opened[-1] if opened else None  # the one that is around the tag
+        next_word = max(next_word, pair.first) if pair else next_word
         is_at_end = pair is not None and (next_word > pair.last or tag.word > tags[pair.closing].word)
         if span and span.first < 0:
             written = span.closing + 1
@@ -326,7 +332,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             if pair and is_at_end:
                 tagged.after[pair.last].append((" " if tag.after_space else "") + row.rstrip())
             else:
-                tagged.before[next_word].append(row if is_beside else row.rstrip() + " ")
+                tagged.write_before(next_word, row if is_beside else row.rstrip() + " ")
         elif span and number < span.closing:
             tagged.add_before(span.first, tag)
             opened.append(span)
@@ -337,7 +343,6 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             tagged.add_after(pair.last, replace(tag, attached=not tag.after_space))
             earliest = max(earliest, pair.last)
         elif not tag.follows_word:
-            next_word = max(next_word, pair.first) if pair else next_word
             tagged.add_before(next_word, replace(tag, attached=tag.attached and is_beside))
             earliest = next_word
         elif earliest == len(words):
@@ -404,7 +409,7 @@ def pair_spans(
     """
     spans: dict[int, PairSpan] = {}
     enclosing = [Enclosing(len(tags), set(range(len(words))), set())]
-    links = sorted((source, target) for source, target in alignment if 0 <= target < len(words))
+    links = sorted(alignment)
     for opening, closing in matching_tags(tags):
         if interruption.get().is_set():
             raise CancelledError
