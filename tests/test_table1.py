@@ -5,6 +5,7 @@ import re
 import sys
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -142,6 +143,26 @@ def test_a_fit_finds_exponents_and_needs_enough_costs():
     assert 0.88 < contains / 100 <= 1
     with pytest.raises(ValueError, match="four costs or more"):
         fit(costs(ATTENTION)[:3], lambda cost: cost.flops)
+
+
+QUANTILES = {1: 12.706, 3: 3.182, 6: 2.447, 14: 2.145}
+"""Student's, of 97.5 %, by degrees of freedom, as in printed tables."""
+
+
+@pytest.mark.parametrize("freedom", QUANTILES)
+def test_an_interval_is_the_standard_error_times_students_quantile(freedom):
+    sizes = np.random.default_rng(freedom).integers(8, 512, (freedom + 3, 2))
+    noise = np.random.default_rng(freedom + 1).normal(0, 0.2, len(sizes))
+    given = [LayerCost("a", int(n), int(width), 1, 1.0, 1) for n, width in sizes]
+    values = dict(zip(given, np.exp(noise) * sizes.prod(1), strict=True))
+    inputs = np.column_stack([np.ones(len(sizes)), np.log(sizes)])
+    outputs = np.log(list(values.values()))
+    residuals = outputs - inputs @ (np.linalg.pinv(inputs) @ outputs)
+    covariance = np.linalg.pinv(inputs.T @ inputs) * (residuals @ residuals) / freedom
+    for found, variance in zip(fit(given, values.__getitem__), covariance.diagonal()[1:], strict=True):
+        margin = QUANTILES[freedom] * variance**0.5
+        assert found.high - found.value == pytest.approx(margin, rel=0.05)
+        assert found.value - found.low == pytest.approx(margin, rel=0.05)
 
 
 MEASURED = Measurements(
