@@ -22,7 +22,7 @@ from dragoman.system.toml import read_toml, to_table
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
 from dragoman_paper.cli.reproduce import make_page
-from dragoman_paper.tables.baselines import BASELINES, TRIALS
+from dragoman_paper.tables.baselines import BASELINES, TRIAL_SHARE, TRIALS
 from dragoman_paper.tables.baselines_page import (
     SHARE,
     TEXTS,
@@ -131,6 +131,15 @@ def untuned(recipe):
         model=replace(recipe.model, dropout=0.0),
         training=replace(recipe.training, learning_rate_scale=1.0),
     )
+
+
+@pytest.mark.parametrize("scale", BASELINES.scales, ids=lambda scale: scale.name)
+def test_a_trial_is_a_training_with_a_share_of_its_updates_and_of_its_warm_up(scale, tmp_path):
+    request = Request(BASELINES, scale, BASELINES.rows, 1, tmp_path)
+    for cell in trial_cells(request, scale.data):
+        trial, whole = cell.recipe.training, scale.recipe(BASELINES.rows[0], 1, scale.data).training
+        assert trial.updates == whole.updates // TRIAL_SHARE
+        assert trial.warmup_steps == whole.warmup_steps // TRIAL_SHARE
 
 
 def test_trials_have_no_test_data_and_trainings_have(tmp_path):

@@ -2,11 +2,13 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.prepare import choose_vocabulary
@@ -16,6 +18,7 @@ from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman_paper.cli.reproduce import make_page
 from dragoman_paper.figures.learning_curves import Point, learning_curves
+from dragoman_paper.tables.baselines import TITLES
 from dragoman_paper.tables.curve_cells import curve_recipe, run_curves, subsets
 from dragoman_paper.tables.curves_page import scores, write_curves, written_points
 from dragoman_paper.tables.learning_curves import CURVES, SIZES, vocabulary
@@ -127,6 +130,33 @@ def test_a_cell_that_is_missing_leaves_its_column_empty(straight):
     table = scores([small, large, replace(large, row="conv")]).splitlines()
     assert [line.count("|") for line in table] == [table[0].count("|")] * 4
     assert table[2].endswith("|  |")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*TITLES]), st.sampled_from([150, 1000, 4000, 20_000])),
+        unique=True,
+        min_size=1,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_cells_that_are_read_back_in_any_order_stand_by_size(straight, cells, random):
+    (result, *_), numbers = straight[1][0].results, [random.uniform(0, 50) for _ in cells]
+    contents = [
+        asdict(replace(result, row=f"{row}/{size}", bleu=number))
+        for (row, size), number in zip(cells, numbers, strict=True)
+    ]
+    head, _, *lines = (line.strip("|").split("|") for line in scores(written_points(contents)).splitlines())
+    sizes = [line[0].strip() for line in lines]
+    assert sizes == [f"{size:,}" for size in sorted({size for _, size in cells})]
+    rows = {title: row for row, title in TITLES.items()}
+    found = {
+        (rows[name.strip()], int(line[0].replace(",", ""))): cell.strip()
+        for line in lines
+        for name, cell in zip(head[2:], line[2:], strict=True)
+        if cell.strip()
+    }
+    assert found == {cell: f"{number:.2f}" for cell, number in zip(cells, numbers, strict=True)}
 
 
 def test_the_command_writes_the_page_and_the_picture(straight, tmp_path):

@@ -111,6 +111,13 @@ def test_a_word_is_right_if_it_is_any_of_its_pronunciations():
     assert phonemes.value == pytest.approx(100 / 7)
 
 
+@pytest.mark.parametrize("texts", [("ab", ["a", "b"]), (["a", "b"], "ab"), ("ab", "ab")])
+@pytest.mark.parametrize("measure", [bleu, chrf, lambda *texts: tokenised_bleu(*texts, "de")])
+def test_a_text_in_place_of_lines_is_refused(measure, texts):
+    with pytest.raises(DragomanError, match="are lists of lines; put a single one in a list"):
+        measure(*texts)
+
+
 def test_different_numbers_of_lines_and_none_are_refused():
     with pytest.raises(DragomanError, match="Translations: 2, references: 1"):
         bleu(HYPOTHESES, REFERENCES[:1])
