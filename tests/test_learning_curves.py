@@ -17,7 +17,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman_paper.cli.reproduce import make_page
-from dragoman_paper.figures.learning_curves import Point, learning_curves
+from dragoman_paper.figures.learning_curves import TOP, Point, learning_curves
 from dragoman_paper.tables.baselines import TITLES
 from dragoman_paper.tables.curve_cells import curve_recipe, run_curves, subsets
 from dragoman_paper.tables.curves_page import scores, write_curves, written_points
@@ -179,6 +179,31 @@ def test_texts_of_different_lengths_are_refused(texts, tmp_path):
     (tmp_path / "train.target").write_text("ONE\n")
     with pytest.raises(DragomanError, match="lines"):
         subsets(DataSettings(texts / "train.source", tmp_path / "train.target"), tmp_path, (1,))
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 60), st.floats(0, 20)), min_size=2, max_size=4))
+def test_a_bar_reaches_a_standard_deviation_to_both_sides_of_its_point_within_the_chart(numbers):
+    points = [Point("lstm", 1000 * 2**place, *pair) for place, pair in enumerate(numbers)]
+    root = ElementTree.fromstring(learning_curves(points, "A text"))
+    marks = [each for each in root.iter() if each.tag.endswith("}rect") and len(each)]
+    heights = [float(each.get("y")) + float(each.get("height")) / 2 for each in marks]
+    paths = [each.get("d") for each in root.iter() if "stroke-self" in each.get("class", "")]
+    lines = [[tuple(map(float, pair.split())) for pair in path[1:].split("L")] for path in paths]
+    bars = [line for line in lines if len(line) == 2 and line[0][0] == line[1][0]]
+    assert len(marks) == len(bars) == len(points)
+    (bottom,) = {
+        float(each.get("d").split()[1].split("L")[0])
+        for each in root.iter()
+        if each.get("class") == "curve stroke-line" and each.get("d")
+    }
+    highest, mean = max((bottom - height, point.mean) for height, point in zip(heights, points, strict=True))
+    scale = highest / mean
+    for height, bar, point in zip(heights, bars, points, strict=True):
+        assert bottom - height == pytest.approx(scale * point.mean, abs=0.3)
+        low, high = (bottom - y for _, y in sorted(bar, key=lambda end: -end[1]))
+        assert low == pytest.approx(scale * max(0, point.mean - point.spread), abs=0.3)
+        assert high == pytest.approx(scale * (point.mean + point.spread), abs=0.3)
+        assert bottom - high >= TOP - 0.01
 
 
 def test_the_picture_has_every_point_and_escapes_names():
