@@ -292,6 +292,11 @@ def test_every_change_is_read_back_from_its_text(change):
     assert type(found) is type(change)
 
 
+@given(st.sampled_from([SourceToken, TargetToken]), NUMBERS, st.text("a =.\t", min_size=1))
+def test_a_token_of_a_change_keeps_its_spaces_and_signs(kind, position, token):
+    assert parse_changes([str(kind(position, token))]) == [kind(position, token)]
+
+
 @pytest.mark.parametrize(
     ("base", "name"),
     [
