@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.evaluation.alignment_error import alignment_error_rate, read_alignments
+from dragoman.system.errors import DragomanError
 
 
 def rate(found, gold):
@@ -59,6 +60,19 @@ def test_sentences_and_links_may_be_in_any_order_and_words_counted_from_1(found,
     assert list(read_alignments(from_one, "gold", first=1)) == list(
         read_alignments(written(sure, possible), "")
     )
+
+
+@given(st.text("019-?px٣ ", min_size=1, max_size=5).filter(lambda text: " " not in text))
+def test_a_link_is_two_numbers_with_one_sign_between_them_and_nothing_else_is(text):
+    signs = [sign for sign in "-?p" if text.count(sign)]
+    parts = text.split(signs[0]) if len(signs) == 1 else []
+    if len(parts) == 2 and all(part.isascii() and part.isdigit() for part in parts):
+        (alignment,) = read_alignments([text], "file")
+        link = frozenset([(int(parts[0]), int(parts[1]))])
+        assert alignment == (link if signs == ["-"] else frozenset(), link)
+    else:
+        with pytest.raises(DragomanError, match="file, line 2: .* is not a link"):
+            list(read_alignments(["0-0", text], "file"))
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from dragoman.inspection.analyse.perturbation_attribution import (
     occlusion,
     reagent,
 )
+from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import ACTIVATIONS, FeedForward
 from dragoman.system.errors import DragomanError
@@ -168,6 +169,33 @@ def test_deeplift_needs_feed_forward_sub_layers_and_leaves_them_as_they_are(of):
     gradients = of.contributions(of.inputs[None], of.inputs[None])
     assert found.shape == gradients.shape
     assert (found - gradients).abs().max() > 1e-4
+
+
+@dataclass(frozen=True)
+class OneFeedForward(Attributed):
+    """Log-probabilities that are linear but for one feed-forward sub-layer on the sum of the inputs."""
+
+    def features(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T D"]:
+        return self.model(rows.sum(1)[:, None]).expand(-1, self.target.size(1), -1)
+
+    def log_probs_of(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T"]:
+        return features[:, torch.arange(features.size(1)), torch.arange(features.size(1))]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_deeplift_sums_to_the_difference_if_all_else_is_linear(activation):
+    torch.manual_seed(1)
+    inputs, baseline = torch.randn(2, 4, 6, dtype=torch.float64)
+    layer = FeedForward(ModelSettings(d_model=6, d_ff=9, activation=activation)).double()
+    for of in (
+        OneFeedForward(layer, torch.ones(1, 4, dtype=int), torch.ones(1, 5, dtype=int), layer, *pair)
+        for pair in ((inputs, baseline), (baseline, inputs))
+    ):
+        change = (of.log_probs(of.inputs[None]) - of.log_probs(of.baseline[None]))[0]
+        found = deeplift(of)
+        assert_close(found.sum(1), change, 1e-12)
+        unchanged = replace(of, baseline=torch.cat([of.inputs[:1], of.baseline[1:]]))
+        assert_close(deeplift(unchanged)[:, 0], torch.zeros(5), 0)
 
 
 @dataclass(frozen=True)

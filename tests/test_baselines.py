@@ -3,11 +3,15 @@
 import json
 import math
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
@@ -18,12 +22,18 @@ from dragoman.system.toml import read_toml, to_table
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
 from dragoman_paper.cli.reproduce import make_page
-from dragoman_paper.tables.baselines import BASELINES, TRIALS
+from dragoman_paper.tables.baselines import BASELINES, TRIAL_SHARE, TRIALS
 from dragoman_paper.tables.baselines_page import (
+    SHARE,
     TEXTS,
+    BaselineLine,
+    models,
     page_lines,
     quality,
+    quantity,
+    shown,
     speed,
+    threshold,
     trials_table,
     write_baselines,
     written_lines,
@@ -121,6 +131,15 @@ def untuned(recipe):
         model=replace(recipe.model, dropout=0.0),
         training=replace(recipe.training, learning_rate_scale=1.0),
     )
+
+
+@pytest.mark.parametrize("scale", BASELINES.scales, ids=lambda scale: scale.name)
+def test_a_trial_is_a_training_with_a_share_of_its_updates_and_of_its_warm_up(scale, tmp_path):
+    request = Request(BASELINES, scale, BASELINES.rows, 1, tmp_path)
+    for cell in trial_cells(request, scale.data):
+        trial, whole = cell.recipe.training, scale.recipe(BASELINES.rows[0], 1, scale.data).training
+        assert trial.updates == whole.updates // TRIAL_SHARE
+        assert trial.warmup_steps == whole.warmup_steps // TRIAL_SHARE
 
 
 def test_trials_have_no_test_data_and_trainings_have(tmp_path):
@@ -270,6 +289,66 @@ def test_rows_are_compared_with_the_first_one(texts, straight, tmp_path):
     assert all(len(each["values"]) == 2 for each in other["quantities"].values())
     assert "not run" not in page
     assert "| gru | architecture gru |" in page
+
+
+def test_training_is_timed_to_a_share_of_the_first_rows_last_bleu(straight):
+    request, tuned = straight
+    (measures,) = tuned.measures
+    curves = [[(1.0, 30.0), (2.0, 8.0)], [(1.0, 4.0), (2.0, 50.0), (3.0, 12.0)], [(1.0, 16.0)]]
+    seeds = [replace(measures, curve=curve) for curve in curves]
+    other = replace(measures, row="gru", curve=[(1.0, 90.0)])
+    assert threshold(request, replace(tuned, measures=[*seeds, other])) == pytest.approx(SHARE * 12)
+
+
+SCORES = st.floats(0.01, 99, allow_nan=False)
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda seeds: st.lists(st.lists(SCORES, min_size=seeds, max_size=seeds), min_size=4, max_size=4)
+    ),
+    st.integers(1, 1001),
+    st.integers(1, 10**9),
+    st.integers(1, 10**9),
+)
+def test_a_row_is_compared_with_the_first_one_seed_by_seed(values, samples, parameters, base_parameters):
+    p_value, names = samples / 1001, ("bleu", "test_bleu")
+    others = ("perplexity", "chrf", "test_chrf")
+
+    def line(row, bleu, test_bleu, parameters, p_values):
+        scores = dict(zip(names, (bleu, test_bleu), strict=True)) | dict.fromkeys(others, bleu)
+        quantities = {name: quantity(score) for name, score in scores.items()}
+        return BaselineLine(row, "", parameters, 0.002, 0.1, quantities, p_values)
+
+    base = line("transformer", *values[:2], base_parameters, {})
+    other = line("gru", *values[2:], parameters, dict.fromkeys(names, p_value))
+    text = quality([base, other])
+    rows = {row.split(" | ")[0].strip("| "): row.strip("|").split("|") for row in text.splitlines()}
+    head, first, second = (
+        [cell.strip() for cell in row] for row in (rows["model"], rows["Transformer"], rows["GRU"])
+    )
+    places = [place for place, name in enumerate(head) if name.startswith("difference from")]
+    for place, ours, theirs in zip(places, values[2:], values[:2], strict=True):
+        assert first[place : place + 2] == ["", ""]
+        differences = [one - another for one, another in zip(ours, theirs, strict=True)]
+        spread = f" ± {stdev(differences):.2f}" if len(ours) > 1 else ""
+        assert second[place] == f"{fmean(differences):+.2f}{spread}"
+        assert second[place + 1] == (f"{p_value:.3f}" if samples > 1 else "< 0.001")
+    share = re.search(r"\| GRU .* \(([+-][\d,.]+) %\) \|", models([base, other]))[1]
+    assert float(share.replace(",", "")) == pytest.approx(100 * parameters / base_parameters - 100, abs=0.051)
+
+
+@given(st.lists(st.none() | SCORES, min_size=1, max_size=5))
+def test_a_score_that_some_seeds_did_not_reach_has_no_mean(values):
+    found, reached = quantity(values), [value for value in values if value is not None]
+    assert found.values == values
+    if len(reached) == len(values):
+        assert found.mean == pytest.approx(fmean(values))
+        assert found.spread == (pytest.approx(stdev(values)) if len(values) > 1 else None)
+    else:
+        assert (found.mean, found.spread) == (None, None)
+        words = f"{len(reached)} of {len(values)} seeds reach it" if reached else "not reached"
+        assert shown(found) == words
 
 
 def test_minutes_to_a_score_are_on_the_lines_between_validations():

@@ -1,22 +1,28 @@
 """`dragoman figure`: every figure is drawn, from numbers that the model computed or a formula gives."""
 
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import combinations, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman import SearchSettings
 from dragoman.inspection.analyse.statistics import statistics
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.kinds import KINDS
+from dragoman.inspection.record.record import TokenProbability
 from dragoman.inspection.views.attention_pictures import KIND_NAMES
+from dragoman.inspection.views.drawing import Drawing, decimal
 from dragoman.model.build import build_model
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.sinusoids import sinusoid_table
@@ -27,14 +33,17 @@ from dragoman.translation.model_folder import read_settings, save_model
 from dragoman_paper.figures import attention_figures, measured_pictures, steps
 from dragoman_paper.figures.catalogue import FIGURES, listing
 from dragoman_paper.figures.choice import Choice
-from dragoman_paper.figures.complexity import recurrent_operations, self_attention_operations
+from dragoman_paper.figures.complexity import complexity, recurrent_operations, self_attention_operations
 from dragoman_paper.figures.measured import (
+    HiddenUnits,
+    Normalisation,
     hidden_units,
     normalisation,
 )
+from dragoman_paper.figures.neighbours_picture import BAR, draw_token
 from dragoman_paper.figures.position_layouts import products
 from dragoman_paper.figures.recurrence import longest_path, recurrent_layer, self_attention_layer
-from dragoman_paper.figures.smoothing import smoothed_target, tensor2tensor_target
+from dragoman_paper.figures.smoothing import label_smoothing, smoothed_target, tensor2tensor_target
 from tests.conftest import MODELS, VARIANTS
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 from tests.test_pictures import HOSTILE, fake
@@ -373,7 +382,133 @@ def test_what_is_measured_of_a_long_sentence_is_drawn_up_to_60_tokens():
         assert any(each.startswith("Only ") for each in texts(svg))
 
 
+def bars(svg):
+    """The rectangles with a title: the title, and the width."""
+    found = [each for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("}rect") and len(each)]
+    return [(each[0].text, float(each.get("width"))) for each in found]
+
+
+def assert_numbers_are_beside_their_bars(svg):
+    """The text that follows a rectangle with a title begins to its right."""
+    elements = [each for each in ElementTree.fromstring(svg).iter() if not each.tag.endswith("}title")]
+    for bar, number in pairwise(elements):
+        if bar.tag.endswith("}rect") and len(bar):
+            assert number.tag.endswith("}text")
+            assert float(bar.get("x")) + float(bar.get("width")) <= float(number.get("x"))
+
+
+def with_random_candidates(inspection, seed):
+    """The inspection with likeliest tokens at each step, the translation's among them."""
+    random = np.random.default_rng(seed)
+    likeliest = {}
+    for number, token in zip(inspection.best_path, inspection.target, strict=False):
+        shares = np.sort(random.dirichlet(np.full(4, 0.3)))[::-1][:3]
+        tokens = random.permutation([token, "▁x", "▁y"])
+        likeliest[number] = tuple(
+            TokenProbability(str(each), math.log(share)) for each, share in zip(tokens, shares, strict=True)
+        )
+    return replace(inspection, candidates=likeliest)
+
+
+@pytest.mark.parametrize("step", [1, 3, 5])
+def test_bars_of_probabilities_and_weights_are_as_long_as_their_numbers(step):
+    found = with_random_candidates(fake(), step)
+    for svg, kinds in (
+        (steps.softmax(found, Choice(step=step)), [": "]),
+        (steps.decoding_steps(found, Choice()), ["weight: ", ": "]),
+    ):
+        assert_numbers_are_beside_their_bars(svg)
+        lengths = {kind: [] for kind in kinds}
+        for title, width in bars(svg):
+            kind = next(kind for kind in kinds if kind in title)
+            lengths[kind].append((float(title.rpartition(": ")[2]), width))
+        for pairs in lengths.values():
+            values, widths = np.array(pairs).T
+            assert len(pairs) >= 4
+            assert widths.sum() > 20
+            np.testing.assert_allclose(widths, values * widths.sum() / values.sum(), atol=0.3)
+    rest = 1 - sum(math.exp(each.log_probability) for each in found.candidates[found.best_path[step - 1]])
+    (other,) = (
+        float(title.rpartition(": ")[2])
+        for title, _ in bars(steps.softmax(found, Choice(step=step)))
+        if title.startswith("all other tokens")
+    )
+    assert other == pytest.approx(rest, abs=1e-6)
+
+
+@pytest.mark.parametrize("tokens", [1, 4])
+def test_means_and_deviations_are_those_of_rows_and_of_columns(tokens):
+    found, random = fake(source=tuple("abcd"[:tokens])), np.random.default_rng(tokens)
+    taken = random.normal(1, 2, (tokens, 40)).astype(np.float32)
+    shown = texts(measured_pictures.normalisation_picture(Normalisation(found, taken, taken), 0))
+    for name, axis, count in (("layer norm", 1, tokens), ("batch norm", 0, measured_pictures.FEATURES)):
+        place = shown.index(name) + 3  # after "mean" and "deviation"
+        numbers = [
+            decimal(float(value))
+            for pair in zip(taken.mean(axis)[:count], taken.std(axis)[:count], strict=True)
+            for value in pair
+        ]
+        assert shown[place : place + 2 * count] == numbers
+
+
+def test_the_mean_of_a_layer_is_that_of_its_tokens():
+    found, random = fake(), np.random.default_rng(3)
+    shares = [
+        random.uniform(0, 1, (2, len(side))).astype(np.float32) for side in (found.source, found.target)
+    ]
+    svg = measured_pictures.feed_forward_picture(HiddenUnits(found, *shares))
+    drawn = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("}text")]
+    cells = drawn[: drawn.index("share of hidden units that are 0")]
+    expected = []
+    for row in (row for side in shares for row in side):
+        expected += [*(f"{100 * share:.1f}" for share in row), f"{row.mean():.1%}"]
+    assert [text for text in cells if re.fullmatch(r"\d+\.\d%?", text or "")] == expected
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
+def test_bars_of_neighbours_show_cosines_from_0_to_1(cosines):
+    drawing = Drawing("a", "title", "description")
+    draw_token(drawing, "x", [(f"t{place}", cosine) for place, cosine in enumerate(cosines)], 16, 50)
+    expected = [BAR * max(cosine, 0) for cosine in cosines]
+    assert [width for _, width in bars(drawing.svg())] == pytest.approx(expected, abs=0.006)
+
+
 # ---- formulas
+
+
+@given(st.floats(1e-4, 0.9), st.integers(3, 100_000))
+def test_a_bar_of_label_smoothing_ends_where_the_axis_has_its_probability(smoothing, vocabulary):
+    svg = label_smoothing(smoothing, vocabulary, "source")
+    root = ElementTree.fromstring(svg)
+    texts_of = [each for each in root.iter() if each.tag.endswith("}text")]
+    ticks = {
+        float(each.text): float(each.get("x"))
+        for each in texts_of
+        if each.get("text-anchor") == "middle" and re.fullmatch(r"[\d.e-]+", each.text or "")
+    }
+    places, marks = np.log10(list(ticks)), list(ticks.values())
+    slope, start = np.polyfit(places, marks, 1)
+    assert slope > 0
+    rectangles = [each for each in root.iter() if each.tag.endswith("}rect") and len(each)]
+    assert len(rectangles) == 6
+    for each in rectangles:
+        value = float(each[0].text.rpartition(": ")[2])
+        end = float(each.get("x")) + float(each.get("width"))
+        assert end == pytest.approx(start + slope * math.log10(value), abs=0.1)
+
+
+@given(st.integers(1, 600), st.none() | st.integers(1, 2000))
+def test_the_marked_lengths_lie_in_the_chart_of_table_1(d_model, tokens):
+    svg = complexity(d_model, tokens)
+    lines = [each for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("}path") and len(each)]
+    spans = {each[0].text: [float(x) for x in re.findall(r"[ML]([\d.]+)", each.get("d"))] for each in lines}
+    first, last = min(spans["Recurrent"]), max(spans["Recurrent"])
+    marks = {"n = d": d_model} | ({} if tokens is None else {"this sentence": tokens})
+    for name in marks:
+        assert first <= spans[name][0] <= last + 0.01
+    for (name, one), (other_name, other) in combinations(marks.items(), 2):
+        places = [spans[each][0] - first for each in (name, other_name)]
+        assert places[0] * other == pytest.approx(places[1] * one, abs=0.011 * (one + other))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])

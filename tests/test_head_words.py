@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman.inspection.analyse.statistics import head_alignments, is_punctuation, of_weights, statistics
 from dragoman.inspection.contents import (
@@ -335,6 +337,49 @@ def test_what_is_held_is_what_was_recorded(pieces):
     np.testing.assert_allclose(array_from_json(weights), pieces.attention.decoder[:1, 2:], atol=1e-3)
     queries = array_from_json(table["projections"]["decoder"]["queries"])
     np.testing.assert_allclose(queries, pieces.projections.decoder.queries[:1, 2:], atol=1e-2)
+
+
+@st.composite
+def parts_of(draw, inspection):
+    """Some layers and heads of an inspection."""
+    depths = {kind: len(inspection.attention.of(kind)) for kind in KINDS}
+    layers = {kind: sorted(draw(st.sets(st.integers(0, depths[kind] - 1), min_size=1))) for kind in KINDS}
+    heads = inspection.attention.cross.shape[1]
+    return LayersAndHeads(layers, sorted(draw(st.sets(st.integers(0, heads - 1), min_size=1))))
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_the_data_are_the_parts_of_the_record_that_are_held(pieces, data):
+    weights, projections = data.draw(parts_of(pieces)), data.draw(parts_of(pieces))
+    table = to_json(pieces, Contents(weights, projections, words=data.draw(st.booleans())))
+    for kind in KINDS:
+        entry, everything = table["attention"][kind], pieces.attention.of(kind)
+        held = everything[np.ix_(weights.layers[kind], weights.heads)]
+        assert entry["layers"] == [layer + 1 for layer in weights.layers[kind]]
+        assert entry["heads"] == [head + 1 for head in weights.heads]
+        np.testing.assert_allclose(array_from_json(entry), held, atol=1e-3)
+        assert ("overview" in entry) == (held.shape != everything.shape)
+        if "overview" in entry:
+            np.testing.assert_allclose(array_from_json(entry["overview"]), overview(everything), atol=1e-3)
+        if kind == "decoder":  # the mean is of all heads, whichever are held
+            mean = everything[weights.layers[kind]].mean(1)
+            np.testing.assert_allclose(array_from_json(entry["mean"]), mean, atol=1e-3)
+        entry, recorded = table["projections"][kind], pieces.projections.of(kind)
+        assert entry["layers"] == [layer + 1 for layer in projections.layers[kind]]
+        assert entry["heads"] == [head + 1 for head in projections.heads]
+        for name in ("queries", "keys", "values", "outputs"):
+            held = getattr(recorded, name)[np.ix_(projections.layers[kind], projections.heads)]
+            np.testing.assert_allclose(array_from_json(entry[name]), held, rtol=1e-3, atol=1e-3)
+
+
+def test_the_file_has_the_layer_and_the_head_that_are_asked_for(pieces, monkeypatch):
+    monkeypatch.setattr("dragoman.inspection.report.FILE", SizeLimits(0, 0, 0, 1))  # room for one head
+    for layer, head in ((1, 3), (2, 1), (None, 2), (1, None)):
+        file = to_html(pieces, layer, head)
+        data = json.loads(re.search(r'id="inspection">(.*?)</script>', file)[1])
+        for entry in (data["attention"]["cross"], data["projections"]["cross"]):
+            assert (entry["layers"], entry["heads"]) == ([layer or 2], [head or 1])
 
 
 def test_a_map_of_a_head_keeps_its_largest_weights():

@@ -14,6 +14,7 @@ from dragoman.inspection.analyse.changes import parse_changes
 from dragoman.inspection.analyse.mean_effects import MIN_LINES, MeanHeadEffects, interval
 from dragoman.inspection.views.drawing import decimal
 from dragoman.inspection.views.heads import mean_effects_picture
+from dragoman.inspection.views.labels import in_window
 from dragoman.inspection.views.what_if_picture import hypotheses, what_if_trees
 from dragoman.inspection.what_if import WhatIf, inspect_changed
 from tests.test_inspect import SENTENCE, inspect  # noqa: F401
@@ -193,6 +194,18 @@ def test_a_case_is_a_picture_of_both_trees(inspect, folder, tmp_path):  # noqa: 
     assert {f"Before: {searches[0].translation}", f"After: {searches[1].translation}"} <= {*texts}
     boxes = [each for each in root.iter() if each.tag.endswith("rect") and each.get("rx") == "5"]
     assert len(boxes) == sum(len(each.nodes) for each in searches) + 4  # four in the key
+
+
+@pytest.mark.parametrize("window", [None, (1, 2), (4, 6), (1, 100)])
+@pytest.mark.parametrize("lengths", [(3, 5), (70, 2), (61, 60)])
+def test_a_note_names_the_steps_of_a_tree_that_are_drawn_unless_all_are(lengths, window):
+    before, after = (fake(target=tuple(f"t{place}" for place in range(length))) for length in lengths)
+    svg = what_if_trees(WhatIf(tuple(parse_changes(["beam_size=1"])), before, after), window)
+    texts = [each.text or "" for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")]
+    for name, length in zip(("Before", "After"), lengths, strict=True):
+        drawn = in_window(length, window)
+        note = f"{name}: only steps {drawn.start + 1} to {drawn.stop} of {length} are drawn."
+        assert (note in " ".join(texts)) == (drawn.stop - drawn.start < length)
 
 
 @pytest.mark.parametrize("translation", ["Ein Mann fährt Rad", "Ein Hund"])

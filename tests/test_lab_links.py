@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import html
 import re
+from html.parser import HTMLParser
 
 import pytest
 from starlette.applications import Starlette
@@ -98,6 +100,34 @@ def test_the_policy_allows_the_styles_of_the_pictures():
         ):
             digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
             assert f"'sha256-{digest}'" in allowed.split()
+
+
+class Tags(HTMLParser):
+    """The elements of a document with their attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, attributes))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "</title><img src=x onerror=alert(1)>",
+        "</main><!--",
+        "&lt;b&gt;",
+        "a\"'>b",
+    ],
+)
+def test_a_text_of_a_record_becomes_no_markup(text):
+    record = "# {0}\n\n{0}\n\n| {0} |\n| --- |\n| {0} |\n"
+    assert Tags(lab.page(record.format(text))).found == Tags(lab.page(record.format("a"))).found
+    assert f"<title>{html.escape(text)}</title>" in lab.page(record.format(text))
 
 
 def test_a_request_reaches_the_recorded_results_only():

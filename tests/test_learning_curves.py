@@ -2,11 +2,13 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.prepare import choose_vocabulary
@@ -15,7 +17,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman_paper.cli.reproduce import make_page
-from dragoman_paper.figures.learning_curves import Point, learning_curves
+from dragoman_paper.figures.learning_curves import TOP, Point, learning_curves
+from dragoman_paper.tables.baselines import TITLES
 from dragoman_paper.tables.curve_cells import curve_recipe, run_curves, subsets
 from dragoman_paper.tables.curves_page import scores, write_curves, written_points
 from dragoman_paper.tables.learning_curves import CURVES, SIZES, vocabulary
@@ -129,6 +132,33 @@ def test_a_cell_that_is_missing_leaves_its_column_empty(straight):
     assert table[2].endswith("|  |")
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*TITLES]), st.sampled_from([150, 1000, 4000, 20_000])),
+        unique=True,
+        min_size=1,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_cells_that_are_read_back_in_any_order_stand_by_size(straight, cells, random):
+    (result, *_), numbers = straight[1][0].results, [random.uniform(0, 50) for _ in cells]
+    contents = [
+        asdict(replace(result, row=f"{row}/{size}", bleu=number))
+        for (row, size), number in zip(cells, numbers, strict=True)
+    ]
+    head, _, *lines = (line.strip("|").split("|") for line in scores(written_points(contents)).splitlines())
+    sizes = [line[0].strip() for line in lines]
+    assert sizes == [f"{size:,}" for size in sorted({size for _, size in cells})]
+    rows = {title: row for row, title in TITLES.items()}
+    found = {
+        (rows[name.strip()], int(line[0].replace(",", ""))): cell.strip()
+        for line in lines
+        for name, cell in zip(head[2:], line[2:], strict=True)
+        if cell.strip()
+    }
+    assert found == {cell: f"{number:.2f}" for cell, number in zip(cells, numbers, strict=True)}
+
+
 def test_the_command_writes_the_page_and_the_picture(straight, tmp_path):
     request = replace(straight[0], out=tmp_path)
     shutil.copytree(straight[0].folder, request.folder)
@@ -149,6 +179,31 @@ def test_texts_of_different_lengths_are_refused(texts, tmp_path):
     (tmp_path / "train.target").write_text("ONE\n")
     with pytest.raises(DragomanError, match="lines"):
         subsets(DataSettings(texts / "train.source", tmp_path / "train.target"), tmp_path, (1,))
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 60), st.floats(0, 20)), min_size=2, max_size=4))
+def test_a_bar_reaches_a_standard_deviation_to_both_sides_of_its_point_within_the_chart(numbers):
+    points = [Point("lstm", 1000 * 2**place, *pair) for place, pair in enumerate(numbers)]
+    root = ElementTree.fromstring(learning_curves(points, "A text"))
+    marks = [each for each in root.iter() if each.tag.endswith("}rect") and len(each)]
+    heights = [float(each.get("y")) + float(each.get("height")) / 2 for each in marks]
+    paths = [each.get("d") for each in root.iter() if "stroke-self" in each.get("class", "")]
+    lines = [[tuple(map(float, pair.split())) for pair in path[1:].split("L")] for path in paths]
+    bars = [line for line in lines if len(line) == 2 and line[0][0] == line[1][0]]
+    assert len(marks) == len(bars) == len(points)
+    (bottom,) = {
+        float(each.get("d").split()[1].split("L")[0])
+        for each in root.iter()
+        if each.get("class") == "curve stroke-line" and each.get("d")
+    }
+    highest, mean = max((bottom - height, point.mean) for height, point in zip(heights, points, strict=True))
+    scale = highest / mean
+    for height, bar, point in zip(heights, bars, points, strict=True):
+        assert bottom - height == pytest.approx(scale * point.mean, abs=0.3)
+        low, high = (bottom - y for _, y in sorted(bar, key=lambda end: -end[1]))
+        assert low == pytest.approx(scale * max(0, point.mean - point.spread), abs=0.3)
+        assert high == pytest.approx(scale * (point.mean + point.spread), abs=0.3)
+        assert bottom - high >= TOP - 0.01
 
 
 def test_the_picture_has_every_point_and_escapes_names():

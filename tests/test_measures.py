@@ -1,6 +1,9 @@
 """chrF++, TER and their significance: sacreBLEU's own numbers; the table of several test sets."""
 
 import random
+import re
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -108,6 +111,15 @@ def test_a_p_value_is_of_sentences_however_many_runs_translate_them():
         bleu_p_value([SYSTEM, SYSTEM[:1]], [BASELINE] * 2, REFERENCES)
 
 
+def test_a_p_value_of_a_text_without_spaces_is_that_of_its_characters():
+    system, baseline, references = (
+        [line.replace(" ", "").translate(str.maketrans("EMfaRiS", "一个男人骑车雪")) for line in lines]
+        for lines in (SYSTEM, BASELINE, REFERENCES)
+    )
+    by_characters = paired_bootstrap(system, baseline, references, [bleu_metric("char", lowercase=False)])
+    assert bleu_p_value([system], [baseline], references) == by_characters[0].p_value
+
+
 @given(st.lists(st.integers(0, 5), min_size=1), st.integers(1, 5))
 def test_a_p_value_is_sacrebleus_also_of_ties(differences, observed):
     found = np.array(differences, float)
@@ -158,3 +170,44 @@ def test_the_table_has_a_row_for_each_set_and_names_different_signatures():
         "BLEU [tok:char] of a longer name",
         "TER [t]",
     ]
+
+
+@st.composite
+def some_sets(draw):
+    """Test sets, each with some of the measures, with or without a baseline."""
+    number = st.integers(0, 9999).map(lambda hundredths: hundredths / 100)
+    sets = []
+    for place in range(draw(st.integers(1, 4))):
+        names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1))
+        scores = [Score(name, draw(number), draw(st.sampled_from(["s", "t"]))) for name in names]
+        compared = [
+            Comparison(score, replace(score, value=draw(number)), draw(number) / 100)
+            for score in scores
+            if draw(st.booleans())
+        ]
+        sets.append(SetScores(f"set{place}", draw(st.integers(0, 5000)), [*scores, *compared]))
+    return sets
+
+
+@given(some_sets())
+def test_each_score_stands_in_the_row_of_its_set_below_the_name_of_its_measure(sets):
+    head, *rows = score_table(sets).partition("\n\n")[0].splitlines()
+    names = head.split()[3:]
+    assert names == list(dict.fromkeys(score.name for each in sets for score in each.alone.values()))
+    ends = [match.end() for match in re.finditer(r"\S+", head)][2:]  # after "test set" and "lines"
+
+    def cells(row):
+        spans = pairwise(ends)
+        return {
+            name: text for name, span in zip(names, spans, strict=True) if (text := row[slice(*span)].strip())
+        }
+
+    for each in sets:
+        assert rows[0].split()[:2] == [each.name, f"{each.lines:,}"]
+        assert cells(rows.pop(0)) == {name: f"{score.value:.2f}" for name, score in each.alone.items()}
+        if each.compared:
+            others = {name: f"{found.baseline.value:.2f}" for name, found in each.compared.items()}
+            assert cells(rows.pop(0)) == others
+            p_values = {name: f"{found.p_value:.4f}" for name, found in each.compared.items()}
+            assert cells(rows.pop(0)) == p_values
+    assert not rows

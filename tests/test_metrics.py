@@ -7,10 +7,13 @@ import sys
 
 import pytest
 import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.evaluation.compare import difference, paired_bootstrap
 from dragoman.evaluation.measures import chrf, reported_metrics
 from dragoman.evaluation.metrics import bleu, suitable_tokenization
+from dragoman.evaluation.nearest import nearest
 from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.evaluation.pronunciation import pronunciation_errors
 from dragoman.system.errors import DragomanError
@@ -52,12 +55,67 @@ SCRIPTS = {"char": "กກကកあアー中㐀", "13a": "aжαعअაհא가"}
 def test_a_script_without_spaces_between_words_is_scored_by_characters_also_if_it_has_a_few(name, letter):
     assert suitable_tokenization([" ".join([9 * letter] * 10)]) == name
     assert suitable_tokenization([90 * letter]) == "char"
+    assert suitable_tokenization([" ".join([51 * letter] * 10)]) == "char"  # fewer spaces than words have
+    assert suitable_tokenization([" ".join([40 * letter] * 10)]) == name
+
+
+@given(st.lists(st.text(st.sampled_from("ab 中"), min_size=1), min_size=1), st.integers(2, 5))
+def test_the_tokens_that_suit_a_text_suit_it_repeated_and_in_any_order(references, times):
+    assert suitable_tokenization(references * times) == suitable_tokenization(references)
+    assert suitable_tokenization(references[::-1]) == suitable_tokenization(references)
+
+
+@given(st.lists(st.text(st.sampled_from("ab 中"), max_size=6), min_size=1, max_size=4), st.data())
+def test_the_nearest_candidate_is_the_first_with_the_highest_bleu_of_tokens_that_suit_the_reference(
+    texts, data
+):
+    reference = data.draw(st.sampled_from(texts) | st.text(st.sampled_from("ab 中"), max_size=6))
+    metric = sacrebleu.BLEU(tokenize=suitable_tokenization([reference]), effective_order=True)
+    scores = [metric.sentence_score(text, [reference]).score for text in texts]
+    assert nearest(texts, reference) == scores.index(max(scores))
+
+
+def edits(one, other):
+    """The fewest words to insert, delete or replace."""
+    row = list(range(len(other) + 1))
+    for word in one:
+        before, row[0] = row[0], row[0] + 1
+        for place, theirs in enumerate(other, 1):
+            before, row[place] = (
+                row[place],
+                min(row[place] + 1, row[place - 1] + 1, before + (word != theirs)),
+            )
+    return row[-1]
+
+
+PHONEMES = st.lists(st.sampled_from("AEK"), min_size=1, max_size=5).map(" ".join)
+
+
+@given(st.lists(st.tuples(PHONEMES, st.lists(PHONEMES, min_size=1, max_size=3)), min_size=1, max_size=4))
+def test_error_rates_are_those_counted_against_the_pronunciation_with_the_fewest_errors_a_phoneme(pairs):
+    found = pronunciation_errors([one for one, _ in pairs], [allowed for _, allowed in pairs])
+    errors = phonemes = 0
+    for one, allowed in pairs:
+        counts = [(edits(other.split(), one.split()), len(other.split())) for other in allowed]
+        least, length = min(counts, key=lambda count: count[0] / count[1])
+        errors, phonemes = errors + least, phonemes + length
+    wrong = sum(one not in allowed for one, allowed in pairs)
+    assert [score.value for score in found] == pytest.approx(
+        [100 * wrong / len(pairs), 100 * errors / phonemes]
+    )
 
 
 def test_a_word_is_right_if_it_is_any_of_its_pronunciations():
     words, phonemes = pronunciation_errors(["K AE T", "D AO", "T"], [["K AA T", "K AE T"], ["D AO G"], ["T"]])
     assert words.value == pytest.approx(100 / 3)
     assert phonemes.value == pytest.approx(100 / 7)
+
+
+@pytest.mark.parametrize("texts", [("ab", ["a", "b"]), (["a", "b"], "ab"), ("ab", "ab")])
+@pytest.mark.parametrize("measure", [bleu, chrf, lambda *texts: tokenised_bleu(*texts, "de")])
+def test_a_text_in_place_of_lines_is_refused(measure, texts):
+    with pytest.raises(DragomanError, match="are lists of lines; put a single one in a list"):
+        measure(*texts)
 
 
 def test_different_numbers_of_lines_and_none_are_refused():
@@ -162,6 +220,23 @@ def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():
     assert score.signature.startswith(
         "nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:"
     )
+
+
+@pytest.mark.parametrize("before", ["U.S.", "3,5", "C#", "Ü"])
+@pytest.mark.parametrize("after", ["Bahn", "8", "ä"])
+def test_a_compound_is_split_whatever_stands_at_its_hyphen(before, after):
+    def lines(compound, rest):
+        return [f"Das ist eine {before}{compound}{rest} und mehr davon"]
+
+    expected = sacrebleu.corpus_bleu(
+        lines(" ##AT##-##AT## ", "Rad"),
+        [lines(" ##AT##-##AT## ", after)],
+        tokenize="none",
+        smooth_method="none",
+        force=True,
+    )
+    assert expected.score > 0
+    assert tokenised_bleu(lines("-", "Rad"), lines("-", after), "de").value == pytest.approx(expected.score)
 
 
 def test_the_papers_bleu_is_0_without_a_common_4_gram_and_reads_the_punctuation_of_all_languages():

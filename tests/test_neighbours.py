@@ -2,13 +2,20 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman import SearchSettings
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.neighbours import NEAREST, nearest, neighbours
 from dragoman.inspection.schema import to_json
-from dragoman_paper.figures.neighbours_picture import piece_note
+from dragoman.inspection.views.drawing import visible
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Tokenizers
+from dragoman_paper.figures.neighbours_picture import neighbours_picture, piece_note
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 
@@ -83,10 +90,43 @@ def test_an_inspection_has_the_numbers_of_its_tokens(translator):
         assert (tuple(pieces), ids) == (getattr(found, side), tuple(to_json(found)[side]["ids"]))
 
 
+@pytest.fixture(scope="module")
+def vocabularies():
+    """Of pieces, of words, and of characters."""
+    pieces = translator_of(MODELS["transformer"]).tokenizers.source
+    return pieces, *(Tokenizer.train(["ab b"], kind, TokenizerSettings(), 9) for kind in ("word", "char"))
+
+
+@given(st.text("abMn\u200b\ufeff", min_size=1, max_size=3), st.permutations(range(3)))
+def test_a_note_tells_what_tokens_a_word_has_and_on_which_side(vocabularies, word, order):
+    sides = dict(zip(("source", "target"), (vocabularies[place] for place in order), strict=False))
+    pieces = {name: side.pieces(side.encode([word])[0]) for name, side in sides.items()}
+    texts = {name: " ".join(map(visible, each)) or "none" for name, each in pieces.items() if len(each) != 1}
+    note = piece_note(Tokenizers(**sides), word)
+    if not texts:
+        assert note == ""
+    elif not any(pieces.values()):
+        assert note == f"{visible(word)} has no tokens."
+    else:
+        assert note.startswith(f"{visible(word)} is not a single token; its tokens are ")
+        listed, _, where = note.partition("its tokens are ")[2].rstrip(".").partition(" (in the ")
+        alike = len(texts) == 2 and len(set(texts.values())) == 1
+        assert listed.split(" and ") == ([texts["source"]] if alike else [*texts.values()])
+        assert where.rstrip(")").split(" and in the ") == ([""] if alike else [*texts])
+
+
+def test_words_without_any_token_are_refused(translator):
+    for word in ("\u200b", "\ufeff \u200b"):
+        with pytest.raises(DragomanError, match="The vocabularies have no token of the text"):
+            neighbours_picture(translator, word)
+    picture = neighbours_picture(translator, "\u200b Mann")
+    assert "U+200B has no tokens." in picture
+
+
 def test_a_word_of_several_tokens_is_said_to_be_none(translator):
-    assert piece_note(translator, "zz").startswith("zz is not a single token; its tokens are ")
+    assert piece_note(translator.tokenizers, "zz").startswith("zz is not a single token; its tokens are ")
     pieces = translator.tokenizers.source
     word = next(
         piece[1:] for piece in pieces.pieces(range(len(pieces))) if piece[0] == "▁" and len(piece) > 2
     )
-    assert piece_note(translator, word) == ""
+    assert piece_note(translator.tokenizers, word) == ""

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.analyse import neuron_samples as module
@@ -22,8 +24,13 @@ from dragoman.inspection.analyse.neuron_samples import (
 )
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.neurons import SIDES
-from dragoman.inspection.views.drawing import decimal, visible
-from dragoman.inspection.views.neuron_samples_picture import neuron_samples_picture
+from dragoman.inspection.views.drawing import Drawing, decimal, visible
+from dragoman.inspection.views.neuron_samples_picture import (
+    AROUND,
+    cell_width,
+    draw_sample,
+    neuron_samples_picture,
+)
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, translator_of
@@ -222,6 +229,27 @@ def test_a_picture_cuts_a_long_text_and_names_a_silent_neuron():
     (layer, *_), silent = found.layers, replace(found.layers[0].neurons[0], samples=())
     words = texts(neuron_samples_picture(replace(found, layers=(replace(layer, neurons=(silent,)),))))
     assert "Its activation is 0 at all tokens." in words
+
+
+@given(st.lists(st.text("aW中", min_size=1, max_size=12), min_size=1, max_size=60), st.data())
+def test_a_sample_is_drawn_with_as_many_tokens_as_fit_and_an_ellipsis_for_those_that_do_not(tokens, data):
+    strongest = data.draw(st.integers(0, len(tokens) - 1))
+    numbers = np.arange(len(tokens), dtype=np.float32)
+    drawing = Drawing("a", "title", "description")
+    draw_sample(drawing, NeuronSample(1, strongest + 1, tuple(tokens), numbers), 50.0, 60.0)
+    svg = drawing.svg()
+    drawn = [int(float(value)) for _, value in titles(svg)]
+    first, last = drawn[0], drawn[-1]
+    assert drawn == list(range(first, last + 1))
+    assert first <= strongest <= last
+    assert texts(svg).count("…") == (first > 0) + (last < len(tokens) - 1)
+    widths = [cell_width(token) for token in tokens]
+    for inside, next_one in (
+        (widths[first:strongest], widths[:first][-1:]),
+        (widths[strongest + 1 : last + 1], widths[last + 1 :][:1]),
+    ):
+        assert sum(inside) <= AROUND + 0.01
+        assert not next_one or sum(inside) + next_one[0] >= AROUND - 0.01
 
 
 # ---- the command

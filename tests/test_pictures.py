@@ -47,6 +47,7 @@ from dragoman.inspection.views.drawing import (
     sequential,
     shortened,
     style,
+    text_width,
     ticks,
     visible,
 )
@@ -1062,6 +1063,29 @@ def test_a_long_label_is_shortened_in_linear_time():
 )
 def test_a_decimal_has_its_digits_and_a_minus_sign(value, digits, sign, expected):
     assert decimal(value, digits, sign) == expected
+
+
+@given(st.text("ab ", min_size=1), st.floats(0, 500), st.sampled_from(["middle", "end"]), st.floats(-80, 80))
+def test_a_text_reaches_as_far_as_one_that_starts_where_its_anchor_puts_it(words, x, anchor, turn):
+    width = text_width(words) / {"middle": 2, "end": 1}[anchor]
+    drawings = [Drawing("a", "", "") for _ in range(2)]
+    drawings[0].text(x, 50, words, anchor=anchor, turn=turn)
+    drawings[1].text(x - width * math.cos(math.radians(turn)), 50, words, turn=turn)
+    assert drawings[0].width == pytest.approx(drawings[1].width)
+    assert drawings[0].height == drawings[1].height
+
+
+@given(st.lists(st.text("ab中", min_size=1, max_size=12), max_size=12), st.integers(4, 20))
+def test_lines_of_a_paragraph_are_as_full_as_their_columns_allow(words, columns):
+    drawing = Drawing("a", "title", "")
+    end = drawing.paragraph(16, 100, " ".join(words), columns)
+    _, *lines = drawn_texts(parse(drawing.svg()))
+    assert end == 100 + 17 * len(lines)
+    assert [word for line in lines for word in line.split()] == words
+    for line in lines:
+        assert columns_of(line) <= columns or " " not in line
+    for line, following in pairwise(lines):
+        assert columns_of(f"{line} {following.split()[0]}") > columns
 
 
 def test_empty_notes_are_left_out():

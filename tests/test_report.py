@@ -249,6 +249,12 @@ def test_embedded_json_has_no_markup_and_only_numbers_that_json_has():
     assert json.loads(text) == {"text": "</script><!--", "numbers": [1.5, None, None]}
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_does_not_have_is_refused(number):
+    with pytest.raises(ValueError, match="JSON"):
+        json_for_html({"numbers": [number]})
+
+
 def test_modules_use_no_evaluation_and_no_markup_from_text():
     for file in PAGE.glob("*.js"):
         text = file.read_text("utf-8")
@@ -272,6 +278,13 @@ def test_comments_are_left_out_of_the_script_except_those_of_vendors(tmp_path):
     script = bundle(main)
     assert [word in script for word in ("Its licence", "About it", "does", "why")] == [True, *[False] * 3]
     assert 'f(a, "//");' in script
+
+
+def test_lines_of_the_script_are_those_of_the_modules_without_indentation(tmp_path):
+    lines = ["f(", "  1,", "", "    2,", "   ", "  );", "const text = `a", "  b`;"]
+    script = bundle(write_modules(tmp_path, main="\n".join(lines)))
+    body = script.partition('modules["main.js"] = (() => {\n')[2].partition("\nreturn {")[0]
+    assert body.splitlines() == [line.strip() for line in lines if line.strip()]
 
 
 def test_modules_become_one_script_in_the_order_of_their_imports(tmp_path):

@@ -3,10 +3,14 @@
 import json
 import re
 import sys
+from dataclasses import asdict
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from dragoman.cli.main import main
@@ -22,6 +26,7 @@ from dragoman_paper.figures.layer_costs import (
 )
 from dragoman_paper.tables import table1
 from dragoman_paper.tables.complexity import (
+    FEWEST_FLOPS,
     SMALL,
     Distance,
     LayerCost,
@@ -144,10 +149,59 @@ def test_a_fit_finds_exponents_and_needs_enough_costs():
         fit(costs(ATTENTION)[:3], lambda cost: cost.flops)
 
 
+@pytest.mark.parametrize("large", [0, 3, 4, 7])
+def test_small_layers_are_left_out_of_the_time_alone_and_only_if_four_are_large(large):
+    random, name = np.random.default_rng(large), ROWS[0].name
+    flops = [*random.uniform(FEWEST_FLOPS, 1e9, large), *random.uniform(1e3, FEWEST_FLOPS - 1, 5)]
+    given = [
+        LayerCost(name, int(n), int(width), int(count), random.uniform(0.1, 9), int(random.integers(1, 99)))
+        for count, (n, width) in zip(flops, random.integers(8, 512, (large + 5, 2)), strict=True)
+    ]
+    chosen = {"flops": given, "seconds": given[:large] if large >= 4 else given, "saved_bytes": given}
+    for quantity, fitted in exponents(ROWS[0], random.permutation(given).tolist()).items():
+        expected = fit(chosen[quantity], lambda cost, quantity=quantity: getattr(cost, quantity))
+        for found, exponent in zip(fitted.values(), expected, strict=True):
+            assert found == pytest.approx(asdict(exponent))
+
+
+QUANTILES = {1: 12.706, 3: 3.182, 6: 2.447, 14: 2.145}
+"""Student's, of 97.5 %, by degrees of freedom, as in printed tables."""
+
+
+@pytest.mark.parametrize("freedom", QUANTILES)
+def test_an_interval_is_the_standard_error_times_students_quantile(freedom):
+    sizes = np.random.default_rng(freedom).integers(8, 512, (freedom + 3, 2))
+    noise = np.random.default_rng(freedom + 1).normal(0, 0.2, len(sizes))
+    given = [LayerCost("a", int(n), int(width), 1, 1.0, 1) for n, width in sizes]
+    values = dict(zip(given, np.exp(noise) * sizes.prod(1), strict=True))
+    inputs = np.column_stack([np.ones(len(sizes)), np.log(sizes)])
+    outputs = np.log(list(values.values()))
+    residuals = outputs - inputs @ (np.linalg.pinv(inputs) @ outputs)
+    covariance = np.linalg.pinv(inputs.T @ inputs) * (residuals @ residuals) / freedom
+    for found, variance in zip(fit(given, values.__getitem__), covariance.diagonal()[1:], strict=True):
+        margin = QUANTILES[freedom] * variance**0.5
+        assert found.high - found.value == pytest.approx(margin, rel=0.05)
+        assert found.value - found.low == pytest.approx(margin, rel=0.05)
+
+
 MEASURED = Measurements(
     [cost for name in BY_NAME for cost in costs(name, lambda row, n, width: n * width)],
     [distance(row, n) for row in ROWS for n in (8, 16)],
 )
+
+
+@given(
+    st.lists(st.floats(-3, 3), min_size=2, max_size=2), st.lists(st.floats(0, 0.03), min_size=2, max_size=2)
+)
+def test_an_interval_is_written_unless_its_bounds_are_the_same_number(values, margins):
+    fitted = [
+        {"value": value, "low": value - margin, "high": value + margin}
+        for value, margin in zip(values, margins, strict=True)
+    ]
+    for name, part, exponent in zip("nd", growth(*fitted).split(" · "), fitted, strict=True):
+        low, high = f"{exponent['low']:.2f}", f"{exponent['high']:.2f}"
+        interval = f" ({low} to {high})" if float(low) != float(high) else ""
+        assert part == f"{name}^{exponent['value']:.2f}{interval}"
 
 
 def test_the_page_has_a_row_for_each_layer_type():

@@ -12,21 +12,24 @@ import torch
 from dragoman.cli import main as cli
 from dragoman.evaluation.metrics import bleu
 from dragoman.evaluation.paper import tokenised_bleu
+from dragoman.model.costs import multiply_adds_by_part
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.runs import read_log
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
 from dragoman.system.toml import read_toml, to_table
+from dragoman.text.corpus import PairFilter, scan_corpus, write_corpus
 from dragoman.text.named_datasets import datasets
 from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, ArchivePart, Text
 from dragoman.text.named_datasets.archives import Archive
-from dragoman.text.settings import DataSettings
+from dragoman.text.settings import DataSettings, TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
 from dragoman_paper.tables import cells, table2, table2_runs
 from dragoman_paper.tables.published import TABLE_2, TRAINING_RUNS, estimated_flops
 from dragoman_paper.tables.table2 import PAPER, SCALES, choose, rows_of
 from dragoman_paper.tables.table2_page import write_page
-from dragoman_paper.tables.table2_runs import Outcome, Table2Request, finished, run_rows
+from dragoman_paper.tables.table2_runs import Outcome, Table2Request, counted_flops, finished, run_rows
 from tests.conftest import write_copies
 
 TOML = Path(__file__).parents[1] / "experiments" / "table2"
@@ -105,6 +108,24 @@ def test_a_row_is_run_from_the_archive_to_both_scores(complete, toy):
         f"{kind}{side}" for kind in ("", "valid_", "test_") for side in ("source", "target")
     }
     assert "base-en-de: complete. 1 of 1 cells are complete." in said
+
+
+@pytest.mark.parametrize(("source", "target"), [(1, 1), (2, 5), (6, 3)])
+def test_counted_operations_are_those_of_full_batches_of_sentences_with_their_ends(tmp_path, source, target):
+    tokenizer = Tokenizer.train(["a b"], "word", TokenizerSettings(), 9)
+    tokenizer.save(tmp_path / "tokenizer.model")
+    files = tmp_path / "source", tmp_path / "target"
+    for path, word, count in zip(files, "ab", (source, target), strict=True):
+        path.write_text(f"{' '.join(word * count)}\n" * 4)
+    statistics, _ = scan_corpus(files, DataSettings(), {}, None)
+    models = (tmp_path / "tokenizer.model",) * 2
+    write_corpus(tmp_path / "data" / "train", files, models, DataSettings(), PairFilter(), statistics)
+    recipe = ROWS[0].recipe(DataSettings())
+    recipe = replace(recipe, batches=replace(recipe.batches, target_tokens_per_batch=120, accumulate=3))
+    pair = sum(multiply_adds_by_part(TINY, 50, source + 1, target + 1).values())
+    pairs = 7 * 3 * 120 / (target + 1)  # of seven updates, of which each has three batches
+    found = counted_flops(recipe, tmp_path, 50, 7)
+    assert found == pytest.approx(3 * 2 * pairs * pair)  # a backward pass costs two forward ones
 
 
 def test_the_model_is_the_mean_of_the_last_checkpoints(complete):

@@ -127,8 +127,8 @@ def test_an_end_that_another_group_has_found_may_be_its_groups_only_hypothesis()
 
 @no_shape_checks()
 def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources):
-    asked = SearchSettings(beam_size=3, max_extra_tokens=3)
-    for row in sources:
+    for row, n_best in zip(sources, (1, 2, 3), strict=True):
+        asked = SearchSettings(beam_size=3, n_best=n_best, max_extra_tokens=3)
         source = row[row != 0][None]
         grown = list(stable_prefixes(beam_steps(model, source, asked, Constraints())))
         assert grown[-1] == beam_search(model, source, asked)[0][0].ids

@@ -5,13 +5,17 @@ import re
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.inspection import report
+from dragoman.inspection.views.drawing import Drawing
 from dragoman.pipeline.runs import points
 from dragoman.system.errors import DragomanError
-from dragoman.training.curves import MAX_POINTS, MAX_SAMPLES, required_training, thinned, training_of
+from dragoman.training.curves import MAX_POINTS, MAX_SAMPLES, Curve, required_training, thinned, training_of
 from dragoman_paper.figures import training_picture
 
 
@@ -39,6 +43,27 @@ def test_the_report_and_the_figure_begin_the_same_charts_at_zero():
     program = Path(report.__file__).parent / "page" / "training.js"
     (names,) = re.findall(r"FROM_ZERO = (\[.*\]);", program.read_text("utf-8"))
     assert json.loads(names) == list(training_picture.FROM_ZERO)
+
+
+@given(
+    st.sampled_from([*training_picture.UNITS]),
+    st.lists(st.tuples(st.integers(1, 90), st.floats(0.5, 50)), min_size=1, max_size=6),
+)
+def test_a_line_of_a_chart_has_its_numbers_between_zero_or_the_least_and_the_greatest(chart, points):
+    drawing = Drawing("a", "title", "description")
+    training_picture.draw_chart(drawing, chart, [Curve(chart, "train", tuple(points))], 100, 50, 90)
+    (line,) = (
+        each
+        for each in ElementTree.fromstring(drawing.svg()).iter()
+        if "stroke-self" in each.get("class", "")
+    )
+    found = [[float(number) for number in pair.split()] for pair in line.get("d")[1:].split("L")]
+    values = [value for _, value in points]
+    low, high = 0 if chart in training_picture.FROM_ZERO else min(values), max(values)
+    for (x, y), (step, value) in zip(found, points, strict=True):
+        assert x == pytest.approx(100 + training_picture.WIDTH * step / 90, abs=0.01)
+        share = (value - low) / (high - low or 1)
+        assert y == pytest.approx(50 + training_picture.HEIGHT * (1 - share), abs=0.01)
 
 
 def test_samples_are_those_of_the_validations(trained):
@@ -90,6 +115,24 @@ TITLES = {
     "gradient_norm": "norm of the gradient",
     "tokens_per_second": "target tokens per second",
 }
+
+
+@pytest.mark.parametrize("last", ["train", "validation"])
+def test_all_charts_have_all_updates_whichever_number_comes_last(trained, tmp_path, last):
+    shutil.copy(trained / "run" / "recipe.toml", tmp_path / "recipe.toml")
+    numbers = {name: place + 0.5 for place, name in enumerate(TITLES)}
+    steps = {"train": (1, 2), "validation": (2,)}
+    steps[last] += (7,)
+    events = [{"event": kind, "step": step, **numbers} for kind in steps for step in steps[kind]]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    root = ElementTree.fromstring(training_picture.training_picture(tmp_path))
+    paths = [each for each in root.iter() if each.tag.endswith("}path") and len(each)]
+    ends = {}
+    for path in paths:
+        places = [float(pair.split()[0]) - 84 for pair in path.get("d")[1:].split("L")]
+        assert all(0 <= place % training_picture.ACROSS <= training_picture.WIDTH for place in places)
+        ends.setdefault(path[0].text, set()).add(round(places[-1] % training_picture.ACROSS))
+    assert ends[last] == {training_picture.WIDTH}
 
 
 def test_a_chart_shows_the_number_of_its_title(trained, tmp_path):

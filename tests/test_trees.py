@@ -1,7 +1,7 @@
 """Trees and their symbols: reading is strict, and restoring is the inverse of linearising."""
 
 import re
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import pytest
 from hypothesis import assume, given
@@ -101,6 +101,12 @@ def test_simplifying_removes_traces_function_tags_and_what_is_then_empty():
     assert str(simplify(read_tree(line))) == "(TOP (S (VP (VBD said)) (PP (-LRB- -))))"
 
 
+@given(st.text("AB-=1", min_size=1))
+def test_a_simplified_label_is_its_first_character_and_what_follows_up_to_a_hyphen_or_equals_sign(label):
+    expected = label[0] + "".join(takewhile(lambda character: character not in "-=", label[1:]))
+    assert simplify(read_tree(f"(TOP ({label} (NN a)))")).constituents == ((expected, 0, 1),)
+
+
 @given(trees(), st.data())
 def test_deleting_words_at_once_is_deleting_them_one_by_one(tree, data):
     places = data.draw(st.sets(st.integers(0, len(tree.leaves) - 1)))
@@ -176,6 +182,15 @@ def test_a_line_that_is_no_tree_is_refused(line, reason):
     with pytest.raises(DragomanError) as error:
         read_tree(line)
     assert str(error.value).startswith(f"{line!r} is not a tree: {reason}. A line has to hold one tree")
+
+
+@pytest.mark.parametrize("length", range(55, 66))
+def test_a_line_that_is_no_tree_is_named_whole_or_by_its_first_60_characters(length):
+    line = ("(S (NN a) " + 30 * "(NN b) ")[: length - 1] + "x"
+    with pytest.raises(DragomanError) as error:
+        read_tree(line)
+    named = line if length <= 60 else f"{line[:60].strip()} …"
+    assert str(error.value).startswith(f"{named!r} is not a tree: ")
 
 
 def test_a_file_with_a_line_that_is_no_tree_or_has_no_word_is_refused_with_the_line():

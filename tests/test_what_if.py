@@ -9,6 +9,8 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.inspection.analyse import changes
 from dragoman.inspection.analyse.changes import (
@@ -262,6 +264,54 @@ CHANGES = {
     "beam_size=1": SearchSetting("beam_size", 1),
     "length_penalty=0.5": SearchSetting("length_penalty", 0.5),
 }
+
+
+NUMBERS = st.integers(1, 999_999)
+SIDES, USES = st.sampled_from(["encoder", "decoder"]), st.sampled_from(["encoder", "decoder", "cross"])
+TOKENS = st.text(min_size=1)
+ANY_CHANGE = st.one_of(
+    st.builds(HeadOff, USES, NUMBERS, NUMBERS),
+    st.builds(UniformAttention, USES, NUMBERS, st.none() | NUMBERS),
+    st.builds(SublayerOff, SIDES, NUMBERS, st.sampled_from(["self_attention", "feed_forward"])),
+    st.builds(SublayerOff, st.just("decoder"), NUMBERS, st.just("cross_attention")),
+    st.builds(LayerOff, SIDES, NUMBERS),
+    st.builds(PositionsOff, st.sampled_from([None, "source", "target"])),
+    st.builds(SourceToken, NUMBERS, TOKENS),
+    st.builds(TargetToken, NUMBERS, TOKENS),
+    *(
+        st.builds(SearchSetting, st.just(name), st.integers() if kind is int else st.floats(allow_nan=False))
+        for name, kind in changes.SETTINGS.items()
+    ),
+)
+
+
+@given(ANY_CHANGE)
+def test_every_change_is_read_back_from_its_text(change):
+    (found,) = parse_changes([str(change)])
+    assert found == change
+    assert type(found) is type(change)
+
+
+@given(st.sampled_from([SourceToken, TargetToken]), NUMBERS, st.text("a =.\t", min_size=1))
+def test_a_token_of_a_change_keeps_its_spaces_and_signs(kind, position, token):
+    assert parse_changes([str(kind(position, token))]) == [kind(position, token)]
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        ({}, "diversity"),
+        ({}, "sampling_seed"),
+        *(({"temperature": 1.0}, name) for name in ("beam_size", "length_penalty", "diversity")),
+    ],
+)
+def test_a_change_without_effect_is_refused_also_if_its_value_is_the_default(base, name):
+    settings = SearchSettings(**base)
+    default = getattr(SearchSettings(), name)
+    for value in (default, default + 1):
+        with pytest.raises(DragomanError, match=name):
+            changed_settings(settings, [SearchSetting(name, value)])
+    assert changed_settings(settings, []) == settings
 
 
 @pytest.mark.parametrize("text", CHANGES)

@@ -124,6 +124,27 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         page.get_by_role("button", name="Run").click()
         page.wait_for_selector(".case option:nth-child(3)", state="attached")
 
+        # Tokens are suggested: the likeliest at a place of the translation, and those near a source token.
+        near = dict(answer["neighbours"][0]["tokens"])
+        wanted = {
+            "Token of the translation": [
+                answer["beam"]["candidates"][str(number)] for number in answer["beam"]["best_path"][:2]
+            ],
+            "Source token": [near[token] for token in answer["source"]["tokens"][:2]],
+        }
+        for group, lists in wanted.items():
+            page.get_by_role("combobox", name="What").select_option(label=group)
+            for place, tokens_with_numbers in enumerate(lists):
+                page.get_by_role("combobox", name="Which").select_option(index=place)
+                offered = page.locator("#likely option").evaluate_all("all => all.map(({ value }) => value)")
+                assert offered == [token for token, _ in tokens_with_numbers]
+
+        # A change of another kind begins with a value of its own.
+        page.locator(".changes input").fill(" cedar")
+        page.get_by_role("combobox", name="What").select_option(label="Encoder-decoder attention, all heads")
+        page.get_by_role("button", name="Add another change").click()
+        page.get_by_role("button", name="Remove cross.1=uniform").click()
+
         # The form: two changes, and one that makes no sense.
         page.get_by_role("combobox", name="What").select_option(label="Source token")
         page.locator(".changes input").fill(" birch")

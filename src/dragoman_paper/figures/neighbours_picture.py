@@ -7,6 +7,7 @@ from dragoman.inspection.record.neighbours import Near, Neighbours, neighbours
 from dragoman.inspection.views.drawing import Drawing, decimal, visible
 from dragoman.inspection.views.layout import finished
 from dragoman.system.errors import DragomanError
+from dragoman.translation.model_folder import Tokenizers
 from dragoman.translation.translator import Translator
 
 ACROSS, WIDTH, ROW, BAR = 3, 270.0, 20.0, 90.0
@@ -16,7 +17,7 @@ MAX_WORDS = 24
 def neighbours_picture(translator: Translator, text: str) -> str:
     """A table for each word's tokens in each matrix.
 
-    Raises `DragomanError` if the text has no word or more than 24, and for an ensemble.
+    Raises `DragomanError` if the text has no word, no token or more than 24 words, and for an ensemble.
     """
     model, words = one_model(translator), text.split()
     if not words:
@@ -25,6 +26,8 @@ def neighbours_picture(translator: Translator, text: str) -> str:
         raise DragomanError(f"The text has {len(words)} words; give at most {MAX_WORDS}.")
     sides = translator.tokenizers.source, translator.tokenizers.target
     source, target = ([ids for row in side.encode(words) for ids in row] for side in sides)
+    if not source and not target:
+        raise DragomanError("The vocabularies have no token of the text; give other words.")
     matrices = neighbours(model, translator.tokenizers, source, target)
     drawing = Drawing(
         "neighbours",
@@ -35,21 +38,25 @@ def neighbours_picture(translator: Translator, text: str) -> str:
         draw_matrix(drawing, matrix)
     notes = [
         "Bars: cosine, from 0 to 1; 1 is the same direction. The token itself is left out.",
-        *(piece_note(translator, word) for word in words),
+        *(piece_note(translator.tokenizers, word) for word in words),
     ]
     return finished(drawing, notes)
 
 
-def piece_note(translator: Translator, word: str) -> str:
+def piece_note(tokenizers: Tokenizers, word: str) -> str:
     """A sentence for a word that is not one token of the vocabularies; empty for others."""
-    sides = {"source": translator.tokenizers.source, "target": translator.tokenizers.target}
+    sides = {"source": tokenizers.source, "target": tokenizers.target}
     pieces_by_side = {name: side.pieces(side.encode([word])[0]) for name, side in sides.items()}
     split = {name: pieces for name, pieces in pieces_by_side.items() if len(pieces) != 1}
     if not split:
         return ""
-    texts = dict.fromkeys(" ".join(map(visible, pieces)) for pieces in split.values())
-    where = "" if len(texts) == 1 else " (in the source and in the target)"
-    return f"{visible(word)} is not a single token; its tokens are {' and '.join(texts)}{where}."
+    if not any(split.values()) and len(split) == len(sides):
+        return f"{visible(word)} has no tokens."
+    texts = [" ".join(map(visible, pieces)) or "none" for pieces in split.values()]
+    if len(texts) == len(sides) and len(set(texts)) == 1:
+        return f"{visible(word)} is not a single token; its tokens are {texts[0]}."
+    where = " and in the ".join(split)
+    return f"{visible(word)} is not a single token; its tokens are {' and '.join(texts)} (in the {where})."
 
 
 def draw_matrix(drawing: Drawing, matrix: Neighbours) -> None:
