@@ -519,3 +519,12 @@ def test_a_document_is_translated(trained):
         "EMBER",
     ]
     assert joined.count("<code>x</code>") == 1
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=4))
+def test_a_pair_of_tags_that_ends_with_a_sentence_stays_in_it(within):
+    """The space after the sentence is within the pair, or after it."""
+    parts = ["One <b>word. </b>" if is_within else "One <b>word.</b> " for is_within in within]
+    segments = html(f"<p>{''.join(parts)}</p>", "en").segments
+    assert len(segments) == len(within)
+    assert all(len(re.findall("</?g1>", segment.sentence)) == 2 for segment in segments)
