@@ -783,7 +783,7 @@ def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
 def test_a_second_divergence_from_the_only_checkpoint_leaves_it(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", log_every=1)
     messages = []
-    state = train_poisoned(recipe, data, {5, 6}, messages)
+    state = train_poisoned(recipe, data, {5, 7}, messages)
     assert (state.step, state.rate_backoff) == (24, 0.25)
     assert ["Rolled back to update 4," in message for message in messages] == [True, True]
 
