@@ -108,7 +108,13 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         # The search continues from a hypothesis that was dropped.
         page.get_by_role("tab", name="Beam").click()
         dropped = page.locator(".node.ended[role]").filter(has_not_text="</s>").first
-        dropped.focus()
+        finished = page.locator(".node[role]").filter(has_text="</s>").first
+        for hypothesis, can_continue in ((finished, False), (dropped, True)):
+            hypothesis.focus()
+            page.get_by_role("region", name=re.compile("ypothesis")).get_by_text(
+                "What became of it"
+            ).wait_for()
+            assert page.get_by_role("button", name="Continue from here").count() == can_continue
         shown = page.get_by_role("region", name=re.compile("ypothesis")).locator(".tokens .token")
         tokens = shown.all_inner_texts()[1:]
         page.keyboard.press("Enter")
