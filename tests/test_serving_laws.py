@@ -277,7 +277,7 @@ def test_the_keys_are_read_before_the_address_is_used(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = ServerSettings(port=taken.getsockname()[1], api_keys=tmp_path / "pipe")
         with pytest.raises(DragomanError, match="pipe is not a regular file"):
-            serve([], EngineSettings(), settings, print)
+            serve([], EngineSettings(), settings)
 
 
 # ---- headers
