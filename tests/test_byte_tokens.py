@@ -139,14 +139,12 @@ def test_bytes_are_not_sampled(name, changes):
         replace(BYTES, **changes)
 
 
-def test_the_size_of_the_vocabulary_is_told_where_another_is_asked_for(tmp_path):
+def test_the_size_of_the_vocabulary_is_told_where_another_is_asked_for(tmp_path, messages):
     recipe = replace(
         small_recipe(tmp_path, tmp_path / "run"), tokenizer=TokenizerSettings("byte", vocabulary=99)
     )
-    told = []
-    with messages_to(told.append):
-        prepare(tmp_path / "run", recipe)
-    assert "Asked for a vocabulary of 99 byte tokens; there are 261." in told
+    prepare(tmp_path / "run", recipe)
+    assert "Asked for a vocabulary of 99 byte tokens; there are 261." in messages
     assert len(PreparedData.load(tmp_path / "run" / "data").tokenizers.source) == 261
 
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from dragoman.system import progress
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import messages_to
 from dragoman.text.quality.checks import near_form
 from dragoman.text.quality.clean_settings import REASONS, CleanSettings
 from dragoman.text.quality.cleaning import clean_files, file_names
@@ -395,12 +394,10 @@ def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):
     assert (report.source, report.target) == ("source.report.json", "target.b")
 
 
-def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
+def test_progress_is_told_now_and_then(tmp_path, monkeypatch, messages):
     monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
-    said = []
-    with messages_to(said.append):
-        clean_files(write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS)
-    assert said[-1] == "39 of 40 pairs are checked; 0 more minutes."
+    clean_files(write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS)
+    assert messages[-1] == "39 of 40 pairs are checked; 0 more minutes."
 
 
 @pytest.mark.parametrize(

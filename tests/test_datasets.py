@@ -11,7 +11,6 @@ from threading import Thread
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import messages_to
 from dragoman.text.named_datasets import datasets
 from dragoman.text.named_datasets.datasets import Dataset, DatasetFile, resolve_dataset
 from dragoman.text.named_datasets.downloads import download
@@ -37,11 +36,9 @@ def toy(tmp_path, monkeypatch):
     return DataSettings(dataset="toy", folder=tmp_path / "here")
 
 
-def test_missing_files_are_downloaded_decompressed_and_verified(toy):
-    said = []
-    with messages_to(said.append):
-        found = resolve_dataset(toy)
-    first, *others = said
+def test_missing_files_are_downloaded_decompressed_and_verified(toy, messages):
+    found = resolve_dataset(toy)
+    first, *others = messages
     assert first == "toy: a toy. Its licence: ours."
     assert others == [f"Downloading {file.url} (0.0 MiB)." for file in datasets.DATASETS["toy"].files]
     assert found.source.read_text() == "line 0\n"
@@ -50,20 +47,17 @@ def test_missing_files_are_downloaded_decompressed_and_verified(toy):
     assert len(list(toy.folder.iterdir())) == 6
 
 
-def test_a_terminal_shows_the_progress_of_a_download(tmp_path, monkeypatch, capsys):
+def test_a_terminal_shows_the_progress_of_a_download(tmp_path, monkeypatch, capsys, messages):
     (tmp_path / "web.gz").write_bytes(bytes(3 * 2**20))
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
-    said = []
-    with messages_to(said.append):
-        download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz")
+    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz")
     shown = capsys.readouterr().err
     assert "web.gz" in shown
     assert "3.1/3.1 MB" in shown
-    assert said == [f"Downloading {(tmp_path / 'web.gz').as_uri()} (3.0 MiB)."]
+    assert messages == [f"Downloading {(tmp_path / 'web.gz').as_uri()} (3.0 MiB)."]
     assert (tmp_path / "here.gz").read_bytes() == bytes(3 * 2**20)
     monkeypatch.delenv("FORCE_COLOR")
-    with messages_to(said.append):
-        download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz")
+    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz")
     assert capsys.readouterr().err == ""
 
 

@@ -23,7 +23,6 @@ from dragoman.pipeline.prepared import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import make_validate, run
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import messages_to
 from dragoman.training.log import read_events
 from dragoman.training.world import World
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
@@ -93,19 +92,17 @@ def test_weights_are_those_of_the_kept_layers_by_their_new_numbers(deep):
         assert weight is weights[old]
 
 
-def test_an_adaptation_begins_with_the_kept_layers_and_trains_the_others(trained, deep, tmp_path):
-    said: list[str] = []
+def test_an_adaptation_begins_with_the_kept_layers_and_trains_the_others(trained, deep, tmp_path, messages):
     recipe = asked(trained, deep, tmp_path / "out", freeze=["encoder"])
-    with messages_to(said.append):
-        run(recipe)
+    run(recipe)
     before, after = StoredModel.load(deep), StoredModel.load(tmp_path / "out")
     assert after.settings == replace(DEEP, decoder_layers=1)
     assert after.tokenizers == before.tokenizers
-    assert f"Initial model: {deep}; its tokenizers and settings are kept, but not all layers." in said
-    assert "Layer 1 of the 3 decoder layers is kept." in said
+    assert f"Initial model: {deep}; its tokenizers and settings are kept, but not all layers." in messages
+    assert "Layer 1 of the 3 decoder layers is kept." in messages
     assert any(
         f"a peak learning rate of {FEWER_LAYERS_PEAK_RATE:g}, since layers are left out" in line
-        for line in said
+        for line in messages
     )
     initial = weights_of_layers(before.weights, DEEP, after.settings)
     for name, weight in after.weights.items():

@@ -171,11 +171,9 @@ def test_unknown_tokens_are_counted(tmp_path):
     )
 
 
-def test_a_model_that_has_learned_is_not(folder):
-    said = []
-    with messages_to(said.append):
-        advise(folder)
-    assert said == []
+def test_a_model_that_has_learned_is_not(folder, messages):
+    advise(folder)
+    assert messages == []
 
 
 def test_a_folder_that_holds_runs_is_no_folder_for_one(tmp_path):

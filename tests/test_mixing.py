@@ -96,13 +96,11 @@ def recipe(tmp_path):
     return replace(small_recipe(tmp_path, tmp_path / "run"), data=DataSettings(corpus=corpora))
 
 
-def test_a_run_mixes_and_tags_its_corpora(recipe, tmp_path):
-    said = []
-    with messages_to(said.append):
-        prepare_converted(tmp_path / "run", recipe, recipe.data)
+def test_a_run_mixes_and_tags_its_corpora(recipe, tmp_path, messages):
+    prepare_converted(tmp_path / "run", recipe, recipe.data)
     data = PreparedData.load(tmp_path / "run" / "data")
-    assert said[1].startswith("Corpus 2: 100 pairs of ")
-    assert said[1].endswith("second.source, 75.0% of the training pairs, after the tag <bt>.")
+    assert messages[1].startswith("Corpus 2: 100 pairs of ")
+    assert messages[1].endswith("second.source, 75.0% of the training pairs, after the tag <bt>.")
     assert data.train.statistics.held_out > 0
     assert not any("<bt>" in line for line in data.valid_source)  # held out of what has no tag
     ((tag,),) = data.tokenizers.source.encode(["<bt>"])
@@ -116,14 +114,12 @@ def test_a_run_mixes_and_tags_its_corpora(recipe, tmp_path):
         assert abs(tagged[pairs].mean() - 0.75) < 3 * (0.75 * 0.25 / len(pairs)) ** 0.5
 
 
-def test_a_source_that_is_held_out_is_not_trained_on_behind_a_tag(recipe, tmp_path):
+def test_a_source_that_is_held_out_is_not_trained_on_behind_a_tag(recipe, tmp_path, messages):
     corpora = recipe.data.corpus
     both = replace(recipe, data=DataSettings(corpus=(corpora[0], replace(corpora[0], tag="<bt>"))))
-    said = []
-    with messages_to(said.append):
-        prepare_converted(tmp_path / "run", both, both.data)
+    prepare_converted(tmp_path / "run", both, both.data)
     data = PreparedData.load(tmp_path / "run" / "data")
-    assert said[-1].startswith(f"{len(data.valid_source)} pairs of corpora with a tag left out: their")
+    assert messages[-1].startswith(f"{len(data.valid_source)} pairs of corpora with a tag left out: their")
     trained = {tuple(data.train[pair][0]) for pair in range(len(data.train))}
     held_out = {tuple(ids) for ids in data.tokenizers.source.encode(data.valid_source)}
     tag = tuple(data.tokenizers.source.encode(["<bt>"])[0])

@@ -61,12 +61,10 @@ def test_words_are_split_with_all_their_pronunciations(tmp_path):
 
 
 @pytest.mark.long  # .ci/run has its short form
-def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, capsys):
+def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, capsys, messages):
     words = dict(list(read_dictionary().items())[:3000])
     monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)
-    messages = []
-    with messages_to(messages.append):
-        quickstart.quickstart(tmp_path / "run", 1.0, 3)
+    quickstart.quickstart(tmp_path / "run", 1.0, 3)
     out = capsys.readouterr().out
     assert "WER = " in out
     assert "PER = " in out
@@ -75,8 +73,7 @@ def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, ca
     assert "dragoman train train.en train.de --out runs/ende" in out
     assert "d_model 128" in "".join(messages)
     (tmp_path / "run").rename(tmp_path / "moved")
-    with messages_to(messages.append):
-        quickstart.quickstart(tmp_path / "moved", 1.0, 3)
+    quickstart.quickstart(tmp_path / "moved", 1.0, 3)
     assert "WER = " in capsys.readouterr().out
     assert any("is finished" in message for message in messages)
     (tmp_path / "moved").rename(tmp_path / "run")

@@ -120,11 +120,11 @@ def test_a_table_that_is_interrupted_ends_as_one_that_is_not(texts, straight, tm
     kept = first.stat().st_mtime_ns
     assert killed_during(request, "A1", 2, signal.SIGKILL, told) == -signal.SIGKILL
     assert "Resuming" in (request.folder / "A1" / "seed-1" / "messages.txt").read_text()
-    say = []
-    with messages_to(say.append):
+    said = []
+    with messages_to(said.append):
         results = run_table(request)
     assert first.stat().st_mtime_ns == kept
-    assert say[0].startswith("A toy, at the scale toy: 3 of 4 cells are complete; the others train for less")
+    assert said[0].startswith("A toy, at the scale toy: 3 of 4 cells are complete; the others train for less")
     pairs = (sorted(each, key=lambda result: (result.row, result.seed)) for each in (results, straight[1]))
     for one, other in zip(*pairs, strict=True):
         values = [asdict(each) | {"minutes": 0, "passport": each.passport["data"]} for each in (one, other)]
@@ -213,13 +213,11 @@ def test_scores_of_different_measures_are_not_compared(straight):
 # ---- what is kept, and what is refused
 
 
-def test_more_rows_and_seeds_keep_the_cells_that_are_there(straight, tmp_path, texts):
+def test_more_rows_and_seeds_keep_the_cells_that_are_there(straight, tmp_path, texts, messages):
     request = asked(texts, tmp_path)
     shutil.copytree(straight[0].folder, request.folder)
-    say = []
-    with messages_to(say.append):
-        run_table(replace(request, rows=ROWS[:1], seeds=1))
-    assert say == ["A toy, at the scale toy: 1 of 1 cells are complete."]
+    run_table(replace(request, rows=ROWS[:1], seeds=1))
+    assert messages == ["A toy, at the scale toy: 1 of 1 cells are complete."]
 
 
 @pytest.mark.parametrize(
@@ -324,18 +322,14 @@ def test_missing_text_is_named_with_all_that_is_needed(tmp_path, texts):
         assert words in str(error.value)
 
 
-def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
+def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch, messages):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "dragoman" / "multi30k-en-de"
     folder.mkdir(parents=True)
     (folder / "train.en").write_text("not it\n")
-    said = []
-    with (
-        pytest.raises(DragomanError, match="is not the dataset's train.en.* Or name the folder .* --data"),
-        messages_to(said.append),
-    ):
+    with pytest.raises(DragomanError, match="is not the dataset's train.en.* Or name the folder .* --data"):
         find_texts(TABLE3.scale("multi30k"), None)
-    assert said[0].startswith("multi30k-en-de: 29,000 image descriptions")
+    assert messages[0].startswith("multi30k-en-de: 29,000 image descriptions")
 
 
 @pytest.mark.parametrize(

@@ -228,14 +228,12 @@ def test_a_log_that_cannot_be_written_is_reported(tmp_path):
 @pytest.mark.parametrize(
     "file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"]
 )
-def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(copied, file):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(copied, file, messages):
     recipe, data = copied
     before = final_weights(recipe)
     newest = checkpoints(recipe.out)[-1] / file
     newest.write_bytes(newest.read_bytes()[:-9])
-    messages = []
-    with messages_to(messages.append):
-        state = fit(recipe, make_schedule(recipe), data, HERE)
+    state = fit(recipe, make_schedule(recipe), data, HERE)
     assert "step-00000024" in messages[0]
     assert file in messages[0]
     assert messages[0].endswith("Trying the checkpoint before it.")
@@ -375,12 +373,10 @@ def test_a_run_does_not_resume_with_damaged_data(tmp_path, finished):
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_damaged_checkpoint_is_left_out_of_the_average(copied):
+def test_a_damaged_checkpoint_is_left_out_of_the_average(copied, messages):
     recipe, _ = copied
     (checkpoints(recipe.out)[1] / "model.safetensors").write_bytes(b"cut")
-    messages = []
-    with messages_to(messages.append):
-        _, steps = average_checkpoints(recipe.out, 3, 4, 24)
+    _, steps = average_checkpoints(recipe.out, 3, 4, 24)
     assert steps == [16, 24]
     assert messages[0].endswith("It is left out of the average.")
 

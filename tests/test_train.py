@@ -196,30 +196,26 @@ def test_a_run_resumed_with_other_updates_equals_one_started_with_them(straight,
         ([(2, 5.0), (4, 2.0)], ["Remaining: 6 updates at most, 3 minutes."]),
     ],
 )
-def test_the_remaining_time_is_that_of_the_speed_so_far(tmp_path, validations, said):
+def test_the_remaining_time_is_that_of_the_speed_so_far(tmp_path, validations, said, messages):
     (tmp_path / "checkpoints" / "step-00000006").mkdir(parents=True)
     events = [{"event": "validation", "step": step, "minutes": minutes} for step, minutes in validations]
     (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    messages, schedule = [], Schedule(updates=12, warmup_steps=1, validate_every=2, checkpoint_every=2)
-    with messages_to(messages.append):
-        report_remaining_time(tmp_path, schedule)
+    schedule = Schedule(updates=12, warmup_steps=1, validate_every=2, checkpoint_every=2)
+    report_remaining_time(tmp_path, schedule)
     assert messages == said
     messages.clear()
-    with messages_to(messages.append):
-        report_remaining_time(tmp_path, replace(schedule, updates=6))
+    report_remaining_time(tmp_path, replace(schedule, updates=6))
     assert not messages
 
 
-def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_path):
+def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_path, messages):
     """Also where its model was an average: the best checkpoint is kept beside it."""
     recipe = copied(finished[0], tmp_path)
     later = replace(recipe, training=replace(recipe.training, updates=48))
     first = (recipe.out / "result.json").read_text()
     assert "average" in json.loads(first)["model"]
     average = file_hash(recipe.out / "model" / "model.safetensors")
-    messages = []
-    with messages_to(messages.append):
-        run(later)
+    run(later)
     assert "Changed: training.updates is 48 and was 24." in messages
     assert "Remaining: 24 updates at most, less than a minute." in messages
     assert (recipe.out / "result-24.json").read_text() == first
@@ -233,8 +229,7 @@ def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_pat
     best = [read_state(checkpoints(each.out)[-1]).best for each in (straight_48, later)]
     assert best[0] == best[1]
     (recipe.out / "result.json").unlink()  # as an interruption at the end leaves the run
-    with messages_to(messages.append):
-        run(later)
+    run(later)
     assert file_hash(recipe.out / "previous-model" / "model.safetensors") == average
     assert json.loads((recipe.out / "result.json").read_text())["model"] == results[1]["model"]
 
@@ -459,18 +454,15 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     assert messages == [f"Resuming {recipe.out}."]
 
 
-def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
+def test_a_finished_run_that_cannot_resume_says_why(tmp_path, messages):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.0, patience=1)
-    messages = []
-    with messages_to(messages.append):
-        run(recipe)
+    run(recipe)
     early = "Trained for 16 updates, as 1 validation (--patience) brought no gain: less than a minute."
     assert early in messages
 
     def again(**training):
         messages.clear()
-        with messages_to(messages.append):
-            run(replace(recipe, training=replace(recipe.training, **training)))
+        run(replace(recipe, training=replace(recipe.training, **training)))
 
     why = (
         f"{recipe.out} can be resumed with more --updates than 16 and, if it stopped early, a "
@@ -520,8 +512,8 @@ def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(finished
 
 
 @pytest.mark.parametrize("state", ["missing", "damaged", "newer"])
-def test_a_model_that_is_not_that_of_the_newest_checkpoint_is_made_again(straight, tmp_path, state):
-    recipe, messages = copied(straight, tmp_path), []
+def test_a_model_that_is_not_that_of_the_newest_checkpoint_is_made_again(straight, tmp_path, state, messages):
+    recipe = copied(straight, tmp_path)
     (recipe.out / "result.json").unlink()
     shutil.rmtree(recipe.out / "best", ignore_errors=True)
     step = read_state(checkpoints(recipe.out)[-1]).best_step
@@ -534,8 +526,7 @@ def test_a_model_that_is_not_that_of_the_newest_checkpoint_is_made_again(straigh
     else:  # killed before the checkpoint was written that names it
         tensors = {name: tensor + 1 for name, tensor in expected.items()}
         write_folder(model, lambda folder: write_other_weights(straight.out / "model", folder, tensors))
-    with messages_to(messages.append):
-        reopen(recipe.out, recipe)
+    reopen(recipe.out, recipe)
     assert f"{model} is made from the checkpoint at {step} again." in messages
     found = load_file(path)
     assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
@@ -687,7 +678,7 @@ def test_a_transformer_learns_in_seconds_to_write_capitals_and_its_test_data_is_
     [{"architecture": "conv"}, {"architecture": "gru"}, {"attention_score": "general", "norm": "batch"}],
     ids=["conv", "gru", "variant"],
 )
-def test_other_models_learn_it_too(tmp_path, kind):
+def test_other_models_learn_it_too(tmp_path, kind, messages):
     write_copies(tmp_path, "train", 2000)
     test_source, test_target = write_copies(tmp_path, "test", 50, seed=1)
     recipe = Recipe(
@@ -711,14 +702,12 @@ def test_other_models_learn_it_too(tmp_path, kind):
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
         training=TrainingSettings(updates=200, warmup_steps=40, learning_rate_scale=0.3, validate_every=100),
     )
-    messages = []
-    with messages_to(messages.append):
-        run(recipe)
+    run(recipe)
     assert any(message.startswith("Test: BLEU = ") for message in messages)
     assert_learnt(recipe.out, test_target)
 
 
-def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on(tmp_path):
+def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on(tmp_path, messages):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     first = min((tmp_path / "train.source").read_text().splitlines(), key=line_hash)
     long = next(
@@ -729,9 +718,7 @@ def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on
     for side in ("source", "target"):
         with (tmp_path / f"train.{side}").open("a") as file:
             file.write(f"{long}\n")
-    messages = []
-    with messages_to(messages.append):
-        prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)))
+    prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)))
     data = PreparedData.load(recipe.out / "data")
     assert long.strip() not in map(str.strip, data.valid_source)
     assert "1 longer than the recipe allows, or without a token on a side, left out" in messages[0]
@@ -764,18 +751,16 @@ def test_an_empty_corpus_is_refused_with_its_file_and_its_cause(tmp_path, option
         run(replace(recipe, data=empty))
 
 
-def test_one_update_is_told_in_the_singular(tmp_path):
-    messages = []
+def test_one_update_is_told_in_the_singular(tmp_path, messages):
     schedule = {"updates": 1, "warmup_steps": None, "validate_every": 1, "checkpoint_every": 1}
-    with messages_to(messages.append):
-        run(small_recipe(tmp_path, tmp_path / "run", **schedule))
+    run(small_recipe(tmp_path, tmp_path / "run", **schedule))
     said = "\n".join(messages)
     for told in ("1 warm-up step", "Training: 1 update at most", "Trained for 1 update:"):
         assert told in said
     assert not re.search(r"\b1 (updates|warm-up steps|pairs)", said)
 
 
-def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch):
+def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch, messages):
     for name, value in MEASURED.items():
         monkeypatch.setattr(f"dragoman.pipeline.autoconfigure.{name}", value)
     recipe = small_recipe(
@@ -783,9 +768,7 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch)
     )
     recipe = replace(recipe, tokenizer=TokenizerSettings(source_tokens="word"), batches=BatchSettings())
     recipe = replace(recipe, model=replace(recipe.model, d_model=128))
-    messages = []
-    with messages_to(messages.append):
-        run(recipe)
+    run(recipe)
     said = "\n".join(messages)
     assert "Asked for a vocabulary" not in said
     assert "Chosen: a vocabulary of" in said
@@ -916,12 +899,10 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("has_kernels", [True, False])
-def test_training_on_a_gpu_without_kernels_is_reported(tmp_path, monkeypatch, has_kernels):
+def test_training_on_a_gpu_without_kernels_is_reported(tmp_path, monkeypatch, has_kernels, messages):
     found = {} if has_kernels else None
     monkeypatch.setattr("dragoman.native.fused.gpu_replacements", lambda device: found)
-    messages = []
-    with messages_to(messages.append):
-        start_compiling(torch.device("cuda"))
+    start_compiling(torch.device("cuda"))
     expected = (
         "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and an NVIDIA "
         "GPU of compute capability 8.0 or higher."
