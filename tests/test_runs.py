@@ -41,9 +41,14 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_runs_are_listed_with_state_and_scores(folder):
+def readable_runs(folder):
+    """The runs under a folder, in which all can be read."""
     with messages_to(pytest.fail):
-        begun, done = runs_under(folder)
+        return runs_under(folder)
+
+
+def test_runs_are_listed_with_state_and_scores(folder):
+    begun, done = readable_runs(folder)
     result = json.loads((folder / "done" / "result.json").read_text())
     assert (done.state, done.step, done.updates, done.validation) == (
         "finished",
@@ -57,7 +62,7 @@ def test_runs_are_listed_with_state_and_scores(folder):
 
 
 def test_a_row_says_what_the_state_of_its_run_is(folder):
-    for run_state in runs_under(folder, pytest.fail):
+    for run_state in readable_runs(folder):
         row = {column.header: next(iter(column.cells)) for column in runs_table([run_state]).columns}
         assert row["run"] == str(run_state.folder)
         assert row["state"] == run_state.state
@@ -119,8 +124,7 @@ def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, command_li
         assert each.keys() >= {"commit", "date", "machine", "device", "threads", "python"}
     passports[0] |= {"date": "1999-01-01", "version": "0.0.9", "machine": "another machine"}
     (run_folder / "passport.json").write_text(json.dumps(passports))
-    with messages_to(pytest.fail):
-        (state,) = runs_under(run_folder)
+    (state,) = readable_runs(run_folder)
     assert state.passports == json.loads(as_json(state))["passports"] == passports
     status, out, _ = command_line("runs", tmp_path / "runs")
     assert status == 0
@@ -166,8 +170,7 @@ def test_an_origin_has_each_value_once_and_says_whether_the_code_was_changed(pas
 def test_a_run_of_an_earlier_version_has_no_passport(folder, tmp_path):
     shutil.copytree(folder / "done", tmp_path / "done")
     (tmp_path / "done" / "passport.json").unlink()
-    with messages_to(pytest.fail):
-        (state,) = runs_under(tmp_path)
+    (state,) = readable_runs(tmp_path)
     assert (state.passports, runs_table([state]).row_count) == ([], 1)
 
 
@@ -184,13 +187,11 @@ def test_a_run_that_is_a_link_is_found_and_links_in_a_circle_end(folder, tmp_pat
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "linked").symlink_to(folder / "done")
     (tmp_path / "more" / "circle").symlink_to(tmp_path)
-    with messages_to(pytest.fail):
-        assert [state.folder for state in runs_under(tmp_path)] == [
-            tmp_path / "linked",
-            tmp_path / "more" / "linked",
-        ]
-    with messages_to(pytest.fail):
-        (alone,) = runs_under(tmp_path / "linked")
+    assert [state.folder for state in readable_runs(tmp_path)] == [
+        tmp_path / "linked",
+        tmp_path / "more" / "linked",
+    ]
+    (alone,) = readable_runs(tmp_path / "linked")
     assert alone.folder == tmp_path / "linked"
 
 
@@ -260,8 +261,8 @@ def test_what_cannot_be_drawn_is_refused(folder, monkeypatch):
         plot(folder / "done", folder / "curves.gif")
     with pytest.raises(DragomanError, match="log.jsonl cannot be read .* give the folder of a run"):
         plot(folder / "begun", folder / "curves.png")
-    with pytest.raises(DragomanError, match="There is no run in"), messages_to(pytest.fail):
-        runs_under(folder / "done" / "model")
+    with pytest.raises(DragomanError, match="There is no run in"):
+        readable_runs(folder / "done" / "model")
     shutil.copytree(folder / "done", folder / "damaged" / "run")
     (folder / "damaged" / "run" / "result.json").write_text("{")
     with pytest.raises(DragomanError, match=r"No run in .*damaged can be read; damaged: 1\."):
@@ -289,11 +290,8 @@ def test_a_run_whose_name_is_not_utf_8_is_drawn(folder, tmp_path):
 
 def test_a_file_in_place_of_a_folder_of_runs_is_named(tmp_path):
     (tmp_path / "a").write_text("")
-    with (
-        pytest.raises(DragomanError, match="a is a file; give the folder that has the runs"),
-        messages_to(pytest.fail),
-    ):
-        runs_under(tmp_path / "a")
+    with pytest.raises(DragomanError, match="a is a file; give the folder that has the runs"):
+        readable_runs(tmp_path / "a")
 
 
 @pytest.mark.parametrize("arguments", [["runs", "{0}"], ["paper", "base"]])
