@@ -116,10 +116,6 @@ def run_baselines(request: Request) -> Tuned:
         for seed in range(1, request.seeds + 1)
         for row in request.rows
     ]
-
-    def measure(cell: Cell) -> Measures:
-        return measure_cell(cell)
-
-    results = run_cells(request, cells, title, measure)
-    measures = [measure(cell) for cell in cells]  # also of cells that an earlier version scored
+    results = run_cells(request, cells, title, measure_cell)
+    measures = [measure_cell(cell) for cell in cells]  # also of cells that an earlier version scored
     return Tuned(trials, chosen, results, measures)
