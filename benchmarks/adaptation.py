@@ -34,6 +34,7 @@ from dragoman.evaluation.metrics import bleu
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.run import run
 from dragoman.system.device import has_gpu
+from dragoman.system.messages import messages_to
 from dragoman.text.lines import read_lines
 from dragoman.translation.translator import Translator
 
@@ -63,7 +64,8 @@ def train(out: Path, train: list[str], valid: list[str], settings: dict[str, Any
     """Train a model, or resume its run. Returns the run's folder."""
     names = ("source", "target", "valid_source", "valid_target")
     table = {"out": str(out), "data": dict(zip(names, [*train, *valid], strict=True))} | settings
-    return run(complete_recipe(table, "adaptation.py", lambda each: each, has_gpu, print), print)
+    with messages_to(print):
+        return run(complete_recipe(table, "adaptation.py", lambda each: each, has_gpu))
 
 
 def measured(seed: int, given: argparse.Namespace) -> Scores:

@@ -32,7 +32,6 @@ from dragoman.model.symbols import END
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.messages import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.loop import prefetch
@@ -74,7 +73,7 @@ def updates_of(
             tokenizer=TokenizerSettings(vocabulary=vocabulary),
             batches=BatchSettings(source_tokens_per_batch=tokens, target_tokens_per_batch=tokens),
         )
-        prepare(Path(folder), recipe, silent)
+        prepare(Path(folder), recipe)
         data = PreparedData.load(Path(folder) / "data")
         yield (
             lambda: prefetch(make_batches(recipe, data, world).updates(0, 0), world.device),

@@ -37,6 +37,7 @@ from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.search.attention_weights import alignment_head, cross_attention
 from dragoman.search.settings import SearchSettings
 from dragoman.system.machine import configure_allocator
+from dragoman.system.messages import messages_to
 from dragoman.text.batches import Update
 from dragoman.text.lines import read_lines
 from dragoman.text.settings import BatchSettings, DataSettings
@@ -342,7 +343,8 @@ def models(given: argparse.Namespace, links: list[Links]) -> Iterator[tuple[int,
         lines = (" ".join(f"{one}-{other}" for one, other in sorted(pair)) for pair in links)
         given.runs.mkdir(parents=True, exist_ok=True)
         (given.runs / LINKS).write_text("".join(f"{line}\n" for line in lines))
-        prepare(given.runs, recipe_of(given, 1), print)
+        with messages_to(print):
+            prepare(given.runs, recipe_of(given, 1))
     data = PreparedData.load(given.runs / "data")
     for seed in given.seeds:
         names = {"ordinary": None, **{str(guide): guide for guide in given.guide}}

@@ -26,6 +26,7 @@ from rich.table import Table
 
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.recipe import Recipe
+from dragoman.system.messages import messages_to
 from dragoman.text.settings import DataSettings, TokenizerSettings
 
 
@@ -45,7 +46,8 @@ def measure(source: Path, target: Path, out: Path) -> dict[str, float]:
     )
     told: list[str] = []
     begun = time.monotonic()
-    prepare(out, recipe, told.append)
+    with messages_to(told.append):
+        prepare(out, recipe)
     seconds = time.monotonic() - begun
     found = json.loads((out / "data" / "train" / "corpus.json").read_text())
     peak, worker = (

@@ -35,6 +35,7 @@ from dragoman.pipeline.distil import DISTILLED, Distillation, student_recipe, wr
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import run
 from dragoman.search.settings import SearchSettings
+from dragoman.system.messages import messages_to
 from dragoman.text.lines import read_lines
 from dragoman.text.settings import DataSettings
 from dragoman.training.settings import TrainingSettings
@@ -71,7 +72,8 @@ def trained_models(arguments: argparse.Namespace, seed: int) -> dict[str, Path]:
 def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path, Path]:
     """The teacher's folder, the text that it has translated, and its translations; made if missing."""
     distilled = arguments.folder / "distilled"
-    teacher: Path = arguments.teacher_run or run(teacher_recipe(arguments, arguments.folder / TEACHER), say)
+    with messages_to(say):
+        teacher: Path = arguments.teacher_run or run(teacher_recipe(arguments, arguments.folder / TEACHER))
     search = SearchSettings(n_best=arguments.candidates, length_penalty=arguments.length_penalty)
     asked = Distillation(
         (teacher,),
@@ -80,7 +82,8 @@ def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path, Path]:
         precision=arguments.teacher_precision,
         new_sentences=arguments.new_sentences,
     )
-    return teacher, write_distilled(asked, distilled, say), distilled / DISTILLED
+    with messages_to(say):
+        return teacher, write_distilled(asked, distilled), distilled / DISTILLED
 
 
 def train_students(
@@ -100,10 +103,12 @@ def train_students(
         )
         model = replace(recipe.model, dropout=arguments.dropout)
         data = replace(recipe.data, source=source, target=distilled)
-        run(replace(recipe, model=model, training=training, data=data), say)
+        with messages_to(say):
+            run(replace(recipe, model=model, training=training, data=data))
         chosen = read_recipe(out)  # with the numbers that were chosen, which are the same for both texts
         original = replace(chosen.data, source=arguments.train[0], target=arguments.train[1])
-        run(replace(chosen, out=folders[f"{preset}, original"], data=original), say)
+        with messages_to(say):
+            run(replace(chosen, out=folders[f"{preset}, original"], data=original))
 
 
 def teacher_recipe(arguments: argparse.Namespace, out: Path) -> Recipe:

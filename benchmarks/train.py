@@ -229,12 +229,10 @@ def compare(arguments: argparse.Namespace) -> None:
     """Ours beside each peer, an update of each in turn, so that a machine that others slow down does so to
     both; a table and a file.
     """
-    from dragoman.system.messages import silent
-
     rows, floors = [], []
     with tempfile.TemporaryDirectory() as folder:
         recipe = recipe_for(arguments.source, arguments.target, arguments.preset, "bfloat16", Path(folder))
-        prepare(Path(folder), recipe, silent)
+        prepare(Path(folder), recipe)
         vocabulary = len(PreparedData.load(Path(folder) / "data").tokenizers.target)
         profiles = {
             precision: Path(folder) / f"{precision}.txt"

@@ -16,7 +16,6 @@ from pathlib import Path
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
-from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.translator import Translator
@@ -55,7 +54,7 @@ def trained(folder: Path, layers: int, heads: int, seed: int, updates: int) -> T
             updates=updates, warmup_steps=100, validate_every=updates, checkpoint_every=updates, seed=seed
         ),
     )
-    run(recipe, silent)
+    run(recipe)
     return Translator.load(recipe.out)
 
 

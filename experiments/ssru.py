@@ -27,6 +27,7 @@ from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, m
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import make_validate
 from dragoman.search.settings import SearchSettings
+from dragoman.system.messages import messages_to
 from dragoman.text.lines import read_lines
 from dragoman.training.checkpoint import average_checkpoints
 from dragoman.training.context import TrainingContext
@@ -138,20 +139,21 @@ def trained(recipe: Recipe, data: PreparedData, out: Path) -> None:
         settings=recipe.training,
         schedule=make_schedule(recipe),
         folder=out,
-        validate=make_validate(in_torch, data, say, ONE),
+        validate=make_validate(in_torch, data, ONE),
         keep_best=lambda _model: None,
-        say=say,
         world=ONE,
     )
-    train(context)
+    with messages_to(say):
+        train(context)
 
 
 def averaged(recipe: Recipe, data: PreparedData, folder: Path, ssru: bool) -> Translator:
     """A translator, in PyTorch, with the average of the last checkpoints of a run."""
     schedule = make_schedule(recipe)
-    tensors, _ = average_checkpoints(
-        folder, recipe.training.average, schedule.checkpoint_every, schedule.updates, say
-    )
+    with messages_to(say):
+        tensors, _ = average_checkpoints(
+            folder, recipe.training.average, schedule.checkpoint_every, schedule.updates
+        )
     model = make_model(recipe, data, ONE.device)
     model = with_ssru(model) if ssru else model
     load_weights(model, tensors, folder)

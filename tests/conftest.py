@@ -23,6 +23,7 @@ from dragoman.model.symbols import END, PAD
 from dragoman.native.packed_linear import can_pack
 from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.recipe import Recipe
+from dragoman.system.messages import messages_to
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
@@ -95,6 +96,14 @@ def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
         status = ended.code or 0
     out, err = capsysbinary.readouterr()
     return status, out.decode(), err.decode()
+
+
+@pytest.fixture
+def messages():
+    """What the library says in the test, a sentence each."""
+    said = []
+    with messages_to(said.append):
+        yield said
 
 
 @pytest.fixture
@@ -341,4 +350,4 @@ def train_to_write_capitals(folder: Path) -> None:
         model=replace(recipe.model, d_model=32, d_ff=64, dropout=0.0),
         batches=BatchSettings(source_tokens_per_batch=400, target_tokens_per_batch=400),
     )
-    run(recipe, lambda _: None)
+    run(recipe)

@@ -44,7 +44,7 @@ from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import silent
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import overlay, to_table, write_toml
 from dragoman.text.conversion import ConvertedData, CorpusPart
 from dragoman.text.corpus import PairFilter
@@ -98,11 +98,11 @@ def table(trained: Path, folder: Path, out: Path, adaptation=None, **training) -
 
 
 def complete(asked: dict) -> Recipe:
-    return complete_recipe(asked, "adapt.toml", lambda recipe: recipe, lambda: False, silent)
+    return complete_recipe(asked, "adapt.toml", lambda recipe: recipe, lambda: False)
 
 
 def adapt(*arguments, **training) -> Path:
-    return run(complete(table(*arguments, **training)), silent)
+    return run(complete(table(*arguments, **training)))
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
@@ -134,7 +134,7 @@ def test_update_0_has_the_scores_of_the_initial_model(trained, adapted):
     model.load_state_dict(
         {name: torch.from_numpy(each) for name, each in initial_weights(trained).items()}, False
     )
-    expected, _ = make_validate(recipe, data, silent, HERE)(model, "")
+    expected, _ = make_validate(recipe, data, HERE)(model, "")
     first = read_events(adapted / "log.jsonl")[0]
     assert (first["event"], first["step"]) == ("validation", 0)
     assert {name: first[name] for name in expected} == pytest.approx(expected, abs=1e-4)
@@ -176,7 +176,8 @@ def test_the_validation_pairs_of_the_old_text_are_never_replayed(trained, folder
     asked = table(trained, folder, tmp_path / "run", adaptation)
     asked["data"]["drop_overlap"] = drop_overlap
     recipe = complete(asked)
-    prepare_converted(tmp_path / "run", recipe, recipe.data, said.append)
+    with messages_to(said.append):
+        prepare_converted(tmp_path / "run", recipe, recipe.data)
     data = PreparedData.load(tmp_path / "run" / "data")
     pairs = (data.train[number] for number in range(len(data.train)))
     sources = {data.tokenizers.source.decode(ids.tolist()) for ids, _ in pairs}
@@ -192,7 +193,7 @@ def test_old_text_in_one_file_is_that_of_two(trained, folder, adapted):
     tsv = folder / "old.tsv"
     tsv.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True)))
     recipe = complete(table(trained, folder, folder / "from-tsv", {"replay": [str(tsv)]}))
-    prepare_converted(folder / "from-tsv", recipe, recipe.data, silent)
+    prepare_converted(folder / "from-tsv", recipe, recipe.data)
     one, two = ((out / "data" / "manifest.json").read_text() for out in (folder / "from-tsv", adapted))
     assert one == two
 
@@ -205,7 +206,7 @@ def test_old_pairs_are_replayed_equally_often_and_those_that_are_held_out_never(
         PairFilter(held_out=frozenset(map(line_hash, lines))) for lines in (old_lines[:1], old_lines[7:])
     )
     recipe = Recipe(adaptation=AdaptationSettings(replay_share=share))
-    files = add_old_pairs(tmp_path, recipe, new, old, filters, silent)
+    files = add_old_pairs(tmp_path, recipe, new, old, filters)
     mixed = [path.read_text().splitlines() for path in files]
     assert mixed[0][:12] == new[0].read_text().splitlines()
     assert [line.upper() for line in mixed[0]] == mixed[1]
@@ -239,7 +240,8 @@ def corpus_of_pairs(data: PreparedData, epoch: int, seed: int = 1) -> np.ndarray
 def test_beside_weighted_corpora_old_pairs_have_their_share_of_every_epoch(corpora, tmp_path):
     said: list[str] = []
     recipe = complete(corpora)
-    prepare_converted(tmp_path / "run", recipe, recipe.data, said.append)
+    with messages_to(said.append):
+        prepare_converted(tmp_path / "run", recipe, recipe.data)
     data = PreparedData.load(tmp_path / "run" / "data")
     assert "Of the training pairs, 40.0% are replayed; the corpora have their shares of the others." in said
     expected = np.array([0.6 * 0.25, 0.6 * 0.75, 0.4])
@@ -258,7 +260,7 @@ def test_beside_corpora_without_weights_every_pair_is_used_once_and_old_ones_hav
     for corpus in corpora["data"]["corpus"]:
         del corpus["weight"]
     recipe = complete(corpora)
-    prepare_converted(tmp_path / "run", recipe, recipe.data, silent)
+    prepare_converted(tmp_path / "run", recipe, recipe.data)
     counts = np.bincount(corpus_of_pairs(PreparedData.load(tmp_path / "run" / "data"), 0))
     assert counts.tolist() == [60, 40, round(100 * 0.4 / 0.6)]
 
@@ -268,18 +270,18 @@ def test_the_old_text_has_no_tag_and_the_proportions_of_the_corpora_stay(tmp_pat
     source, target = write_copies(tmp_path, "new", 5)
     parts = CorpusPart(1, weight, ""), CorpusPart(4, weight and weight / 2, "<bt>")
     lines = ConvertedData(source=source, target=target, parts=parts)
-    both = with_old_text(lines, AdaptationSettings(replay_share=0.25), silent)
+    both = with_old_text(lines, AdaptationSettings(replay_share=0.25))
     assert [both.tag(line) for line in (1, 4, 5, 6, 7)] == ["", "<bt> ", "<bt> ", "", ""]
     expected = {} if weight is None else {"1": 0.5, "4": 0.25, "6": 0.25}
     assert both.weights() == pytest.approx(expected)
 
 
 def test_a_resumed_adaptation_to_corpora_beside_old_text_equals_one_that_ran_through(corpora, tmp_path):
-    whole = run(complete(corpora), silent)
-    resumed = run(complete(corpora | {"out": str(tmp_path / "resumed")}), silent)
+    whole = run(complete(corpora))
+    resumed = run(complete(corpora | {"out": str(tmp_path / "resumed")}))
     (resumed / "result.json").unlink()
     shutil.rmtree(last_checkpoint(resumed))
-    run(complete(corpora | {"out": str(resumed)}), silent)
+    run(complete(corpora | {"out": str(resumed)}))
     found, expected = (weights(last_checkpoint(out)) for out in (resumed, whole))
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
     assert "replay_bleu" in json.loads((resumed / "result.json").read_text())["validation"]
@@ -300,11 +302,11 @@ def test_a_resumed_adaptation_equals_one_that_ran_through_without_the_initial_mo
     asked = table(
         trained, folder, folder / "resumed", read_adaptation(adapted) | {"initial_model": str(moved)}
     )
-    run(complete(asked), silent)
+    run(complete(asked))
     shutil.rmtree(moved)
     (folder / "resumed" / "result.json").unlink()
     shutil.rmtree(last_checkpoint(folder / "resumed"))
-    run(complete(asked), silent)
+    run(complete(asked))
     ended, expected = last_checkpoint(folder / "resumed"), last_checkpoint(adapted)
     assert ended.name == expected.name
     for name in ("model.safetensors", "optimizer.safetensors"):
@@ -344,7 +346,7 @@ def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has
     expected = weights(last_checkpoint(out))
     (out / "result.json").unlink()
     shutil.rmtree(last_checkpoint(out))
-    run(read_recipe(out), silent)
+    run(read_recipe(out))
     found = weights(last_checkpoint(out))
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
@@ -509,14 +511,14 @@ def test_the_initial_model_has_to_be_there_until_update_0_is_validated(trained, 
     moved, asked = tmp_path / "initial", tmp_path / "out"
     shutil.copytree(trained / "run", moved)
     recipe = complete(table(trained, folder, asked, {"initial_model": str(moved)}, updates=2))
-    run(recipe, silent)
+    run(recipe)
     shutil.rmtree(moved)
     for name in ("checkpoints", "model", "best"):
         shutil.rmtree(asked / name, ignore_errors=True)
     for name in ("log.jsonl", "result.json"):
         (asked / name).unlink()
     with pytest.raises(DragomanError, match="initial"):
-        run(recipe, silent)
+        run(recipe)
 
 
 def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
@@ -524,7 +526,8 @@ def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
     asked = table(trained, folder, tmp_path / "out")
     del asked["training"]["updates"]
     recipe = complete(asked | {"batches": {"source_tokens_per_batch": 400, "target_tokens_per_batch": 400}})
-    run(replace(recipe, training=replace(recipe.training, minutes=0.01)), said.append)
+    with messages_to(said.append):
+        run(replace(recipe, training=replace(recipe.training, minutes=0.01)))
     chosen = read_recipe(tmp_path / "out")
     assert chosen.adaptation.peak_rate == PEAK_RATE
     (reasons,) = [line for line in said if line.startswith("Chosen")]
@@ -571,7 +574,7 @@ def test_an_adaptation_that_only_harms_keeps_the_initial_model_and_ends_early(
     harm = {"updates": 9, "validate_every": 1, "checkpoint_every": 1, "patience": 2, "best_by": best_by}
     asked = table(trained, folder, tmp_path / "out", {"peak_rate": 1.0}, warmup_steps=1, **harm)
     valid = {f"valid_{side}": str(trained / f"scored.{side}") for side in ("source", "target")}
-    out = run(complete(asked | {"data": asked["data"] | valid}), silent)
+    out = run(complete(asked | {"data": asked["data"] | valid}))
     events = [event for event in read_events(out / "log.jsonl") if event["event"] == "validation"]
     assert [event["step"] for event in events] == [0, 1, 2]
     for event in events[1:]:
@@ -632,7 +635,8 @@ def test_the_perplexity_before_is_that_of_the_validation_at_update_0(trained, fo
     said: list[str] = []
     asked = table(trained, folder, tmp_path / "out")
     recipe = complete(asked | {"adaptation": {"initial_model": str(trained / "run")}})
-    run(recipe, said.append)
+    with messages_to(said.append):
+        run(recipe)
     events = read_events(tmp_path / "out" / "log.jsonl")
     first = next(event for event in events if (event["event"], event["step"]) == ("validation", 0))
     recipe, data = read_recipe(tmp_path / "out"), PreparedData.load(tmp_path / "out" / "data")
@@ -716,7 +720,7 @@ def test_the_seed_decides_which_old_pairs_are_replayed(tmp_path):
     def mixed(seed):
         training = replace(Recipe().training, seed=seed)
         recipe = Recipe(training=training, adaptation=AdaptationSettings(replay_share=0.3))
-        files = add_old_pairs(tmp_path, recipe, new, old, (PairFilter(), PairFilter()), silent)
+        files = add_old_pairs(tmp_path, recipe, new, old, (PairFilter(), PairFilter()))
         return [path.read_text() for path in files]
 
     one, again, other = mixed(1), mixed(1), mixed(2)

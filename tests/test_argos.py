@@ -59,7 +59,7 @@ def trained(tmp_path_factory) -> Path:
             updates=600, warmup_steps=60, learning_rate_scale=0.5, validate_every=300, precision="float32"
         ),
     )
-    run(recipe, lambda _: None)
+    run(recipe)
     return folder / "run"
 
 

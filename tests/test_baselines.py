@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.complete import complete_recipe
-from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import read_toml, to_table
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
@@ -82,7 +82,7 @@ def asked(texts, out, **changes):
 def straight(texts, tmp_path_factory):
     """One row's trials and its training; read only."""
     request = asked(texts, tmp_path_factory.mktemp("straight"))
-    tuned = run_baselines(request, lambda _: None)
+    tuned = run_baselines(request)
     write_baselines(request, tuned)
     return request, tuned
 
@@ -164,8 +164,7 @@ def test_the_lowest_validation_loss_is_chosen(straight):
 
 @pytest.mark.parametrize("row", BASELINES.rows, ids=lambda row: row.name)
 def test_a_rows_file_is_its_recipe(row):
-    given = replace(Recipe(), out=Path("run"))
-    recipe = complete_recipe(read_toml(TOML / f"{row.name}.toml"), "toml", lambda each: each, bool, given.out)
+    recipe = complete_recipe(read_toml(TOML / f"{row.name}.toml"), "toml", lambda each: each, bool)
     ours = final_recipe(BASELINES.scale("multi30k"), row, 1, recipe.data, TRIALS[0])
     assert to_table(replace(recipe, preset="base", out=None)) == to_table(ours)
 
@@ -178,7 +177,8 @@ def test_complete_cells_are_not_trained_again(straight):
     files = [*request.folder.rglob("result.json"), *request.folder.rglob("measures.json")]
     assert len(files) == 2 * (len(TRIALS) + 1) + 1
     times, said = [path.stat().st_mtime_ns for path in files], []
-    assert run_baselines(request, said.append) == tuned
+    with messages_to(said.append):
+        assert run_baselines(request) == tuned
     assert [path.stat().st_mtime_ns for path in files] == times
     count = len(TRIALS)
     assert said[0] == f"A toy: trials, at the scale toy: {count} of {count} cells are complete."
@@ -195,11 +195,11 @@ def test_an_interrupted_table_resumes(straight, tmp_path, texts):
         if f"{len(TRIALS)} of {len(TRIALS)}" in sentence and not sentence.startswith("Stopped"):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run_baselines(request, interrupt)
+    with pytest.raises(KeyboardInterrupt), messages_to(interrupt):
+        run_baselines(request)
     last = request.folder / "trials" / "transformer" / TRIALS[-1].name / "seed-1" / "result.json"
     time = last.stat().st_mtime_ns
-    tuned = run_baselines(request, lambda _: None)
+    tuned = run_baselines(request)
     assert last.stat().st_mtime_ns == time
     assert [result.nll for result in tuned.trials] == [result.nll for result in straight[1].trials]
     assert tuned.chosen == straight[1].chosen
@@ -216,11 +216,11 @@ def test_a_cell_is_measured_as_soon_as_it_is_scored(straight, tmp_path, texts):
         if sentence.startswith("transformer, seed 2: ") and "tokens per second" in sentence:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run_baselines(request, interrupt)
+    with pytest.raises(KeyboardInterrupt), messages_to(interrupt):
+        run_baselines(request)
     assert not first.exists()
     written = second.read_bytes()
-    tuned = run_baselines(request, lambda _: None)
+    tuned = run_baselines(request)
     assert first.exists()
     assert second.read_bytes() == written
     assert [(each.row, each.seed) for each in tuned.measures] == [("transformer", 1), ("transformer", 2)]
@@ -280,7 +280,8 @@ def test_rows_are_compared_with_the_first_one(texts, straight, tmp_path):
     request = asked(texts, tmp_path, rows=ROWS, seeds=2)
     shutil.copytree(straight[0].folder, request.folder)
     said = []
-    page = write_baselines(request, run_baselines(request, said.append))
+    with messages_to(said.append):
+        page = write_baselines(request, run_baselines(request))
     assert f"{len(TRIALS)} of {2 * len(TRIALS)} cells are complete" in said[0]
     content = json.loads((request.folder / "table.json").read_text())
     first, other = content["rows"]
@@ -380,10 +381,10 @@ def test_measures_that_are_damaged_are_named(straight, tmp_path, texts):
     shutil.copytree(straight[0].folder, request.folder)
     (request.folder / "transformer" / "seed-1" / "measures.json").write_text('{"row": 1}')
     with pytest.raises(DragomanError, match=r"measures\.json is not as `dragoman reproduce` writes it"):
-        run_baselines(request, lambda _: None)
+        run_baselines(request)
 
 
 def test_several_processes_are_refused(monkeypatch, tmp_path, texts):
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
     with pytest.raises(DragomanError, match="measures the speed of a single process.*without torchrun"):
-        run_baselines(asked(texts, tmp_path), lambda _: None)
+        run_baselines(asked(texts, tmp_path))

@@ -21,7 +21,7 @@ from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
-from dragoman.system.messages import silent
+from dragoman.system.messages import messages_to
 from dragoman.training.checkpoint import TrainingState, checkpoints
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.schedule import make_learning_rate
@@ -49,14 +49,15 @@ def run_with_recorded_numbers(out, folder):
     recipe = read_recipe(out)
     assert recipe.training.updates
     again = replace(recipe, out=folder / "again")
-    run(again, silent)
+    run(again)
     return again.out
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_run_for_minutes_is_the_run_with_the_updates_that_it_chose(tmp_path, schedule):
     recipe, messages = recipe_for(tmp_path, schedule), []
-    run(recipe, messages.append)
+    with messages_to(messages.append):
+        run(recipe)
     assert not (recipe.out / BUDGET).exists()
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
     chosen = read_recipe(recipe.out).training
@@ -88,11 +89,12 @@ def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, mon
     with monkeypatch.context() as patch:
         interrupt_at(patch, step)
         with pytest.raises(TrainingInterruptedError):
-            run(recipe, silent)
+            run(recipe)
     assert Budget.read(recipe.out).seconds == 20 * 60
     assert 0 < Budget.read(recipe.out).preparation < time.monotonic() - started
     Budget(seconds=1.0, preparation=1200.0).write(recipe.out)
-    run(recipe, messages.append)
+    with messages_to(messages.append):
+        run(recipe)
     assert any("of them took 20 minutes, the preparation included" in message for message in messages)
     assert not (recipe.out / BUDGET).exists()
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
@@ -104,8 +106,8 @@ def test_updates_that_are_given_to_an_interrupted_run_are_its_number(tmp_path, m
     with monkeypatch.context() as patch:
         interrupt_at(patch, 3)
         with pytest.raises(TrainingInterruptedError):
-            run(recipe, silent)
-    run(replace(recipe, training=replace(recipe.training, updates=9)), silent)
+            run(recipe)
+    run(replace(recipe, training=replace(recipe.training, updates=9)))
     assert not (recipe.out / BUDGET).exists()
     assert read_recipe(recipe.out).training.updates == 9
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
@@ -128,9 +130,9 @@ def test_a_run_that_is_killed_in_the_choice_is_as_if_it_were_not(tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", kill)
         with pytest.raises(KilledError):
-            run(recipe, silent)
+            run(recipe)
     assert budgets
-    run(recipe, silent)
+    run(recipe)
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
 
 
@@ -232,7 +234,7 @@ def test_the_chosen_updates_have_the_bound_of_passes(tmp_path, monkeypatch, sche
     for module in ("minutes", "budget"):
         monkeypatch.setattr(f"dragoman.pipeline.{module}.MAX_PASSES", 2)
     recipe = recipe_for(tmp_path, schedule, minutes=5)
-    run(recipe, silent)
+    run(recipe)
     chosen = read_recipe(recipe.out)
     batches = make_batches(chosen, PreparedData.load(recipe.out / "data"), World())
     assert chosen.training.updates == 2 * len(batches.plan(0)) // chosen.batches.accumulate

@@ -17,6 +17,7 @@ from dragoman.pipeline.run import run
 from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_json
+from dragoman.system.messages import messages_to
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer, replace_surrogates
@@ -138,13 +139,12 @@ def test_bytes_are_not_sampled(name, changes):
         replace(BYTES, **changes)
 
 
-def test_the_size_of_the_vocabulary_is_told_where_another_is_asked_for(tmp_path):
+def test_the_size_of_the_vocabulary_is_told_where_another_is_asked_for(tmp_path, messages):
     recipe = replace(
         small_recipe(tmp_path, tmp_path / "run"), tokenizer=TokenizerSettings("byte", vocabulary=99)
     )
-    told = []
-    prepare(tmp_path / "run", recipe, told.append)
-    assert "Asked for a vocabulary of 99 byte tokens; there are 261." in told
+    prepare(tmp_path / "run", recipe)
+    assert "Asked for a vocabulary of 99 byte tokens; there are 261." in messages
     assert len(PreparedData.load(tmp_path / "run" / "data").tokenizers.source) == 261
 
 
@@ -161,7 +161,7 @@ def test_the_size_of_the_vocabulary_is_told_where_another_is_asked_for(tmp_path)
 def test_lengths_of_a_recipe_are_those_of_bytes(tmp_path, tokens, given, expected):
     data = {"source": "a.en", "target": "a.de", **given}
     table = {"out": str(tmp_path), "preset": "tiny", "data": data, "tokenizer": tokens}
-    recipe = complete_recipe(table, "r.toml", lambda each: each, lambda: False, lambda _: None)
+    recipe = complete_recipe(table, "r.toml", lambda each: each, lambda: False)
     assert (recipe.data.longest, recipe.search.max_extra_tokens) == expected
 
 
@@ -217,13 +217,14 @@ def model(tmp_path_factory):
         if words.startswith("Validation at update 8"):  # as if the run had ended here
             shutil.copytree(recipe.out, folder / "stopped")
 
-    run(recipe, copy)
+    with messages_to(copy):
+        run(recipe)
     return recipe, folder / "stopped"
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(model):
     recipe, stopped = model
-    run(replace(recipe, out=stopped), lambda _: None)
+    run(replace(recipe, out=stopped))
     weights = [checkpoints(folder)[-1] / "model.safetensors" for folder in (recipe.out, stopped)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
 

@@ -26,6 +26,7 @@ from dragoman.system.files import (
     recover_interrupted_write,
     write_folder,
 )
+from dragoman.system.messages import messages_to
 from dragoman.system.new_folder import write_new_folder
 from dragoman.system.toml import MAX_NUMBER
 from dragoman.training.checkpoint import (
@@ -364,10 +365,11 @@ def test_processes_that_found_different_steps_all_refuse_to_resume(tmp_path):
             "gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=3
         )
         world = ProcessGroup(rank, 3, torch.device("cpu"))
-        with pytest.raises(
-            DragomanError, match=f"This process found the checkpoint of update {steps[rank]} "
+        with (
+            pytest.raises(DragomanError, match=f"This process found the checkpoint of update {steps[rank]} "),
+            messages_to(pytest.fail),
         ):
-            resume(model, make_optimizer(model), folder, pytest.fail, world)
+            resume(model, make_optimizer(model), folder, world)
         distributed.destroy_process_group()
 
     assert worst([fork(lambda rank=rank: refuse(rank)) for rank in range(3)]) == 0

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from dragoman.system import progress
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import silent
 from dragoman.text.quality.checks import near_form
 from dragoman.text.quality.clean_settings import REASONS, CleanSettings
 from dragoman.text.quality.cleaning import changed, clean_files, file_names
@@ -87,7 +86,7 @@ def contents(folder):
 
 
 def cleaned(files, out, others=OTHERS, languages=EN_DE, **switches):
-    clean_files(files, out, CleanSettings(**switches), languages, others, silent)
+    clean_files(files, out, CleanSettings(**switches), languages, others)
     return contents(out)
 
 
@@ -363,7 +362,7 @@ def test_memory_is_a_hundred_bytes_a_pair_and_not_the_lines(tmp_path):
         pairs = [(f"{'amber ' * 80}{number}", f"{'birch ' * 80}{number}") for number in range(count)]
         files = write(tmp_path / str(count), pairs)
         tracemalloc.start()
-        clean_files(files, tmp_path / str(count) / "out", wanted, EN_DE, OTHERS, silent)
+        clean_files(files, tmp_path / str(count) / "out", wanted, EN_DE, OTHERS)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -377,7 +376,7 @@ def test_files_of_one_name_get_two(tmp_path):
         (tmp_path / side).mkdir()
         (tmp_path / side / "train.txt").write_text(f"a sentence of {side}\n")
     files = tmp_path / "en" / "train.txt", tmp_path / "de" / "train.txt"
-    report = clean_files(files, tmp_path / "out", CleanSettings(), Languages(), OTHERS, silent)
+    report = clean_files(files, tmp_path / "out", CleanSettings(), Languages(), OTHERS)
     assert (report.source, report.target) == ("source.train.txt", "target.train.txt")
     assert (tmp_path / "out" / "target.train.txt").read_text() == "a sentence of de\n"
 
@@ -391,17 +390,14 @@ def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):
         path.rename(tmp_path / name)
         for path, name in zip(write(tmp_path, clean_corpus()), ("report.json", "b"), strict=True)
     ]
-    report = clean_files(tuple(files), tmp_path / "out", CleanSettings(), Languages(), OTHERS, silent)
+    report = clean_files(tuple(files), tmp_path / "out", CleanSettings(), Languages(), OTHERS)
     assert (report.source, report.target) == ("source.report.json", "target.b")
 
 
-def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
+def test_progress_is_told_now_and_then(tmp_path, monkeypatch, messages):
     monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
-    said = []
-    clean_files(
-        write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS, said.append
-    )
-    assert said[-1] == "39 of 40 pairs are checked; 0 more minutes."
+    clean_files(write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS)
+    assert messages[-1] == "39 of 40 pairs are checked; 0 more minutes."
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,9 @@ def toy(tmp_path, monkeypatch):
     return DataSettings(dataset="toy", folder=tmp_path / "here")
 
 
-def test_missing_files_are_downloaded_decompressed_and_verified(toy):
-    said = []
-    found = resolve_dataset(toy, said.append)
-    first, *others = said
+def test_missing_files_are_downloaded_decompressed_and_verified(toy, messages):
+    found = resolve_dataset(toy)
+    first, *others = messages
     assert first == "toy: a toy. Its licence: ours."
     assert others == [f"Downloading {file.url} (0.0 MiB)." for file in datasets.DATASETS["toy"].files]
     assert found.source.read_text() == "line 0\n"
@@ -48,18 +47,17 @@ def test_missing_files_are_downloaded_decompressed_and_verified(toy):
     assert len(list(toy.folder.iterdir())) == 6
 
 
-def test_a_terminal_shows_the_progress_of_a_download(tmp_path, monkeypatch, capsys):
+def test_a_terminal_shows_the_progress_of_a_download(tmp_path, monkeypatch, capsys, messages):
     (tmp_path / "web.gz").write_bytes(bytes(3 * 2**20))
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
-    said = []
-    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz", said.append)
+    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz")
     shown = capsys.readouterr().err
     assert "web.gz" in shown
     assert "3.1/3.1 MB" in shown
-    assert said == [f"Downloading {(tmp_path / 'web.gz').as_uri()} (3.0 MiB)."]
+    assert messages == [f"Downloading {(tmp_path / 'web.gz').as_uri()} (3.0 MiB)."]
     assert (tmp_path / "here.gz").read_bytes() == bytes(3 * 2**20)
     monkeypatch.delenv("FORCE_COLOR")
-    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz", said.append)
+    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz")
     assert capsys.readouterr().err == ""
 
 
@@ -126,7 +124,7 @@ def test_a_download_that_ends_early_is_an_error_and_leaves_no_file(tmp_path, mis
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         with pytest.raises(IncompleteRead) if missing else nullcontext():
-            download(f"http://127.0.0.1:{server.server_port}/a", tmp_path / "a", lambda _: None)
+            download(f"http://127.0.0.1:{server.server_port}/a", tmp_path / "a")
         server.shutdown()
     assert [path.stat().st_size for path in tmp_path.iterdir()] == ([] if missing else [100])
 

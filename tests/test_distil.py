@@ -25,7 +25,6 @@ from dragoman.pipeline.distil import DISTILLED, SCALED, Distillation, student_re
 from dragoman.pipeline.recipe import read_recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import silent
 from dragoman.text.sampled_sentences import sample_sentences
 from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -72,7 +71,7 @@ def lines_of(path):
 
 @pytest.mark.parametrize("search", [SearchSettings(), SearchSettings(beam_size=1, max_length=3)])
 def test_the_distilled_text_is_the_translation_of_each_line(search, teacher, text, tmp_path):
-    distil.write_distilled(Distillation((teacher,), text[0], search=search), tmp_path / "out", silent)
+    distil.write_distilled(Distillation((teacher,), text[0], search=search), tmp_path / "out")
     found = lines_of(tmp_path / "out" / DISTILLED)
     assert found == Translator.load(teacher).translate(lines_of(text[0]), search)
     assert found[-2:] != ["", ""]
@@ -86,7 +85,7 @@ def test_with_references_each_line_is_the_nearest_of_its_candidates(teacher, tex
     # An empty reference is near to no candidate: the first one is taken.
     wanted = [best[number % len(best)] or best[0] for number, best in enumerate(n_best)]
     text[1].write_text("".join(f"{line}\n" for line in wanted))
-    distil.write_distilled(Distillation((teacher,), *text, search), tmp_path / "out", silent)
+    distil.write_distilled(Distillation((teacher,), *text, search), tmp_path / "out")
     found = lines_of(tmp_path / "out" / DISTILLED)
     assert found == wanted
     assert found != [candidates[0] for candidates in n_best]
@@ -108,7 +107,7 @@ def test_the_nearest_candidate_has_the_highest_sentence_bleu(candidates, referen
 def test_interrupted_and_resumed_it_is_that_of_one_without_interruption(teacher, text, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BLOCK", 4)
     asked = Distillation((teacher,), *text, SearchSettings(n_best=2))
-    distil.write_distilled(asked, tmp_path / "whole", silent)
+    distil.write_distilled(asked, tmp_path / "whole")
     decode_line, read = distil.decode_line, []
 
     def interrupted(raw, path, number):
@@ -122,10 +121,10 @@ def test_interrupted_and_resumed_it_is_that_of_one_without_interruption(teacher,
 
     monkeypatch.setattr(distil, "decode_line", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        distil.write_distilled(asked, tmp_path / "out", silent)
+        distil.write_distilled(asked, tmp_path / "out")
     assert not (tmp_path / "out" / DISTILLED).exists()
     monkeypatch.setattr(distil, "decode_line", watched)
-    distil.write_distilled(asked, tmp_path / "out", silent)
+    distil.write_distilled(asked, tmp_path / "out")
     assert read == list(range(9, 23))
     for name in (DISTILLED, f"{DISTILLED}.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -133,7 +132,7 @@ def test_interrupted_and_resumed_it_is_that_of_one_without_interruption(teacher,
 
 def test_translations_of_another_search_or_text_are_not_mixed(teacher, text, tmp_path):
     out = tmp_path / "out"
-    distil.write_distilled(Distillation((teacher,), text[0]), out, silent)
+    distil.write_distilled(Distillation((teacher,), text[0]), out)
     for change, name in (
         ({"search": SearchSettings(beam_size=2)}, "beam_size"),
         ({"text": text[1]}, "source"),
@@ -142,7 +141,7 @@ def test_translations_of_another_search_or_text_are_not_mixed(teacher, text, tmp
         ({"teachers": (teacher, teacher)}, "models"),
     ):
         with pytest.raises(DragomanError, match=f"was made with something else .*{name}"):
-            distil.write_distilled(replace(Distillation((teacher,), text[0]), **change), out, silent)
+            distil.write_distilled(replace(Distillation((teacher,), text[0]), **change), out)
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
@@ -152,7 +151,7 @@ def test_the_teacher_computes_with_the_precision_that_is_asked_for(tmp_path, pre
     source.write_text("".join(f"{line}\n" for line in LINES))
     search = SearchSettings(beam_size=1, max_extra_tokens=4)
     asked, _ = plan({"run": tmp_path, "text": source, "teacher_precision": precision})
-    distil.write_distilled(replace(asked, search=search), tmp_path / "out", silent)
+    distil.write_distilled(replace(asked, search=search), tmp_path / "out")
     found = lines_of(tmp_path / "out" / DISTILLED)
     one, other = (
         Translator.load(tmp_path, precision=each).translate(LINES, search) for each in ("float32", "int8")
@@ -173,7 +172,7 @@ def test_new_sentences_follow_the_text_and_have_no_reference(teacher, text, tmp_
     n_best = [[each.text for each in best] for best in Translator.load(teacher).n_best(source, search)]
     text[1].write_text("".join(f"{candidates[-1]}\n" for candidates in n_best[:22]))
     asked = Distillation((teacher,), *text, search, new_sentences=7)
-    found = distil.write_distilled(asked, tmp_path / "out", silent)
+    found = distil.write_distilled(asked, tmp_path / "out")
     assert lines_of(found) == source
     distilled = lines_of(tmp_path / "out" / DISTILLED)
     assert distilled == [best[-1] for best in n_best[:22]] + [best[0] for best in n_best[22:]]
@@ -182,15 +181,15 @@ def test_new_sentences_follow_the_text_and_have_no_reference(teacher, text, tmp_
 def test_another_number_of_new_sentences_is_refused_and_nothing_replaced(teacher, text, tmp_path):
     out = tmp_path / "out"
     asked = Distillation((teacher,), text[0], new_sentences=5)
-    sources = distil.write_distilled(asked, out, silent)
+    sources = distil.write_distilled(asked, out)
     before = sources.read_bytes()
-    assert distil.write_distilled(asked, out, silent) == sources
+    assert distil.write_distilled(asked, out) == sources
     for number, message in (
         (3, f"sources.txt exists and does not consist of {text[0]} and 3 new sentences"),
         (0, "was made with something else .*new_sentences"),
     ):
         with pytest.raises(DragomanError, match=message):
-            distil.write_distilled(replace(asked, new_sentences=number), out, silent)
+            distil.write_distilled(replace(asked, new_sentences=number), out)
     assert sources.read_bytes() == before
 
 
@@ -198,7 +197,7 @@ def test_a_file_of_the_users_is_not_replaced_by_new_sentences(teacher, text, tmp
     own = tmp_path / "sources.txt"
     own.write_bytes(text[0].read_bytes())
     with pytest.raises(DragomanError, match=r"sources.txt exists and does not consist of"):
-        distil.write_distilled(Distillation((teacher,), own, new_sentences=5), tmp_path, silent)
+        distil.write_distilled(Distillation((teacher,), own, new_sentences=5), tmp_path)
     assert own.read_bytes() == text[0].read_bytes()
 
 
@@ -345,15 +344,14 @@ def test_a_student_learns_a_vocabulary_of_the_given_size(teacher, text, tmp_path
 
 
 @pytest.mark.parametrize("own", [None, "other"])
-def test_the_teachers_scores_are_told_if_they_are_of_the_same_test_data(teacher, tmp_path, own):
+def test_the_teachers_scores_are_told_if_they_are_of_the_same_test_data(teacher, tmp_path, own, messages):
     shutil.copytree(teacher, tmp_path / "teacher")
     shutil.copy(teacher / "data" / "valid.source.txt", tmp_path / "teacher" / "data" / "test.source.txt")
     recipe = student_recipe(tmp_path / "teacher", tmp_path / "text", tmp_path / "out", "student")
     if own:
         recipe = replace(recipe, data=replace(recipe.data, test_source=tmp_path / own))
-    said = []
-    distil.say_teacher_scores(tmp_path / "teacher", recipe, said.append)
-    assert bool(said) == (own is None)
+    distil.report_teacher_scores(tmp_path / "teacher", recipe)
+    assert bool(messages) == (own is None)
 
 
 # ---- what is refused

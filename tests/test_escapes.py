@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.system.messages import silent
 from dragoman.text.quality.checks import CONTROL
 from dragoman.text.quality.clean_settings import REASONS, CleanSettings
 from dragoman.text.quality.cleaning import clean_files
@@ -105,7 +104,7 @@ def test_clean_writes_what_was_meant_and_doctor_counts_it(tmp_path_factory, line
     files = folder / "a.en", folder / "a.de"
     for path in files:
         path.write_bytes("".join(planted(line, times) + "\n" for line in lines).encode())
-    report = clean_files(files, folder / "out", NOTHING_REMOVED, Languages(), ([], []), silent)
+    report = clean_files(files, folder / "out", NOTHING_REMOVED, Languages(), ([], []))
     for name in ("a.en", "a.de"):
         assert (folder / "out" / name).read_bytes().decode() == "".join(f"{line}\n" for line in lines)
     faults = {
@@ -125,7 +124,6 @@ def test_clean_writes_what_was_meant_and_doctor_counts_it(tmp_path_factory, line
         NOTHING_REMOVED,
         Languages(),
         ([], []),
-        silent,
     )
     assert [group.count for group in again.changes.values()] == [0, 0]
 
@@ -136,9 +134,7 @@ def test_changes_can_be_turned_off_and_what_an_entity_hides_is_checked(tmp_path)
     files[1].write_text("x &lt; y\nnull breit\nwohl @-@ bekannt\n")
     assert CONTROL.search("\u200b")
     for name in ("entities", "marks"):
-        report = clean_files(
-            files, tmp_path / name, CleanSettings(**{name: False}), Languages(), ([], []), silent
-        )
+        report = clean_files(files, tmp_path / name, CleanSettings(**{name: False}), Languages(), ([], []))
         text = (tmp_path / name / "a.en").read_text()
         assert ("&lt;" in text, "@-@" in text) == (name == "entities", name == "marks")
         assert name not in report.changes
@@ -159,7 +155,6 @@ def test_a_side_that_is_changed_is_counted_sampled_and_compared_with_other_data(
             CleanSettings(near_duplicates=near_duplicates),
             Languages(),
             ([], [test]),
-            silent,
         )
         assert [record["line"] for record in report.reasons["overlap"].sample] == [1, 2]
         for group in report.changes.values():

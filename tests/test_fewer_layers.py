@@ -23,7 +23,6 @@ from dragoman.pipeline.prepared import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import make_validate, run
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import silent
 from dragoman.training.log import read_events
 from dragoman.training.world import World
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
@@ -62,7 +61,7 @@ def asked(trained: Path, deep: Path, out: Path, model=None, preset="auto", **ada
         "training": TRAINING,
         "adaptation": {"initial_model": str(deep)} | adaptation,
     }
-    return complete_recipe(table, "recipe.toml", lambda recipe: recipe, lambda: False, silent)
+    return complete_recipe(table, "recipe.toml", lambda recipe: recipe, lambda: False)
 
 
 @pytest.mark.parametrize("depth", range(1, 13))
@@ -93,18 +92,17 @@ def test_weights_are_those_of_the_kept_layers_by_their_new_numbers(deep):
         assert weight is weights[old]
 
 
-def test_an_adaptation_begins_with_the_kept_layers_and_trains_the_others(trained, deep, tmp_path):
-    said: list[str] = []
+def test_an_adaptation_begins_with_the_kept_layers_and_trains_the_others(trained, deep, tmp_path, messages):
     recipe = asked(trained, deep, tmp_path / "out", freeze=["encoder"])
-    run(recipe, said.append)
+    run(recipe)
     before, after = StoredModel.load(deep), StoredModel.load(tmp_path / "out")
     assert after.settings == replace(DEEP, decoder_layers=1)
     assert after.tokenizers == before.tokenizers
-    assert f"Initial model: {deep}; its tokenizers and settings are kept, but not all layers." in said
-    assert "Layer 1 of the 3 decoder layers is kept." in said
+    assert f"Initial model: {deep}; its tokenizers and settings are kept, but not all layers." in messages
+    assert "Layer 1 of the 3 decoder layers is kept." in messages
     assert any(
         f"a peak learning rate of {FEWER_LAYERS_PEAK_RATE:g}, since layers are left out" in line
-        for line in said
+        for line in messages
     )
     initial = weights_of_layers(before.weights, DEEP, after.settings)
     for name, weight in after.weights.items():
@@ -114,7 +112,7 @@ def test_an_adaptation_begins_with_the_kept_layers_and_trains_the_others(trained
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.copy_(torch.from_numpy(initial[name]))
-    expected, _ = make_validate(recipe, data, silent, World(device=torch.device("cpu")))(model, "")
+    expected, _ = make_validate(recipe, data, World(device=torch.device("cpu")))(model, "")
     first = read_events(tmp_path / "out" / "log.jsonl")[0]
     assert {name: first[name] for name in expected} == pytest.approx(expected, abs=1e-4)
 
@@ -152,10 +150,10 @@ def test_the_same_recipe_continues_a_run_with_fewer_layers(trained, deep, tmp_pa
     """A preset is compared with the initial model, and not with the layers that are left."""
     monkeypatch.setitem(PRESETS, "tiny", DEEP)
     recipe = asked(trained, deep, tmp_path / "out", preset="tiny")
-    run(recipe, silent)
+    run(recipe)
     assert asked(trained, deep, tmp_path / "out", preset="tiny").model == recipe.model
     with pytest.raises(DragomanError, match="decoder_layers"):
-        run(asked(trained, deep, tmp_path / "out", {"decoder_layers": 2}), silent)
+        run(asked(trained, deep, tmp_path / "out", {"decoder_layers": 2}))
 
 
 @pytest.mark.parametrize(("layers", "head"), [(1, None), (2, 2), (3, 2)])

@@ -13,16 +13,7 @@ import pytest
 from dragoman.system import progress
 from dragoman.system.errors import DragomanError
 from dragoman.translation import files
-
-
-def silent(_):
-    """Says nothing."""
-
-
-def translate_file(source, out, about, translate, rank=0, ranks=1, say=silent):
-    """`files.translate_file`, whose sentences most tests do not read."""
-    return files.translate_file(source, out, about, translate, say, rank, ranks)
-
+from dragoman.translation.files import translate_file
 
 ABOUT = {"models": ["a"], "search": {"ban": ()}}
 
@@ -64,13 +55,14 @@ def test_a_text_that_changes_while_it_is_translated_is_told_so(text, tmp_path, l
     assert not (tmp_path / "out").exists()
 
 
-def test_where_there_is_no_terminal_progress_is_told_now_and_then(text, tmp_path, monkeypatch, capsys):
+def test_where_there_is_no_terminal_progress_is_told_now_and_then(text, tmp_path, monkeypatch, messages):
     monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
     assert translate_file(text, tmp_path / "out", ABOUT, shout)
     told = [f"{done} of 4 blocks of 3 lines are translated; 0 more minutes." for done in (1, 2, 3)]
-    assert capsys.readouterr().err.splitlines() == told
+    assert messages[:-1] == told
+    messages.clear()
     assert translate_file(text, tmp_path / "other", ABOUT, shout, rank=1, ranks=2) is False
-    assert capsys.readouterr().err == ""
+    assert [message for message in messages if "are translated" in message] == []
 
 
 PEAKS = """
@@ -83,7 +75,7 @@ def peak(lines):
     path = Path(sys.argv[1], str(lines))
     path.write_text("a line of some forty letters, more or less\\n" * lines)
     tracemalloc.start()
-    files.translate_file(path, path.with_suffix(".out"), {}, lambda block: [""] * len(block), print, 0, 1)
+    files.translate_file(path, path.with_suffix(".out"), {}, lambda block: [""] * len(block), 0, 1)
     found = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return found
@@ -279,8 +271,8 @@ def test_a_second_process_with_the_same_work_is_refused(text, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"text", "out", "out.json"}
 
 
-def test_what_happened_is_said(text, tmp_path):
-    sentences, out = [], tmp_path / "out"
+def test_what_happened_is_said(text, tmp_path, messages):
+    out = tmp_path / "out"
 
     def interrupted(block):
         if block[0][0] == 7:
@@ -288,11 +280,11 @@ def test_what_happened_is_said(text, tmp_path):
         return shout(block)
 
     with pytest.raises(KeyboardInterrupt):
-        translate_file(text, out, ABOUT, interrupted, say=sentences.append)
-    translate_file(text, out, ABOUT, shout, say=sentences.append)
-    translate_file(text, out, ABOUT, pytest.fail, say=sentences.append)
-    translate_file(text, tmp_path / "other", ABOUT, shout, 0, 2, say=sentences.append)
-    assert sentences == [
+        translate_file(text, out, ABOUT, interrupted)
+    translate_file(text, out, ABOUT, shout)
+    translate_file(text, out, ABOUT, pytest.fail)
+    translate_file(text, tmp_path / "other", ABOUT, shout, 0, 2)
+    assert messages == [
         f"Interrupted; 2 of 4 blocks of 3 lines are kept in {out}.parts. The same command resumes.",
         f"{out} is complete; {out}.json lists what it was made with.",
         f"{out} is complete already; nothing was translated.",

@@ -95,7 +95,7 @@ def test_a_tab_between_spaces_keeps_them(tmp_path):
 def test_a_run_prepares_the_same_data_from_every_format(tmp_path, ending):
     files = write_copies(tmp_path, "train", 200)
     recipe = small_recipe(tmp_path, tmp_path / "lines")
-    prepare(tmp_path / "lines", recipe, lambda _: None)
+    prepare(tmp_path / "lines", recipe)
     if "lines" in ending:
         source, target = (written(tmp_path / f"{path.name}{ending}", path.read_bytes()) for path in files)
     else:
@@ -106,7 +106,7 @@ def test_a_run_prepares_the_same_data_from_every_format(tmp_path, ending):
     with converted(replace(data, valid_source=None, valid_target=None), tmp_path / "scratch") as lines:
         assert list(read_pairs(lines.source, lines.target)) == list(read_pairs(*files))
         assert lines.languages.source == "en"
-        prepare(tmp_path / "other", replace(recipe, data=lines), lambda _: None)
+        prepare(tmp_path / "other", replace(recipe, data=lines))
     assert not (tmp_path / "scratch").exists()
     manifests = [(tmp_path / name / "data" / "manifest.json").read_text() for name in ("lines", "other")]
     assert manifests[0] == manifests[1]
@@ -118,7 +118,7 @@ def test_a_run_records_the_languages_that_the_file_says(tmp_path):
     write_copies(tmp_path, "train", 200)
     recipe = small_recipe(tmp_path, tmp_path / "run")
     path = as_file(tmp_path / "corpus.tmx", list(read_pairs(recipe.data.source, recipe.data.target)))
-    open_run(tmp_path / "run", replace(recipe, data=DataSettings(source=path)), lambda _: None, World())
+    open_run(tmp_path / "run", replace(recipe, data=DataSettings(source=path)), World())
     assert 'source_language = "en"\ntarget_language = "de"' in (tmp_path / "run" / "recipe.toml").read_text()
 
 
@@ -133,11 +133,11 @@ def test_what_a_killed_preparation_has_left_is_removed_by_the_next(tmp_path, mom
 
     def die():
         die_when(lambda place: moment in place)
-        open_run(recipe.out, recipe, lambda _: None, World())
+        open_run(recipe.out, recipe, World())
 
     assert worst([fork(die)]) == signal.SIGKILL
     assert list(recipe.out.glob("*.partial"))
-    open_run(recipe.out, recipe if same_files else plain, lambda _: None, World())
+    open_run(recipe.out, recipe if same_files else plain, World())
     assert {each.name for each in recipe.out.iterdir()} == {"data", "recipe.toml"}
     assert not list(recipe.out.rglob("*.partial"))
 
@@ -363,7 +363,7 @@ def test_errors_and_findings_name_the_users_files(tmp_path, capsys):
         (DataSettings(source=lines, target=lines), f"{lines}, line 1, byte 2: a carriage return"),
     ):
         with pytest.raises(DragomanError) as error:
-            open_run(tmp_path / "run", replace(recipe, data=data), lambda _: None, World())
+            open_run(tmp_path / "run", replace(recipe, data=data), World())
         assert str(error.value).startswith(message)
         assert not list((tmp_path / "run").glob("*partial*"))
 

@@ -31,7 +31,7 @@ from dragoman.search.attention_weights import cross_attention_modules, record_at
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import NonFiniteError
 from dragoman.system.machine import shared_property
-from dragoman.system.messages import silent
+from dragoman.system.messages import messages_to, silent
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings, TokenizerSettings, WeightedCorpus
 from dragoman.training.context import DivergenceError
@@ -69,7 +69,7 @@ def test_a_table_trains_what_a_recipe_of_the_same_settings_trains(tmp_path):
     assert out == tmp_path / "run"
     assert any(sentence.startswith("Trained for 4 updates") for sentence in said)
     recorded = overlay(Recipe(), read_toml(out / "recipe.toml"), "recipe")
-    run(replace(recorded, out=tmp_path / "other"), silent)
+    run(replace(recorded, out=tmp_path / "other"))
     one, other = (load_file(each / "model" / "model.safetensors") for each in (out, tmp_path / "other"))
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert resume(out, said.append) == out
@@ -93,7 +93,7 @@ def test_a_preset_of_other_sizes_than_the_model_is_refused(tmp_path):
     data = DataSettings(source=tmp_path / "a", target=tmp_path / "b")
     recipe = Recipe(out=tmp_path / "run", preset="tiny", data=data)
     with pytest.raises(DragomanError, match="The preset is tiny, but the model is base; use "):
-        run(recipe, silent)
+        run(recipe)
     assert not (tmp_path / "run").exists()
 
 
@@ -165,24 +165,24 @@ def test_unknown_tokens_are_counted(tmp_path, unknown):
         recipe.data, valid_source=tmp_path / "valid.source", valid_target=tmp_path / "valid.target"
     )
     said = []
-    run(replace(recipe, data=data), silent)
-    advise(tmp_path / "run", said.append)
+    run(replace(recipe, data=data))
+    with messages_to(said.append):
+        advise(tmp_path / "run")
     shares = [count / (3 * count + 4 * (8 - count)) for count in unknown]
     expected = f"Of the validation tokens, {shares[0]:.1%} of the source and {shares[1]:.1%} of the target"
     assert said[-1].startswith(expected)
 
 
-def test_a_model_that_has_learned_is_not(folder):
-    said = []
-    advise(folder, said.append)
-    assert said == []
+def test_a_model_that_has_learned_is_not(folder, messages):
+    advise(folder)
+    assert messages == []
 
 
 def test_a_folder_that_holds_runs_is_no_folder_for_one(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "runs" / "one", updates=4)
-    run(recipe, silent)
+    run(recipe)
     with pytest.raises(DragomanError, match=r"runs is not a run, and it has one, which a run would damage"):
-        run(replace(recipe, out=tmp_path / "runs"), silent)
+        run(replace(recipe, out=tmp_path / "runs"))
 
 
 # ---- wrong types
@@ -230,7 +230,7 @@ def test_a_stream_refuses_settings_before_its_first_piece(folder):
 def test_a_block_needs_a_translation_of_one_line_for_each_line(tmp_path, lines):
     (tmp_path / "in").write_text("a\nb\n")
     with pytest.raises(DragomanError, match="A block of 2 lines has .* one with a line feed"):
-        translate_file(tmp_path / "in", tmp_path / "out", {}, lambda block: lines, silent)
+        translate_file(tmp_path / "in", tmp_path / "out", {}, lambda block: lines)
     assert not (tmp_path / "out").exists()
 
 

@@ -31,7 +31,7 @@ from dragoman.pipeline.run import run
 from dragoman.search.attention_weights import cross_attention
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_manifest
-from dragoman.system.messages import silent
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import write_toml
 from dragoman.text.corpus import CorpusStatistics, PairFilter, write_corpus
 from dragoman.text.mixture import WeightedCorpus
@@ -88,7 +88,7 @@ def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guided")
     recipe = replace(guided_recipe(folder), tokenizer=PIECES)
     recipe = replace(recipe, batches=BatchSettings(400, 400))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     return recipe, PreparedData.load(recipe.out / "data"), AlignedCorpus(recipe.out / "data" / "train")
 
 
@@ -129,7 +129,7 @@ def test_links_follow_their_pairs_whatever_is_left_out(tmp_path):
     write_links(tmp_path, ["" if number in {3, 7} else line for number, line in enumerate(lines[0])])
     recipe = replace(guided_recipe(tmp_path), tokenizer=PIECES)
     recipe = replace(recipe, data=replace(recipe.data, drop_copies=True, longest=90))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data, corpus = PreparedData.load(recipe.out / "data"), AlignedCorpus(recipe.out / "data" / "train")
     assert data.train.statistics.too_long == 1
     assert data.train.statistics.held_out
@@ -199,19 +199,19 @@ def test_a_bad_alignment_is_refused_before_anything_is_written(tmp_path):
     recipe = guided_recipe(tmp_path)
     recipe.data.guided_alignment.write_text("0-0\n")
     with pytest.raises(DragomanError, match="has 1 lines, and .* have 200"):
-        run(recipe, silent)
+        run(recipe)
     assert not recipe.out.exists()
     recipe.data.guided_alignment.unlink()
     with pytest.raises(DragomanError, match="guided_alignment is .*links, and there is no such file"):
-        run(recipe, silent)
+        run(recipe)
     recipe.data.guided_alignment.write_bytes(b"0-0\xff\n")
     with pytest.raises(DragomanError, match="line 1, byte 4: not UTF-8"):
-        run(recipe, silent)
+        run(recipe)
 
 
 def test_data_without_links_are_refused(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     with pytest.raises(
         DragomanError, match="has no word alignment .* which guided_alignment needs; begin again"
     ):
@@ -354,7 +354,7 @@ def mirrored(tmp_path_factory):
         guided_alignment_weight=1.0,
     )
     recipe = replace(recipe, model=replace(recipe.model, d_model=32, d_ff=64, dropout=0.0, alignment_head=2))
-    run(replace(recipe, batches=BatchSettings(400, 400)), silent)
+    run(replace(recipe, batches=BatchSettings(400, 400)))
     return folder
 
 
@@ -390,10 +390,11 @@ def test_a_resumed_run_equals_an_uninterrupted_one_without_the_file(tmp_path):
         if words.startswith("Validation at update 6"):  # as if the run had ended here
             shutil.copytree(recipe.out, stopped.out)
 
-    run(recipe, copy)
+    with messages_to(copy):
+        run(recipe)
     recipe.data.guided_alignment.rename(tmp_path / "moved")
-    run(stopped, silent)
-    run(guided_recipe(tmp_path, "other", updates=12, warmup_steps=4, validate_every=6, seed=1), silent)
+    run(stopped)
+    run(guided_recipe(tmp_path, "other", updates=12, warmup_steps=4, validate_every=6, seed=1))
     weights = [checkpoints(folder)[-1] / "model.safetensors" for folder in (recipe.out, stopped.out)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
@@ -410,7 +411,7 @@ def test_a_weight_of_zero_trains_the_ordinary_model(tmp_path):
         for out, path in (("plain", links), ("compressed", tmp_path / "links.gz"))
     )
     for recipe in (ordinary, zero, plain, compressed):
-        run(recipe, silent)
+        run(recipe)
         weights.append((checkpoints(recipe.out)[-1] / "model.safetensors").read_bytes())
     assert weights[0] == weights[1] != weights[2] == weights[3]
     log = [json.loads((recipe.out / "log.jsonl").read_text().split("\n")[0]) for recipe in (zero, plain)]
@@ -422,7 +423,7 @@ def test_divergence_is_located(tmp_path):
     with pytest.raises(
         DivergenceError, match=r"First non-finite value: the output of objective\.model\.\S+\."
     ):
-        run(guided_recipe(tmp_path, learning_rate_scale=1e30), silent)
+        run(guided_recipe(tmp_path, learning_rate_scale=1e30))
 
 
 @pytest.mark.parametrize("lora", [{}, {"lora_rank": 2}], ids=["all weights", "lora"])
@@ -434,12 +435,12 @@ def test_an_initial_model_gets_a_head(trained, tmp_path, lora):
     with_links = asked | {"data": asked["data"] | {"guided_alignment": str(links)}}
     losses = []
     for each, out in ((with_links, "run"), (asked, "ordinary")):
-        run(complete(each | {"out": str(tmp_path / out)}), silent)
+        run(complete(each | {"out": str(tmp_path / out)}))
         losses.append(
             [line["loss"] for line in read_events(tmp_path / out / "log.jsonl") if "seconds" in line]
         )
     assert all(map(operator.gt, *losses))
-    run(complete(with_links), silent)  # the same command has nothing to do
+    run(complete(with_links))  # the same command has nothing to do
     heads = [StoredModel.load(out).settings.alignment_head for out in (trained / "run", tmp_path / "run")]
     assert heads == [None, 1]
     if lora:
@@ -544,7 +545,7 @@ def test_several_corpora_and_files_with_both_sides_are_refused(tmp_path):
         with pytest.raises(
             DragomanError, match="the training text is not two files; write it to a file of so"
         ):
-            run(changed(recipe, "data", **texts), silent)
+            run(changed(recipe, "data", **texts))
         assert not recipe.out.exists()
 
 
@@ -554,11 +555,11 @@ def test_a_run_is_not_resumed_with_what_guided_alignment_excludes(mirrored, tmp_
     sampled = {"source_tokens": "bpe", "target_tokens": "bpe", "bpe_dropout": 0.1}
     write_toml(changed(recipe, "tokenizer", **sampled), path)  # as by hand
     with pytest.raises(DragomanError, match="guided_alignment is for one segmentation of the text"):
-        run(changed(read_recipe(tmp_path / "run"), "training", updates=150), silent)
+        run(changed(read_recipe(tmp_path / "run"), "training", updates=150))
     write_toml(recipe, path)
     (tmp_path / "run" / "data" / "train" / "000000000.alignment.npy").unlink()
     with pytest.raises(DragomanError, match="begin again|would continue with another text"):
-        run(changed(recipe, "training", updates=160), silent)
+        run(changed(recipe, "training", updates=160))
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_run_keeps_its_languages_and_shows_them(tmp_path):
     write_copies(tmp_path, "train", 100)
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=4, validate_every=4)
     data = replace(recipe.data, source=source, target=target, target_language="pt-BR")
-    run(replace(recipe, data=data), lambda _: None)
+    run(replace(recipe, data=data))
     assert Translator.load(tmp_path / "run").languages == Languages("en", "pt-BR")
     assert state_of(tmp_path / "run").languages == Languages("en", "pt-BR")
     stored = StoredModel.load(tmp_path / "run")

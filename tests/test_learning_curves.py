@@ -14,6 +14,7 @@ from dragoman.model.settings import PRESETS
 from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import messages_to
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman_paper.cli.reproduce import make_page
@@ -46,7 +47,7 @@ def texts(tmp_path_factory):
 def straight(texts, tmp_path_factory):
     """One row at two sizes; read only."""
     request = Request(TABLE, SCALE, ROWS[:1], 1, tmp_path_factory.mktemp("straight"), texts)
-    points = run_curves(request, lambda _: None, (150,))
+    points = run_curves(request, (150,))
     write_curves(request, points)
     return request, points
 
@@ -100,15 +101,16 @@ def test_complete_cells_are_not_trained_again_and_more_sizes_are(straight):
     request, points = straight
     files = sorted(request.folder.rglob("result.json"))
     times, said = [path.stat().st_mtime_ns for path in files], []
-    assert run_curves(request, said.append, (150,)) == points
+    with messages_to(said.append):
+        assert run_curves(request, (150,)) == points
     assert [path.stat().st_mtime_ns for path in files] == times
     assert said == ["A toy, at the scale toy: 2 of 2 cells are complete."]
 
     def stop(sentence):
         raise KeyboardInterrupt(sentence)
 
-    with pytest.raises(KeyboardInterrupt, match="2 of 3 cells are complete"):
-        run_curves(request, stop, (100, 150))
+    with pytest.raises(KeyboardInterrupt, match="2 of 3 cells are complete"), messages_to(stop):
+        run_curves(request, (100, 150))
 
 
 def test_the_page_has_every_size_and_what_was_not_run(straight):

@@ -16,7 +16,6 @@ from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import log as log_module
 from dragoman.training.curves import CURVES
@@ -154,7 +153,6 @@ def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path):
                 tensorboard=True,
             ),
         ),
-        silent,
     )
     events = EventAccumulator(str(out / "tensorboard")).Reload()
     written = [(line["event"], line["step"], line) for line in read(out)]

@@ -25,7 +25,6 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.serving.loading import load_models
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_folder
-from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -132,7 +131,7 @@ def test_a_resumed_run_of_adapters_equals_one_that_ran_through(trained, folder, 
     (out / "result.json").unlink()
     shutil.rmtree(last_checkpoint(out))
     lora = {"lora_rank": RANK, "lora_maps": ["attention", "feed_forward"], "peak_rate": 0.01}
-    run(complete(table(trained, folder, out, lora, updates=6)), silent)
+    run(complete(table(trained, folder, out, lora, updates=6)))
     ended, expected = last_checkpoint(out), last_checkpoint(tuned)
     assert ended.name == expected.name
     for name in ("model.safetensors", "optimizer.safetensors"):

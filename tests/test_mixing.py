@@ -18,6 +18,7 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import overlay, to_table
 from dragoman.text.conversion import without_tag
 from dragoman.text.mixing import draw_by_weight, mix
@@ -95,12 +96,11 @@ def recipe(tmp_path):
     return replace(small_recipe(tmp_path, tmp_path / "run"), data=DataSettings(corpus=corpora))
 
 
-def test_a_run_mixes_and_tags_its_corpora(recipe, tmp_path):
-    said = []
-    prepare_converted(tmp_path / "run", recipe, recipe.data, said.append)
+def test_a_run_mixes_and_tags_its_corpora(recipe, tmp_path, messages):
+    prepare_converted(tmp_path / "run", recipe, recipe.data)
     data = PreparedData.load(tmp_path / "run" / "data")
-    assert said[1].startswith("Corpus 2: 100 pairs of ")
-    assert said[1].endswith("second.source, 75.0% of the training pairs, after the tag <bt>.")
+    assert messages[1].startswith("Corpus 2: 100 pairs of ")
+    assert messages[1].endswith("second.source, 75.0% of the training pairs, after the tag <bt>.")
     assert data.train.statistics.held_out > 0
     assert not any("<bt>" in line for line in data.valid_source)  # held out of what has no tag
     ((tag,),) = data.tokenizers.source.encode(["<bt>"])
@@ -114,13 +114,12 @@ def test_a_run_mixes_and_tags_its_corpora(recipe, tmp_path):
         assert abs(tagged[pairs].mean() - 0.75) < 3 * (0.75 * 0.25 / len(pairs)) ** 0.5
 
 
-def test_a_source_that_is_held_out_is_not_trained_on_behind_a_tag(recipe, tmp_path):
+def test_a_source_that_is_held_out_is_not_trained_on_behind_a_tag(recipe, tmp_path, messages):
     corpora = recipe.data.corpus
     both = replace(recipe, data=DataSettings(corpus=(corpora[0], replace(corpora[0], tag="<bt>"))))
-    said = []
-    prepare_converted(tmp_path / "run", both, both.data, said.append)
+    prepare_converted(tmp_path / "run", both, both.data)
     data = PreparedData.load(tmp_path / "run" / "data")
-    assert said[-1].startswith(f"{len(data.valid_source)} pairs of corpora with a tag left out: their")
+    assert messages[-1].startswith(f"{len(data.valid_source)} pairs of corpora with a tag left out: their")
     trained = {tuple(data.train[pair][0]) for pair in range(len(data.train))}
     held_out = {tuple(ids) for ids in data.tokenizers.source.encode(data.valid_source)}
     tag = tuple(data.tokenizers.source.encode(["<bt>"])[0])
@@ -133,14 +132,14 @@ def test_no_pair_of_a_corpus_with_a_tag_is_validation_data(recipe, tmp_path):
     made.write_text("MADE\n" * 200)
     corpora = genuine, replace(genuine, target=made, tag="<bt>")
     data = DataSettings(corpus=corpora)
-    prepare_converted(tmp_path / "run", replace(recipe, data=data), data, lambda _: None)
+    prepare_converted(tmp_path / "run", replace(recipe, data=data), data)
     found = PreparedData.load(tmp_path / "run" / "data")
     assert len(found.valid_source) > 2
     assert "MADE" not in found.valid_target
     only = DataSettings(corpus=(replace(genuine, tag="<bt>"),))
     message = "has too few different sentences in corpora without a tag to hold some out"
     with pytest.raises(DragomanError, match=message):
-        prepare_converted(tmp_path / "none", replace(recipe, data=only), only, lambda _: None)
+        prepare_converted(tmp_path / "none", replace(recipe, data=only), only)
 
 
 def test_tokens_of_an_update_are_those_that_an_epoch_uses(recipe, tmp_path):
@@ -149,7 +148,7 @@ def test_tokens_of_an_update_are_those_that_an_epoch_uses(recipe, tmp_path):
     one = replace(recipe, data=DataSettings(*(tmp_path / f"first.{side}" for side in ("source", "target"))))
     pieces = TokenizerSettings(vocabulary=320, bpe_dropout=0.1, sampled_copies=4)
     for name, asked in (("weighted", weighted), ("sampled", replace(one, tokenizer=pieces))):
-        prepare_converted(tmp_path / name, asked, asked.data, lambda _: None)
+        prepare_converted(tmp_path / name, asked, asked.data)
         batches = make_batches(asked, PreparedData.load(tmp_path / name / "data"), World())
         epoch = [update for update in islice(batches.updates(0, 0), 99) if update.epoch == 0]
         every = sum(int(batches.lengths[1][pairs].sum()) for pairs in batches.plan(0))
@@ -163,9 +162,9 @@ def test_corpora_without_weights_are_one_text(recipe, tmp_path):
     for side in ("source", "target"):
         texts = [(tmp_path / f"{name}.{side}").read_text() for name in ("first", "second")]
         (tmp_path / f"whole.{side}").write_text("".join(texts))
-    prepare_converted(tmp_path / "run", recipe, DataSettings(corpus=corpora), lambda _: None)
+    prepare_converted(tmp_path / "run", recipe, DataSettings(corpus=corpora))
     whole = DataSettings(tmp_path / "whole.source", tmp_path / "whole.target")
-    prepare_converted(tmp_path / "one", recipe, whole, lambda _: None)
+    prepare_converted(tmp_path / "one", recipe, whole)
     manifests = [(tmp_path / name / "data" / "manifest.json").read_text() for name in ("run", "one")]
     assert manifests[0] == manifests[1]
 
@@ -173,7 +172,7 @@ def test_corpora_without_weights_are_one_text(recipe, tmp_path):
 def test_a_resumed_mixture_is_that_of_an_uninterrupted_run(recipe, tmp_path):
     longer = replace(recipe, training=replace(recipe.training, updates=16, warmup_steps=4))
     whole = replace(longer, out=tmp_path / "whole")
-    run(whole, lambda _: None)
+    run(whole)
     stopped = replace(longer, out=tmp_path / "stopped")
     said = []
 
@@ -182,9 +181,10 @@ def test_a_resumed_mixture_is_that_of_an_uninterrupted_run(recipe, tmp_path):
         if words.startswith("Validation at update 8"):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run(stopped, interrupt)
-    run(stopped, said.append)
+    with pytest.raises(KeyboardInterrupt), messages_to(interrupt):
+        run(stopped)
+    with messages_to(said.append):
+        run(stopped)
     assert any(words.startswith("Resuming") for words in said)
     weights = [checkpoints(folder)[-1] / "model.safetensors" for folder in (whole.out, stopped.out)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
@@ -269,7 +269,7 @@ def test_corpora_that_cannot_be_mixed_are_refused(tmp_path, corpora, message):
     recipe = overlay(Recipe(), table(*corpora), "recipe")
     recipe = replace(recipe, out=tmp_path / "run", data=replace(recipe.data, folder=tmp_path))
     with pytest.raises(DragomanError, match=message):
-        run(recipe, lambda _: None)
+        run(recipe)
     assert not (tmp_path / "run").exists()
 
 
@@ -292,13 +292,13 @@ def test_corpora_beside_a_source_are_refused(tmp_path):
     with pytest.raises(
         DragomanError, match="Give the corpora .*, or source and target, or a dataset: one of"
     ):
-        run(Recipe(out=tmp_path / "run", data=data), lambda _: None)
+        run(Recipe(out=tmp_path / "run", data=data))
 
 
 def test_an_adaptation_refuses_a_tag_that_its_vocabulary_lacks(recipe, trained):
     adaptation = replace(recipe.adaptation, initial_model=trained / "run")
     with pytest.raises(DragomanError, match="The tag <bt> is not a token of the initial model in .*run"):
-        run(replace(recipe, adaptation=adaptation), lambda _: None)
+        run(replace(recipe, adaptation=adaptation))
 
 
 def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
@@ -307,7 +307,7 @@ def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
     path = recipe.data.corpus[1].source
     path.write_text(f"<bt> {path.read_text()}")
     with pytest.raises(DragomanError, match="has the tag <bt> in its lines already.* --symbols '<bt>'"):
-        prepare_converted(tmp_path / "run", recipe, recipe.data, lambda _: None)
+        prepare_converted(tmp_path / "run", recipe, recipe.data)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])

@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman.system import progress
+from dragoman.system.messages import messages_to
 from dragoman.system.progress import REPORT_EVERY, with_progress
 
 
@@ -11,11 +12,10 @@ def test_progress_is_told_at_intervals_with_the_minutes_that_are_left(monkeypatc
     clock, said = [0.0], []
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     count, told = 40, []
-    for item in with_progress(
-        range(count), count, "items are done", lambda text: told.append((clock[0], text))
-    ):
-        said.append(item)
-        clock[0] += seconds
+    with messages_to(lambda text: told.append((clock[0], text))):
+        for item in with_progress(range(count), count, "items are done"):
+            said.append(item)
+            clock[0] += seconds
     assert said == list(range(count))
     gap = -(-REPORT_EVERY // seconds) * seconds  # items end between two intervals
     assert [time for time, _ in told] == [gap * number for number in range(1, len(told) + 1)]

@@ -22,6 +22,7 @@ from dragoman.pipeline.quickstart import (
 )
 from dragoman.pipeline.recipe import read_recipe
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import messages_to
 from dragoman.translation.model_folder import StoredModel, torch_model
 
 
@@ -60,11 +61,10 @@ def test_words_are_split_with_all_their_pronunciations(tmp_path):
 
 
 @pytest.mark.long  # .ci/run has its short form
-def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, capsys):
+def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, capsys, messages):
     words = dict(list(read_dictionary().items())[:3000])
     monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)
-    messages = []
-    quickstart.quickstart(tmp_path / "run", 1.0, 3, messages.append)
+    quickstart.quickstart(tmp_path / "run", 1.0, 3)
     out = capsys.readouterr().out
     assert "WER = " in out
     assert "PER = " in out
@@ -73,7 +73,7 @@ def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, ca
     assert "dragoman train train.en train.de --out runs/ende" in out
     assert "d_model 128" in "".join(messages)
     (tmp_path / "run").rename(tmp_path / "moved")
-    quickstart.quickstart(tmp_path / "moved", 1.0, 3, messages.append)
+    quickstart.quickstart(tmp_path / "moved", 1.0, 3)
     assert "WER = " in capsys.readouterr().out
     assert any("is finished" in message for message in messages)
     (tmp_path / "moved").rename(tmp_path / "run")
@@ -144,8 +144,11 @@ def test_a_missing_dictionary_says_what_to_install(monkeypatch):
 
 def test_a_missing_package_of_the_scores_is_told_before_the_training(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "jiwer", None)
-    with pytest.raises(DragomanError, match=r"need jiwer: pip install 'dragoman\[quickstart\]'"):
-        quickstart.quickstart(tmp_path / "run", 1.0, 1, pytest.fail)
+    with (
+        pytest.raises(DragomanError, match=r"need jiwer: pip install 'dragoman\[quickstart\]'"),
+        messages_to(pytest.fail),
+    ):
+        quickstart.quickstart(tmp_path / "run", 1.0, 1)
     assert not (tmp_path / "run").exists()
 
 
@@ -170,6 +173,9 @@ def test_what_to_do_next_fits_how_the_package_was_installed(checkout, install, o
 
 def test_another_run_is_left_alone(tmp_path):
     (tmp_path / "recipe.toml").touch()
-    with pytest.raises(DragomanError, match="is a run without a dictionary; choose another --out"):
-        quickstart.quickstart(tmp_path, 1.0, None, pytest.fail)
+    with (
+        pytest.raises(DragomanError, match="is a run without a dictionary; choose another --out"),
+        messages_to(pytest.fail),
+    ):
+        quickstart.quickstart(tmp_path, 1.0, None)
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]

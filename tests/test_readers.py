@@ -263,7 +263,7 @@ def test_a_text_that_fails_while_it_is_read_is_named_and_not_the_folder(tmp_path
     recipe = small_recipe(tmp_path, tmp_path / "folder")
     texts = DataSettings(*files)
     with pytest.raises((DragomanError, OSError)) as told:
-        run(dataclasses.replace(recipe, data=texts), silent)
+        run(dataclasses.replace(recipe, data=texts))
     assert str(files[side]) in str(told.value)
     assert str(recipe.out) not in str(told.value)
 
@@ -294,7 +294,7 @@ def test_a_link_to_nothing_is_called_so(tmp_path):
     (tmp_path / "link").symlink_to("nowhere")
     recipe = small_recipe(tmp_path, tmp_path / "link")
     with pytest.raises(FileExistsError) as told:
-        run(recipe, silent)
+        run(recipe)
     assert sentence_of(told.value) == (
         f"{tmp_path / 'link'} is a symbolic link to nowhere, which does not exist. Make a folder there, or "
         "give another name."
@@ -364,7 +364,7 @@ def test_a_number_of_the_text_may_be_its_least_and_its_most_and_nothing_beyond(k
 def damaged(tmp_path_factory):
     """A folder with an intact run, and a copy of it to damage."""
     folder = tmp_path_factory.mktemp("damaged")
-    run(small_recipe(folder, folder / "intact"), silent)
+    run(small_recipe(folder, folder / "intact"))
     shutil.copytree(folder / "intact", folder / "run")
     return folder
 
@@ -420,7 +420,7 @@ FILES = (
 
 def looked_at(folder):
     """All that commands do with a run first: list, resume, translate, inspect."""
-    other = [state.folder.name for state in runs_under(folder, silent)]
+    other = [state.folder.name for state in runs_under(folder)]
     assert "intact" in other
     for look in (
         lambda: read_recipe(folder / "run"),

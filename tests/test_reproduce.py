@@ -20,6 +20,7 @@ from dragoman.pipeline.passport import text_hashes
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
@@ -73,7 +74,7 @@ def asked(texts, out, **changes):
 def straight(texts, tmp_path_factory):
     """A table that nothing interrupted; read only."""
     request = asked(texts, tmp_path_factory.mktemp("straight"))
-    results = run_table(request, lambda _: None)
+    results = run_table(request)
     write_page(request, results)
     return request, results
 
@@ -89,7 +90,8 @@ def killed_during(request, row, seed, number, told):
                 file.write(f"{sentence}\n")
                 file.flush()
 
-            run_training(lambda: run_table(request, say))
+            with messages_to(say):
+                run_training(lambda: run_table(request))
 
     process = fork(work)
     started = time.monotonic()
@@ -118,10 +120,11 @@ def test_a_table_that_is_interrupted_ends_as_one_that_is_not(texts, straight, tm
     kept = first.stat().st_mtime_ns
     assert killed_during(request, "A1", 2, signal.SIGKILL, told) == -signal.SIGKILL
     assert "Resuming" in (request.folder / "A1" / "seed-1" / "messages.txt").read_text()
-    say = []
-    results = run_table(request, say.append)
+    said = []
+    with messages_to(said.append):
+        results = run_table(request)
     assert first.stat().st_mtime_ns == kept
-    assert say[0].startswith("A toy, at the scale toy: 3 of 4 cells are complete; the others train for less")
+    assert said[0].startswith("A toy, at the scale toy: 3 of 4 cells are complete; the others train for less")
     pairs = (sorted(each, key=lambda result: (result.row, result.seed)) for each in (results, straight[1]))
     for one, other in zip(*pairs, strict=True):
         values = [asdict(each) | {"minutes": 0, "passport": each.passport["data"]} for each in (one, other)]
@@ -139,9 +142,9 @@ def test_a_table_that_is_interrupted_ends_as_one_that_is_not(texts, straight, tm
 
 def test_two_processes_train_one_cell_after_another(texts, tmp_path):
     request = asked(texts, tmp_path, seeds=1, scale=replace(TOY, updates=10))
-    assert worst(as_ranks(2, lambda: run_table(request, lambda _: None))) == 0
+    assert worst(as_ranks(2, lambda: run_table(request))) == 0
     assert len(list(request.folder.glob("*/seed-1/result.json"))) == 2
-    results = run_table(request, lambda _: None)
+    results = run_table(request)
     assert "| A1 | heads 1, d_k 16, d_v 16 |" in write_page(request, results)
 
 
@@ -210,12 +213,11 @@ def test_scores_of_different_measures_are_not_compared(straight):
 # ---- what is kept, and what is refused
 
 
-def test_more_rows_and_seeds_keep_the_cells_that_are_there(straight, tmp_path, texts):
+def test_more_rows_and_seeds_keep_the_cells_that_are_there(straight, tmp_path, texts, messages):
     request = asked(texts, tmp_path)
     shutil.copytree(straight[0].folder, request.folder)
-    say = []
-    run_table(replace(request, rows=ROWS[:1], seeds=1), say.append)
-    assert say == ["A toy, at the scale toy: 1 of 1 cells are complete."]
+    run_table(replace(request, rows=ROWS[:1], seeds=1))
+    assert messages == ["A toy, at the scale toy: 1 of 1 cells are complete."]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +247,7 @@ def test_results_of_something_else_are_refused(straight, tmp_path, texts, change
     request = asked(tmp_path / "texts", tmp_path / "out")
     shutil.copytree(straight[0].folder, request.folder)
     with pytest.raises(DragomanError, match=message):
-        run_table(change(request), lambda _: None)
+        run_table(change(request))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_a_damaged_result_is_named(straight, tmp_path, texts, name, value, messa
     path = request.folder / "base" / "seed-1" / "result.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     with pytest.raises(DragomanError, match=rf"base/seed-1/result.json is not as .*: {message}\. Delete its"):
-        run_table(request, lambda _: None)
+        run_table(request)
 
 
 def test_a_run_that_was_begun_with_another_text_is_not_resumed(straight, tmp_path, texts):
@@ -278,7 +280,7 @@ def test_a_run_that_was_begun_with_another_text_is_not_resumed(straight, tmp_pat
     (tmp_path / "texts" / "train.target").write_text("x\n" * 200)
     request = replace(request, rows=ROWS[:1], seeds=1)
     with pytest.raises(DragomanError, match="base, seed 1: the run in .* began with a different text"):
-        run_table(request, lambda _: None)
+        run_table(request)
 
 
 def test_the_page_names_results_that_were_not_asked_for(straight):
@@ -297,13 +299,13 @@ def test_a_setting_that_came_later_leaves_results_valid(straight, tmp_path, text
     found = json.loads(path.read_text())
     del found["settings"]["model"]["norm_epsilon"]  # as if it had not existed then
     path.write_text(json.dumps(found))
-    assert len(run_table(request, lambda _: None)) == 4
+    assert len(run_table(request)) == 4
 
 
 def test_a_cell_that_cannot_be_trained_is_named(tmp_path, texts):
     request = asked(texts, tmp_path, scale=replace(TOY, vocabulary=6))
     with pytest.raises(DragomanError, match="base, seed 1: A vocabulary of 6 tokens is too small"):
-        run_table(request, lambda _: None)
+        run_table(request)
 
 
 def test_missing_text_is_named_with_all_that_is_needed(tmp_path, texts):
@@ -320,15 +322,14 @@ def test_missing_text_is_named_with_all_that_is_needed(tmp_path, texts):
         assert words in str(error.value)
 
 
-def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
+def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch, messages):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "dragoman" / "multi30k-en-de"
     folder.mkdir(parents=True)
     (folder / "train.en").write_text("not it\n")
-    said = []
     with pytest.raises(DragomanError, match="is not the dataset's train.en.* Or name the folder .* --data"):
-        find_texts(TABLE3.scale("multi30k"), None, said.append)
-    assert said[0].startswith("multi30k-en-de: 29,000 image descriptions")
+        find_texts(TABLE3.scale("multi30k"), None)
+    assert messages[0].startswith("multi30k-en-de: 29,000 image descriptions")
 
 
 @pytest.mark.parametrize(
@@ -456,7 +457,7 @@ def test_rows_of_other_sizes_are_run_in_proportion(names, texts, tmp_path):
     """Depths, widths and updates of C and big, from the command's rows to the page, a 32nd as wide."""
     rows, scale = TABLE3.choose(names), replace(TOY, width=32, updates=4, warmup_steps=2)
     request = Request(TABLE3, scale, rows, 1, tmp_path, texts)
-    results = {result.row: result for result in run_table(request, lambda _: None)}
+    results = {result.row: result for result in run_table(request)}
     page = write_page(request, list(results.values()))
     base = TABLE3.rows[0].model
     for row in rows:

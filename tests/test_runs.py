@@ -22,7 +22,7 @@ from dragoman.pipeline.run import lock, run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
-from dragoman.system.messages import silent
+from dragoman.system.messages import messages_to
 from dragoman.text.settings import Languages
 from dragoman.training.checkpoint import checkpoints, read_state
 from dragoman.training.settings import SCORES
@@ -33,7 +33,7 @@ from tests.conftest import MAX_SECONDS, small_recipe, write_copies
 def folder(tmp_path_factory):
     """A folder with a finished run and one that has not begun to train."""
     folder = tmp_path_factory.mktemp("runs")
-    run(small_recipe(folder, folder / "done"), silent)
+    run(small_recipe(folder, folder / "done"))
     (folder / "begun" / "data").mkdir(parents=True)
     (folder / "mine").mkdir()
     (folder / "mine" / "recipe.toml").write_text("preset = 'base'")  # a recipe of one's own, no run
@@ -41,8 +41,14 @@ def folder(tmp_path_factory):
     return folder
 
 
+def readable_runs(folder):
+    """The runs under a folder, in which all can be read."""
+    with messages_to(pytest.fail):
+        return runs_under(folder)
+
+
 def test_runs_are_listed_with_state_and_scores(folder):
-    begun, done = runs_under(folder, pytest.fail)
+    begun, done = readable_runs(folder)
     result = json.loads((folder / "done" / "result.json").read_text())
     assert (done.state, done.step, done.updates, done.validation) == (
         "finished",
@@ -56,7 +62,7 @@ def test_runs_are_listed_with_state_and_scores(folder):
 
 
 def test_a_row_says_what_the_state_of_its_run_is(folder):
-    for run_state in runs_under(folder, pytest.fail):
+    for run_state in readable_runs(folder):
         row = {column.header: next(iter(column.cells)) for column in runs_table([run_state]).columns}
         assert row["run"] == str(run_state.folder)
         assert row["state"] == run_state.state
@@ -105,10 +111,10 @@ def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, command_li
     shutil.copytree(folder / "done", run_folder)
     (first,) = read_passports(run_folder)
     recipe = small_recipe(folder, run_folder)
-    run(recipe, silent)  # it is finished: no training begins
+    run(recipe)  # it is finished: no training begins
     assert read_passports(run_folder) == [first]
     monkeypatch.setattr(sys, "argv", ["/bin/dragoman", "train", "a file"])
-    run(replace(recipe, training=replace(recipe.training, updates=25, patience=0)), silent)
+    run(replace(recipe, training=replace(recipe.training, updates=25, patience=0)))
     passports = read_passports(run_folder)
     assert passports[0] == first
     assert passports[1]["command"] == "dragoman train 'a file'"
@@ -118,7 +124,7 @@ def test_each_start_of_a_training_adds_its_passport(folder, tmp_path, command_li
         assert each.keys() >= {"commit", "date", "machine", "device", "threads", "python"}
     passports[0] |= {"date": "1999-01-01", "version": "0.0.9", "machine": "another machine"}
     (run_folder / "passport.json").write_text(json.dumps(passports))
-    (state,) = runs_under(run_folder, pytest.fail)
+    (state,) = readable_runs(run_folder)
     assert state.passports == json.loads(as_json(state))["passports"] == passports
     status, out, _ = command_line("runs", tmp_path / "runs")
     assert status == 0
@@ -164,7 +170,7 @@ def test_an_origin_has_each_value_once_and_says_whether_the_code_was_changed(pas
 def test_a_run_of_an_earlier_version_has_no_passport(folder, tmp_path):
     shutil.copytree(folder / "done", tmp_path / "done")
     (tmp_path / "done" / "passport.json").unlink()
-    (state,) = runs_under(tmp_path, pytest.fail)
+    (state,) = readable_runs(tmp_path)
     assert (state.passports, runs_table([state]).row_count) == ([], 1)
 
 
@@ -181,15 +187,15 @@ def test_a_run_that_is_a_link_is_found_and_links_in_a_circle_end(folder, tmp_pat
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "linked").symlink_to(folder / "done")
     (tmp_path / "more" / "circle").symlink_to(tmp_path)
-    assert [state.folder for state in runs_under(tmp_path, pytest.fail)] == [
+    assert [state.folder for state in readable_runs(tmp_path)] == [
         tmp_path / "linked",
         tmp_path / "more" / "linked",
     ]
-    (alone,) = runs_under(tmp_path / "linked", pytest.fail)
+    (alone,) = readable_runs(tmp_path / "linked")
     assert alone.folder == tmp_path / "linked"
 
 
-def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_listed(folder, tmp_path):
+def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_listed(folder, tmp_path, messages):
     shutil.copytree(folder / "done", tmp_path / "done")
     for name, recipe in (("project", "name = 1"), ("damaged", "= ")):
         (tmp_path / name / "data").mkdir(parents=True)
@@ -201,8 +207,7 @@ def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_liste
     shutil.copytree(folder / "done", tmp_path / "strange")
     recipe = (tmp_path / "strange" / "recipe.toml").read_text()
     (tmp_path / "strange" / "recipe.toml").write_text(recipe.replace("longest = ", "longst = "))
-    messages = []
-    assert [state.folder.name for state in runs_under(tmp_path, messages.append)] == ["done"]
+    assert [state.folder.name for state in runs_under(tmp_path)] == ["done"]
     assert "there is no key 'longst'" in messages[4]
     assert "damaged/recipe.toml is not TOML" in messages[0]
     assert "half/result.json cannot be read as JSON: " in messages[1]
@@ -257,11 +262,11 @@ def test_what_cannot_be_drawn_is_refused(folder, monkeypatch):
     with pytest.raises(DragomanError, match="log.jsonl cannot be read .* give the folder of a run"):
         plot(folder / "begun", folder / "curves.png")
     with pytest.raises(DragomanError, match="There is no run in"):
-        runs_under(folder / "done" / "model", pytest.fail)
+        readable_runs(folder / "done" / "model")
     shutil.copytree(folder / "done", folder / "damaged" / "run")
     (folder / "damaged" / "run" / "result.json").write_text("{")
     with pytest.raises(DragomanError, match=r"No run in .*damaged can be read; damaged: 1\."):
-        runs_under(folder / "damaged", silent)
+        runs_under(folder / "damaged")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DragomanError, match=r"pip install 'dragoman\[plot\]'"):
         plot(folder / "done", folder / "curves.png")
@@ -286,7 +291,7 @@ def test_a_run_whose_name_is_not_utf_8_is_drawn(folder, tmp_path):
 def test_a_file_in_place_of_a_folder_of_runs_is_named(tmp_path):
     (tmp_path / "a").write_text("")
     with pytest.raises(DragomanError, match="a is a file; give the folder that has the runs"):
-        runs_under(tmp_path / "a", pytest.fail)
+        readable_runs(tmp_path / "a")
 
 
 @pytest.mark.parametrize("arguments", [["runs", "{0}"], ["paper", "base"]])

@@ -32,7 +32,7 @@ from dragoman.pipeline.run import fit, make_validate, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_manifest
-from dragoman.system.messages import silent
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Batch
 from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume, step_of
@@ -70,14 +70,14 @@ HERE = World(device=torch.device("cpu"))
 def prepared_run(folder: Path, name: str, **training):
     """A recipe with its text prepared and all choices made."""
     recipe = small_recipe(folder, folder / name, **training)
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data = PreparedData.load(recipe.out / "data")
-    return autoconfigure(recipe, data, silent, HERE), data
+    return autoconfigure(recipe, data, HERE), data
 
 
 def resume_run(recipe):
     """Train in this process, from wherever the run is."""
-    fit(recipe, make_schedule(recipe), PreparedData.load(recipe.out / "data"), silent, HERE)
+    fit(recipe, make_schedule(recipe), PreparedData.load(recipe.out / "data"), HERE)
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +108,11 @@ def assert_same(one, other):
 
 def assert_stopping_changes_nothing(recipe, updates):
     """A run that ends after so many updates, and is resumed, has the weights of one that was not stopped."""
-    run(recipe, silent)
+    run(recipe)
     stopped = replace(recipe, out=recipe.out.with_name("stopped"))
-    run(replace(stopped, training=replace(stopped.training, updates=updates)), silent)
+    run(replace(stopped, training=replace(stopped.training, updates=updates)))
     assert checkpoints(stopped.out)[-1].name == f"step-{updates:08}"
-    run(stopped, silent)
+    run(stopped)
     assert_same(final_weights(stopped), final_weights(recipe))
 
 
@@ -154,7 +154,7 @@ def test_a_run_killed_at_random_operations_on_files_ends_with_the_weights_of_an_
 
 def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(ended, tmp_path):
     (straight, _), (short, data) = ended, prepared_run(tmp_path, "short")
-    fit(short, replace(make_schedule(short), updates=4), data, silent, HERE)
+    fit(short, replace(make_schedule(short), updates=4), data, HERE)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(
         resource.RLIMIT_FSIZE, (10_000, limits[1])
@@ -165,7 +165,7 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(ended, tmp_path):
             match=r"step-00000008 could not be written: .*File too large.* What was written "
             r"before it is complete; free some space",
         ):
-            fit(short, replace(make_schedule(short), validate_every=24), data, silent, HERE)
+            fit(short, replace(make_schedule(short), validate_every=24), data, HERE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [path.name for path in (short.out / "checkpoints").iterdir()] == ["step-00000004"]
@@ -175,7 +175,7 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(ended, tmp_path):
 
 def test_files_of_the_user_beside_checkpoints_are_kept(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
-    fit(recipe, replace(make_schedule(recipe), updates=4), data, silent, HERE)
+    fit(recipe, replace(make_schedule(recipe), updates=4), data, HERE)
     (kept,) = checkpoints(recipe.out)
     own = "ruined-step-00000002", ".step-00000003.dragoman-new"
     users = ["before-i-tried-another-rate", "step-00000004.old"]
@@ -228,13 +228,12 @@ def test_a_log_that_cannot_be_written_is_reported(tmp_path):
 @pytest.mark.parametrize(
     "file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"]
 )
-def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(copied, file):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(copied, file, messages):
     recipe, data = copied
     before = final_weights(recipe)
     newest = checkpoints(recipe.out)[-1] / file
     newest.write_bytes(newest.read_bytes()[:-9])
-    messages = []
-    state = fit(recipe, make_schedule(recipe), data, messages.append, HERE)
+    state = fit(recipe, make_schedule(recipe), data, HERE)
     assert "step-00000024" in messages[0]
     assert file in messages[0]
     assert messages[0].endswith("Trying the checkpoint before it.")
@@ -248,7 +247,8 @@ def test_a_run_without_averaging_keeps_a_checkpoint_to_fall_back_to(tmp_path):
     resume_run(recipe)
     (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
     messages = []
-    assert fit(recipe, make_schedule(recipe), data, messages.append, HERE).step == 24
+    with messages_to(messages.append):
+        assert fit(recipe, make_schedule(recipe), data, HERE).step == 24
     assert messages[1] == "Resuming from step-00000020; the updates after it are repeated."
 
 
@@ -258,7 +258,7 @@ def test_a_changed_recipe_is_not_reported_as_a_damaged_checkpoint(copied):
         DragomanError,
         match=r"the settings give .*The recipe\.toml of this run was changed since it began; restore it",
     ):
-        fit(replace(recipe, model=replace(recipe.model, d_ff=48)), make_schedule(recipe), data, silent, HERE)
+        fit(replace(recipe, model=replace(recipe.model, d_ff=48)), make_schedule(recipe), data, HERE)
 
 
 @pytest.mark.parametrize(
@@ -279,14 +279,14 @@ def test_a_recipe_that_lacks_a_setting_is_refused(table, name, copied):
 
 def test_a_recipe_with_another_model_is_refused(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
-    run(recipe, silent)
+    run(recipe)
     recorded = recorded_recipe(recipe.out)
     write_toml(replace(recorded, model=replace(recorded.model, heads=1)), recipe.out / "recipe.toml")
     with pytest.raises(
         DragomanError,
         match=r"recipe\.toml was changed since the run began: of its model, heads is 1 and was \d\. Restore",
     ):
-        run(recipe, silent)
+        run(recipe)
 
 
 def test_micro_batch_tokens_auto_is_refused_by_a_run_that_began_without_it(tmp_path):
@@ -295,13 +295,13 @@ def test_micro_batch_tokens_auto_is_refused_by_a_run_that_began_without_it(tmp_p
     with pytest.raises(
         DragomanError, match="this one began without it; give a number as --micro-batch-tokens"
     ):
-        run(replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto")), silent)
+        run(replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto")))
 
 
 def test_a_damaged_later_checkpoint_is_not_averaged(copied):
     recipe, data = copied
     (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
-    fit(recipe, replace(make_schedule(recipe), updates=22), data, silent, HERE)
+    fit(recipe, replace(make_schedule(recipe), updates=22), data, HERE)
     assert [path.name for path in checkpoints(recipe.out)] == [
         "step-00000016",
         "step-00000020",
@@ -316,14 +316,14 @@ def test_without_an_intact_checkpoint_a_run_does_not_start_again(copied):
     with pytest.raises(
         DragomanError, match=r"All checkpoints in .* are damaged \(3\); start again with another --out"
     ):
-        fit(recipe, make_schedule(recipe), data, silent, HERE)
+        fit(recipe, make_schedule(recipe), data, HERE)
     shutil.rmtree(recipe.out / "checkpoints")
     before = log_of(recipe)
     with pytest.raises(
         DragomanError,
         match="was trained for 24 updates, and its checkpoints are missing. Restore .*, or start again",
     ):
-        fit(recipe, make_schedule(recipe), data, silent, HERE)
+        fit(recipe, make_schedule(recipe), data, HERE)
     assert log_of(recipe) == before
 
 
@@ -346,7 +346,6 @@ def test_processes_that_see_different_checkpoints_do_not_resume(ended, others, m
             model,
             make_optimizer(model),
             recipe.out,
-            silent,
             ProcessGroup(size=1 + len(others), device=HERE.device),
         )
 
@@ -354,7 +353,7 @@ def test_processes_that_see_different_checkpoints_do_not_resume(ended, others, m
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_run_does_not_resume_with_damaged_data(tmp_path, finished):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
-    run(recipe, silent)
+    run(recipe)
     recipe = replace(recipe, training=replace(recipe.training, updates=12))
     if not finished:
         (recipe.out / "result.json").unlink()
@@ -365,20 +364,19 @@ def test_a_run_does_not_resume_with_damaged_data(tmp_path, finished):
         DragomanError,
         match=r"source\.npy is damaged or was changed: .* restore .*data from a copy, or start again",
     ):
-        run(recipe, silent)
+        run(recipe)
     assert (recipe.out / "result.json").exists() == finished
     ids.write_bytes(whole)
     if not finished:
         (recipe.out / "data" / "manifest.json").unlink()  # runs that were begun before there was one go on
-    run(recipe, silent)
+    run(recipe)
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_damaged_checkpoint_is_left_out_of_the_average(copied):
+def test_a_damaged_checkpoint_is_left_out_of_the_average(copied, messages):
     recipe, _ = copied
     (checkpoints(recipe.out)[1] / "model.safetensors").write_bytes(b"cut")
-    messages = []
-    _, steps = average_checkpoints(recipe.out, 3, 4, 24, messages.append)
+    _, steps = average_checkpoints(recipe.out, 3, 4, 24)
     assert steps == [16, 24]
     assert messages[0].endswith("It is left out of the average.")
 
@@ -433,7 +431,7 @@ def translate_where_memory_is_short(folder):
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_out_of_memory_in_translation_says_what_to_do(tmp_path):
-    run(small_recipe(tmp_path, tmp_path / "run", updates=4), silent)
+    run(small_recipe(tmp_path, tmp_path / "run", updates=4))
     assert os.waitpid(fork(lambda: translate_where_memory_is_short(tmp_path)), 0)[1] == 0
 
 
@@ -540,12 +538,13 @@ def test_micro_batch_tokens_does_not_change_the_gradient(tmp_path):
 def test_allowed_settings_may_change_when_a_run_resumes(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     recipe = replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto"))
-    run(recipe, silent)
-    run(recipe, silent)
+    run(recipe)
+    run(recipe)
     (recipe.out / "result.json").unlink()
     messages = []
     helped = replace(recipe, training=replace(recipe.training, clip_norm=1.0, on_divergence="skip"))
-    run(helped, messages.append)
+    with messages_to(messages.append):
+        run(helped)
     assert messages[0] == f"Resuming {recipe.out}."
     assert (
         "Changed: training.clip_norm is 1.0 and was 0.0; training.on_divergence is 'skip' and was 'stop'."
@@ -562,15 +561,16 @@ def test_allowed_settings_may_change_when_a_run_resumes(tmp_path):
         100,
     )
     with pytest.raises(DragomanError, match="training.label_smoothing is 0.2 and was 0.1"):
-        run(replace(recipe, training=replace(recipe.training, label_smoothing=0.2)), silent)
+        run(replace(recipe, training=replace(recipe.training, label_smoothing=0.2)))
 
 
 def test_micro_batch_tokens_auto_is_chosen_and_recorded(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe = replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto"))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     messages = []
-    settled = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), messages.append, HERE)
+    with messages_to(messages.append):
+        settled = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), HERE)
     assert settled.batches.micro_batch_tokens == 100
     assert "100 tokens at once, which fit into memory" in "\n".join(messages)
 
@@ -604,10 +604,10 @@ def train_poisoned(recipe, data, calls, messages, loss=1.0, keep_best=lambda mod
         folder=recipe.out,
         validate=lambda model, name: (dict.fromkeys(SCORES, 0.0) | {"loss": next_loss()}, []),
         keep_best=keep_best,
-        say=messages.append,
         world=HERE,
     )
-    return train(context)
+    with messages_to(messages.append):
+        return train(context)
 
 
 def test_a_non_finite_update_changes_neither_weights_nor_moments(tmp_path):
@@ -638,7 +638,7 @@ def test_divergence_stops_the_run_with_step_batch_lines_and_layer(tmp_path):
         r"in lines \d+, .* and \d+ more of the "
         r"training text. First non-finite value: the output of model\.\S+\. It did not change the weights",
     ):
-        fit(recipe, make_schedule(recipe), data, silent, HERE)
+        fit(recipe, make_schedule(recipe), data, HERE)
 
 
 def test_a_non_finite_update_can_be_skipped(tmp_path):
@@ -680,7 +680,6 @@ def test_a_line_of_the_log_is_of_the_finite_updates(tmp_path, non_finite):
         folder=recipe.out,
         validate=lambda model, name: ({}, []),
         keep_best=lambda model: None,
-        say=lambda message: None,
         world=HERE,
     )
     metrics = UpdateMetrics(context, lambda: context.model, 0, 1000.0)
@@ -888,7 +887,7 @@ def test_a_model_with_nan_weights_has_a_nan_validation_loss(tmp_path):
     model = make_model(recipe, data, HERE.device)
     with torch.no_grad():
         model.target_embedding.weight[5] = float("nan")
-    scores, samples = make_validate(recipe, data, silent, HERE)(model, "of a test")
+    scores, samples = make_validate(recipe, data, HERE)(model, "of a test")
     assert math.isnan(scores["loss"])
     assert not samples
 
@@ -918,7 +917,6 @@ def test_the_search_for_a_layer_draws_the_masks_of_the_update(tmp_path, rank):
         folder=recipe.out,
         validate=lambda model, name: ({}, []),
         keep_best=lambda model: None,
-        say=silent,
         world=replace(HERE, rank=rank),
         make_objective=lambda *_: Noting(),
     )

@@ -69,6 +69,7 @@ from dragoman.serving.service import (
 )
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import messages_to, silent
 from dragoman.training.curves import training_of
 from dragoman.translation.documents import plain_text
 from tests.test_served_adapters import answers
@@ -287,7 +288,7 @@ def test_the_keys_are_read_before_the_address_is_used(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = ServerSettings(port=taken.getsockname()[1], api_keys=tmp_path / "pipe")
         with pytest.raises(DragomanError, match="pipe is not a regular file"):
-            serve([], EngineSettings(), settings, print)
+            serve([], EngineSettings(), settings)
 
 
 # ---- headers
@@ -1332,14 +1333,15 @@ def test_a_line_of_the_log_has_its_time_in_seconds_and_the_milliseconds_that_met
     assert sum(counted.counts) == 1
 
 
-@pytest.fixture
-def library_log():
-    """The logger of a library, as a server has it."""
+@pytest.fixture(params=["a.library", "dragoman.inspection"])
+def library_log(request):
+    """The logger of a library, or of ours, as a server has it."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     root.handlers = []
     configure_logging()
-    yield logging.getLogger("a.library")
+    with messages_to(silent):
+        yield logging.getLogger(request.param)
     root.handlers = handlers
     root.setLevel(level)
 

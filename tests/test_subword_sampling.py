@@ -12,6 +12,7 @@ from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import messages_to
 from dragoman.text.corpus import Corpus, CorpusStatistics, PairFilter, write_corpus
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
@@ -27,7 +28,7 @@ UNIGRAM = TokenizerSettings("unigram", vocabulary=330, sampling_alpha=0.3, sampl
 
 def prepared(folder, out, settings):
     recipe = replace(small_recipe(folder, folder / out), tokenizer=settings)
-    prepare(folder / out, recipe, lambda _: None)
+    prepare(folder / out, recipe)
     return recipe, PreparedData.load(folder / out / "data")
 
 
@@ -127,7 +128,7 @@ def test_almost_no_dropout_is_the_ordinary_corpus(tmp_path):
 def test_the_batch_size_is_chosen_for_one_copy_of_the_text(tmp_path, monkeypatch, settings):
     monkeypatch.setattr("dragoman.pipeline.autoconfigure.choose_batch_tokens", lambda tokens, gpu: tokens)
     recipe, data = prepared(tmp_path, "run", settings)
-    chosen = autoconfigure(replace(recipe, batches=BatchSettings()), data, lambda _: None, World()).batches
+    chosen = autoconfigure(replace(recipe, batches=BatchSettings()), data, World()).batches
     tokens = sum(len(target) + 1 for _, target in data.train) // settings.sampled_copies  # with END
     assert chosen.source_tokens_per_batch == chosen.target_tokens_per_batch == tokens
 
@@ -138,7 +139,7 @@ def test_weights_and_tags_hold_in_every_copy(tmp_path):
     recipe = replace(
         small_recipe(tmp_path, tmp_path / "run"), data=DataSettings(corpus=corpora), tokenizer=UNIGRAM
     )
-    prepare_converted(tmp_path / "run", recipe, recipe.data, lambda _: None)
+    prepare_converted(tmp_path / "run", recipe, recipe.data)
     data = PreparedData.load(tmp_path / "run" / "data")
     ((*_, tag),) = data.tokenizers.source.encode(["<bt>"])
     tagged = np.array([tag in data.train[pair][0] for pair in range(len(data.train))])
@@ -161,8 +162,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, settings):
         if words.startswith("Validation at update 8"):  # as if the run had ended here
             shutil.copytree(recipe.out, stopped.out)
 
-    run(recipe, copy)
-    run(stopped, lambda _: None)
+    with messages_to(copy):
+        run(recipe)
+    run(stopped)
     weights = [checkpoints(folder)[-1] / "model.safetensors" for folder in (recipe.out, stopped.out)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
 

@@ -18,6 +18,7 @@ from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.runs import read_log
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import read_toml, to_table
 from dragoman.text.corpus import PairFilter, scan_corpus, write_corpus
 from dragoman.text.named_datasets import datasets
@@ -87,7 +88,8 @@ def complete(toy, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(datasets.DATASETS, "toy-en-de", toy[0])
         patch.setattr(cells, "rmtree", before_deleting)
-        assert run_rows(request, said.append)
+        with messages_to(said.append):
+            assert run_rows(request)
     return request, said, kept
 
 
@@ -149,7 +151,7 @@ def test_the_same_command_runs_nothing_again(complete, monkeypatch):
     request, _, _ = complete
     monkeypatch.setattr(table2_runs, "train_cell", None)
     monkeypatch.setattr(table2_runs, "measure_row", None)
-    assert run_rows(request, lambda _: None)
+    assert run_rows(request)
 
 
 def test_the_page_has_the_papers_figures_and_names_what_was_not_run(complete):
@@ -191,7 +193,7 @@ def test_results_of_other_settings_or_texts_are_refused(complete):
 def test_without_the_papers_tokeniser_nothing_is_trained(complete, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(DragomanError, match="The paper's BLEU needs sacremoses"):
-        run_rows(replace(complete[0], out=tmp_path), lambda _: None)
+        run_rows(replace(complete[0], out=tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -223,7 +225,7 @@ def test_rows_are_the_papers(row):
 @pytest.mark.parametrize("row", PAPER, ids=lambda row: row.name)
 def test_a_rows_file_is_its_recipe(row):
     path = TOML / f"{row.name}.toml"
-    recipe = complete_recipe(read_toml(path), str(path), lambda each: each, bool, lambda _: None)
+    recipe = complete_recipe(read_toml(path), str(path), lambda each: each, bool)
     assert recipe.data == DataSettings(dataset=row.dataset)
     assert recipe.out == Path("runs") / row.name
     ours = row.recipe(recipe.data)

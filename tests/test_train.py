@@ -48,12 +48,12 @@ from dragoman.pipeline.prepared import (
     validation_batches,
 )
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen, say_remaining_time
+from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen, report_remaining_time
 from dragoman.pipeline.run import Candidate, finish, fit, lock, make_validate, open_run, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import check_folder, copy_folder, file_hash, write_folder, write_manifest
-from dragoman.system.messages import silent
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Batches
 from dragoman.text.lines import line_hash
@@ -77,15 +77,15 @@ HERE = World(device=torch.device("cpu"))
 def prepared(tmp_path):
     """A recipe with its text prepared, all choices made."""
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data = PreparedData.load(recipe.out / "data")
-    return autoconfigure(recipe, data, silent, HERE), data
+    return autoconfigure(recipe, data, HERE), data
 
 
 def trained_run(folder: Path, **training: object) -> Recipe:
     """A recipe whose run, in the folder, has ended."""
     recipe = small_recipe(folder, folder / "run", **training)
-    run(recipe, silent)
+    run(recipe)
     return recipe
 
 
@@ -110,7 +110,8 @@ def finished(tmp_path_factory) -> tuple[Recipe, list[str]]:
     """A run that has kept the average of its checkpoints, and what it said. Read only."""
     folder, messages = tmp_path_factory.mktemp("finished"), []
     recipe = small_recipe(folder, folder / "run", **FAST)
-    run(recipe, messages.append)
+    with messages_to(messages.append):
+        run(recipe)
     return recipe, messages
 
 
@@ -132,8 +133,8 @@ def stop_at(step: int, recipe: Recipe, data: PreparedData) -> None:
         if message.startswith("Validation"):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with pytest.raises(TrainingInterruptedError) as interruption:
-        fit(recipe, schedule, data, say, HERE)
+    with pytest.raises(TrainingInterruptedError) as interruption, messages_to(say):
+        fit(recipe, schedule, data, HERE)
     assert (interruption.value.step, interruption.value.signal_number) == (step, signal.SIGTERM)
 
 
@@ -150,15 +151,15 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(straig
     stopped = replace(stopped, model=replace(stopped.model, **variant))
     if variant:
         straight = replace(stopped, out=tmp_path / "straight")
-        run(straight, silent)
-    prepare(stopped.out, stopped, silent)
+        run(straight)
+    prepare(stopped.out, stopped)
     data = PreparedData.load(stopped.out / "data")
-    stopped = autoconfigure(stopped, data, silent, HERE)
+    stopped = autoconfigure(stopped, data, HERE)
     stop_at(stop, stopped, data)
-    assert fit(stopped, make_schedule(stopped), data, silent, HERE).step == 24
+    assert fit(stopped, make_schedule(stopped), data, HERE).step == 24
     ends = []
     for recipe in (straight, stopped):
-        tensors, steps = average_checkpoints(recipe.out, 3, 4, 24, silent)
+        tensors, steps = average_checkpoints(recipe.out, 3, 4, 24)
         ends.append((final_weights(recipe), tensors))
         assert steps == [16, 20, 24]
         log = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
@@ -172,12 +173,13 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(straig
 @pytest.mark.parametrize("begun_for", [12, 48])
 def test_a_run_resumed_with_other_updates_equals_one_started_with_them(straight, tmp_path, begun_for):
     recipe = small_recipe(tmp_path, tmp_path / "changed", updates=begun_for)
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data = PreparedData.load(recipe.out / "data")
-    write_toml(autoconfigure(recipe, data, silent, HERE), recipe.out / "recipe.toml")
+    write_toml(autoconfigure(recipe, data, HERE), recipe.out / "recipe.toml")
     stop_at(8, recorded_recipe(recipe.out), data)
     messages = []
-    run(replace(recipe, training=replace(recipe.training, updates=24)), messages.append)
+    with messages_to(messages.append):
+        run(replace(recipe, training=replace(recipe.training, updates=24)))
     assert f"Changed: training.updates is 24 and was {begun_for}." in messages
     assert not [message for message in messages if "is newer than this run's copy" in message]
     weights = [final_weights(each) for each in (straight, recipe)]
@@ -194,27 +196,26 @@ def test_a_run_resumed_with_other_updates_equals_one_started_with_them(straight,
         ([(2, 5.0), (4, 2.0)], ["Remaining: 6 updates at most, 3 minutes."]),
     ],
 )
-def test_the_remaining_time_is_that_of_the_speed_so_far(tmp_path, validations, said):
+def test_the_remaining_time_is_that_of_the_speed_so_far(tmp_path, validations, said, messages):
     (tmp_path / "checkpoints" / "step-00000006").mkdir(parents=True)
     events = [{"event": "validation", "step": step, "minutes": minutes} for step, minutes in validations]
     (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    messages, schedule = [], Schedule(updates=12, warmup_steps=1, validate_every=2, checkpoint_every=2)
-    say_remaining_time(tmp_path, schedule, messages.append)
+    schedule = Schedule(updates=12, warmup_steps=1, validate_every=2, checkpoint_every=2)
+    report_remaining_time(tmp_path, schedule)
     assert messages == said
     messages.clear()
-    say_remaining_time(tmp_path, replace(schedule, updates=6), messages.append)
+    report_remaining_time(tmp_path, replace(schedule, updates=6))
     assert not messages
 
 
-def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_path):
+def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_path, messages):
     """Also where its model was an average: the best checkpoint is kept beside it."""
     recipe = copied(finished[0], tmp_path)
     later = replace(recipe, training=replace(recipe.training, updates=48))
     first = (recipe.out / "result.json").read_text()
     assert "average" in json.loads(first)["model"]
     average = file_hash(recipe.out / "model" / "model.safetensors")
-    messages = []
-    run(later, messages.append)
+    run(later)
     assert "Changed: training.updates is 48 and was 24." in messages
     assert "Remaining: 24 updates at most, less than a minute." in messages
     assert (recipe.out / "result-24.json").read_text() == first
@@ -232,7 +233,7 @@ def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_pat
     best = [read_state(checkpoints(each.out)[-1]).best for each in (straight_48, later)]
     assert best[0] == best[1]
     (recipe.out / "result.json").unlink()  # as an interruption at the end leaves the run
-    run(later, messages.append)
+    run(later)
     assert file_hash(recipe.out / "previous-model" / "model.safetensors") == average
     assert json.loads((recipe.out / "result.json").read_text())["model"] == results[1]["model"]
 
@@ -242,14 +243,14 @@ def test_a_search_that_is_impossible_leaves_a_finished_run_finished(finished, tm
     asked = replace(recipe.training, updates=48), SearchSettings(ban_words=(" ",))
     before = {path.name: path.read_bytes() for path in recipe.out.iterdir() if path.is_file()}
     with pytest.raises(DragomanError, match="ban_words is ' ', which has no tokens"):
-        run(replace(recipe, training=asked[0], search=asked[1]), silent)
+        run(replace(recipe, training=asked[0], search=asked[1]))
     assert {path.name: path.read_bytes() for path in recipe.out.iterdir() if path.is_file()} == before
 
 
 def test_a_language_that_changes_is_that_of_the_model(finished, tmp_path):
     recipe = copied(finished[0], tmp_path)
     data, training = replace(recipe.data, source_language="pt"), replace(recipe.training, updates=25)
-    run(replace(recipe, data=data, training=training), silent)
+    run(replace(recipe, data=data, training=training))
     assert StoredModel.load(recipe.out).languages.source == "pt"
 
 
@@ -257,9 +258,10 @@ def test_a_language_that_changes_is_that_of_the_model(finished, tmp_path):
 def test_the_passes_over_the_text_are_those_of_the_updates(tmp_path, accumulate):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=accumulate))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     messages: list[str] = []
-    found = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), messages.append, HERE)
+    with messages_to(messages.append):
+        found = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), HERE)
     batches = len(make_batches(found, PreparedData.load(recipe.out / "data"), HERE).plan(0))
     passes = found.training.updates * accumulate / batches
     assert any(f"{passes:,.1f} times over the text" in message for message in messages), messages
@@ -273,7 +275,8 @@ def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_on
     newest = checkpoints(recipe.out)[-1] / "model.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     messages: list[str] = []
-    run(later, messages.append)
+    with messages_to(messages.append):
+        run(later)
     assert "Resuming from step-00000020; the updates after it are repeated." in messages
     assert (recipe.out / "result-24.json").exists()
     one, other = final_weights(straight_48), final_weights(later)
@@ -283,7 +286,7 @@ def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_on
     with pytest.raises(
         DragomanError, match=r"All checkpoints in .* are damaged \(3\); start again with another --out"
     ):
-        run(replace(later, training=replace(later.training, updates=96)), silent)
+        run(replace(later, training=replace(later.training, updates=96)))
 
 
 def validation_scores(recipe: Recipe, step: int) -> dict[str, float]:
@@ -295,12 +298,13 @@ def validation_scores(recipe: Recipe, step: int) -> dict[str, float]:
 def test_the_kept_model_has_the_lowest_perplexity_of_best_last_and_average(tmp_path):
     """Here it falls fast: the last checkpoint beats the average and an early one with better BLEU."""
     recipe, messages = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.2), []
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data, schedule = PreparedData.load(recipe.out / "data"), make_schedule(recipe)
-    state = fit(recipe, schedule, data, silent, HERE)
+    state = fit(recipe, schedule, data, HERE)
     state = replace(state, best=validation_scores(recipe, 8) | {"bleu": 99.0}, best_step=8)
     best = file_hash(recipe.out / "model" / "model.safetensors")
-    finish(recipe, data, state, messages.append, HERE)
+    with messages_to(messages.append):
+        finish(recipe, data, state, HERE)
     result = json.loads((recipe.out / "result.json").read_text())
     found = {kind: scores["perplexity"] for kind, scores in result["candidates"].items()}
     assert found.keys() == {"best", "last", "average"}
@@ -318,7 +322,8 @@ def test_the_kept_model_has_the_lowest_perplexity_of_best_last_and_average(tmp_p
         "a later end resumes with the best model"
     )
     by_loss = replace(recipe, training=replace(recipe.training, best_by="loss"))
-    finish(by_loss, data, state, messages.append, HERE)
+    with messages_to(messages.append):
+        finish(by_loss, data, state, HERE)
     assert f"(best by loss {found['best']:.4g}, " in messages[-3]
 
 
@@ -333,13 +338,13 @@ def test_a_validation_is_of_greedy_translations_and_shows_some_of_all_its_parts(
     source, target = write_copies(tmp_path, "valid", 20, seed=1)
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe = replace(recipe, data=replace(recipe.data, valid_source=source, valid_target=target))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data = PreparedData.load(recipe.out / "data")
     model = make_model(recipe, data, HERE.device)
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2)
-    scores, samples = make_validate(recipe, data, silent, HERE)(model, "of a test")
+    scores, samples = make_validate(recipe, data, HERE)(model, "of a test")
     translator = Translator.from_model(model, data.tokenizers)
     found, other = (
         translator.translate(data.valid_source, SearchSettings(beam_size=beam_size)) for beam_size in (1, 2)
@@ -395,7 +400,7 @@ def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(finished
     state, best = read_state(checkpoints(recipe.out)[-1]), load_file(ended / "best" / "model.safetensors")
 
     def reopen_again():
-        reopen(folder, recorded, silent)
+        reopen(folder, recorded)
 
     def from_the_start_of(state: Path):
         shutil.rmtree(folder, ignore_errors=True)
@@ -426,7 +431,7 @@ def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(finished
         from_the_start_of(begun)
         ends = killed_at(
             operations := operations + 1,
-            lambda: finish(recorded, data, state, silent, HERE),
+            lambda: finish(recorded, data, state, HERE),
         )
         if not (folder / "result.json").exists():
             has_the_best()
@@ -443,7 +448,8 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     (recipe.out / "result.json").unlink()
     copy_folder(recipe.out / "best", recipe.out / "model")
     messages = []
-    reopen(recipe.out, recipe, messages.append)
+    with messages_to(messages.append):
+        reopen(recipe.out, recipe)
     assert [(recipe.out / name).exists() for name in ("model", "best", "previous-model")] == [
         True,
         False,
@@ -452,16 +458,15 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     assert messages == [f"Resuming {recipe.out}."]
 
 
-def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
+def test_a_finished_run_that_cannot_resume_says_why(tmp_path, messages):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.0, patience=1)
-    messages = []
-    run(recipe, messages.append)
+    run(recipe)
     early = "Trained for 16 updates, as 1 validation (--patience) brought no gain: less than a minute."
     assert early in messages
 
     def again(**training):
         messages.clear()
-        run(replace(recipe, training=replace(recipe.training, **training)), messages.append)
+        run(replace(recipe, training=replace(recipe.training, **training)))
 
     why = (
         f"{recipe.out} can be resumed with more --updates than 16 and, if it stopped early, a "
@@ -495,24 +500,24 @@ def test_a_finished_run_resumes_only_with_its_result_and_its_best_model(finished
     for damaged, message in (("{}", "lacks model, kept"), (result[:-9], "as JSON"), ("[]", "a table")):
         (recipe.out / "result.json").write_text(damaged)
         with pytest.raises(DragomanError, match=rf"result\.json .*{message}"):
-            run(later, silent)
+            run(later)
     (recipe.out / "result.json").write_text(result)
     (recipe.out / "best" / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(DragomanError, match=r"best/model\.safetensors"):
-        run(later, silent)
+        run(later)
     shutil.rmtree(recipe.out / "best")
     with pytest.raises(
         DragomanError,
         match=r"is finished and the model in .*best is missing, so it cannot be resumed; choose "
         r"another --out",
     ):
-        run(later, silent)
+        run(later)
     assert (recipe.out / "result.json").exists()
 
 
 @pytest.mark.parametrize("state", ["missing", "damaged", "newer"])
-def test_a_model_that_is_not_that_of_the_newest_checkpoint_is_made_again(straight, tmp_path, state):
-    recipe, messages = copied(straight, tmp_path), []
+def test_a_model_that_is_not_that_of_the_newest_checkpoint_is_made_again(straight, tmp_path, state, messages):
+    recipe = copied(straight, tmp_path)
     (recipe.out / "result.json").unlink()
     shutil.rmtree(recipe.out / "best", ignore_errors=True)
     step = read_state(checkpoints(recipe.out)[-1]).best_step
@@ -525,7 +530,7 @@ def test_a_model_that_is_not_that_of_the_newest_checkpoint_is_made_again(straigh
     else:  # killed before the checkpoint was written that names it
         tensors = {name: tensor + 1 for name, tensor in expected.items()}
         write_folder(model, lambda folder: write_other_weights(straight.out / "model", folder, tensors))
-    reopen(recipe.out, recipe, messages.append)
+    reopen(recipe.out, recipe)
     assert f"{model} is made from the checkpoint at {step} again." in messages
     found = load_file(path)
     assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
@@ -550,7 +555,7 @@ def test_a_model_that_cannot_be_made_again_is_refused(straight, tmp_path):
     place.write_text(json.dumps(json.loads(place.read_text()) | {"best_step": 1}))
     write_manifest_of(place.parent)
     with pytest.raises(DragomanError, match=r"It cannot be made from a checkpoint: restore .*run/model from"):
-        reopen(recipe.out, recipe, silent)
+        reopen(recipe.out, recipe)
 
 
 def write_manifest_of(folder: Path) -> None:
@@ -571,7 +576,7 @@ def test_a_text_that_changes_while_it_is_prepared_is_refused(tmp_path, monkeypat
     with pytest.raises(
         DragomanError, match=r"train\.source was changed while it was read; run the command again"
     ):
-        prepare(recipe.out, recipe, silent)
+        prepare(recipe.out, recipe)
     assert not (recipe.out / "data").exists()
 
 
@@ -581,7 +586,7 @@ def test_a_full_disk_while_the_text_is_prepared_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "save", short_write)
     with pytest.raises(OSError, match="No space left on device") as told:
-        run(small_recipe(tmp_path, tmp_path / "run"), silent)
+        run(small_recipe(tmp_path, tmp_path / "run"))
     assert told.value.filename == str(tmp_path / "run")
 
 
@@ -592,7 +597,8 @@ def test_a_text_that_changed_since_the_run_began_is_named(tmp_path):
     os.utime(recipe.data.source, (later, later))
     recipe.data.target.unlink()
     messages = []
-    run(recipe, messages.append)
+    with messages_to(messages.append):
+        run(recipe)
     assert (
         f"{recipe.data.source} is newer than this run's copy of it; the run continues with the copy."
         in messages
@@ -606,16 +612,16 @@ def test_a_recipe_of_the_users_is_not_taken_for_a_run(tmp_path):
     with pytest.raises(
         DragomanError, match=r"run has a recipe\.toml and no prepared text, so it is not a run\. Choose"
     ):
-        run(recipe, silent)
+        run(recipe)
 
 
 def test_a_run_may_end_before_its_first_validation(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", checkpoint_every=2)
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data = PreparedData.load(recipe.out / "data")
-    write_toml(autoconfigure(recipe, data, silent, HERE), recipe.out / "recipe.toml")
+    write_toml(autoconfigure(recipe, data, HERE), recipe.out / "recipe.toml")
     stop_at(6, recorded_recipe(recipe.out), data)
-    run(replace(recipe, training=replace(recipe.training, updates=3)), silent)
+    run(replace(recipe, training=replace(recipe.training, updates=3)))
     result = json.loads((recipe.out / "result.json").read_text())
     assert result["updates"] == 6
     assert result["candidates"].keys() == {"best", "average"}
@@ -676,7 +682,7 @@ def test_a_transformer_learns_in_seconds_to_write_capitals_and_its_test_data_is_
     [{"architecture": "conv"}, {"architecture": "gru"}, {"attention_score": "general", "norm": "batch"}],
     ids=["conv", "gru", "variant"],
 )
-def test_other_models_learn_it_too(tmp_path, kind):
+def test_other_models_learn_it_too(tmp_path, kind, messages):
     write_copies(tmp_path, "train", 2000)
     test_source, test_target = write_copies(tmp_path, "test", 50, seed=1)
     recipe = Recipe(
@@ -700,13 +706,12 @@ def test_other_models_learn_it_too(tmp_path, kind):
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
         training=TrainingSettings(updates=200, warmup_steps=40, learning_rate_scale=0.3, validate_every=100),
     )
-    messages = []
-    run(recipe, messages.append)
+    run(recipe)
     assert any(message.startswith("Test: BLEU = ") for message in messages)
     assert_learnt(recipe.out, test_target)
 
 
-def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on(tmp_path):
+def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on(tmp_path, messages):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     first = min((tmp_path / "train.source").read_text().splitlines(), key=line_hash)
     long = next(
@@ -717,8 +722,7 @@ def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on
     for side in ("source", "target"):
         with (tmp_path / f"train.{side}").open("a") as file:
             file.write(f"{long}\n")
-    messages = []
-    prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)), messages.append)
+    prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)))
     data = PreparedData.load(recipe.out / "data")
     assert long.strip() not in map(str.strip, data.valid_source)
     assert "1 longer than the recipe allows, or without a token on a side, left out" in messages[0]
@@ -733,7 +737,7 @@ def test_texts_beyond_the_positions_to_learn_are_refused_before_training(tmp_pat
         match=r"A text of the training data has \d tokens with its end, and the model learns 4 "
         r"positions\. Raise",
     ):
-        run(recipe, silent)
+        run(recipe)
 
 
 @pytest.mark.parametrize(
@@ -748,20 +752,19 @@ def test_an_empty_corpus_is_refused_with_its_file_and_its_cause(tmp_path, option
     with pytest.raises(
         DragomanError, match=rf"train.source has too few different sentences, {cause} \(--{flag}\), to hold"
     ):
-        run(replace(recipe, data=empty), silent)
+        run(replace(recipe, data=empty))
 
 
-def test_one_update_is_told_in_the_singular(tmp_path):
-    messages = []
+def test_one_update_is_told_in_the_singular(tmp_path, messages):
     schedule = {"updates": 1, "warmup_steps": None, "validate_every": 1, "checkpoint_every": 1}
-    run(small_recipe(tmp_path, tmp_path / "run", **schedule), messages.append)
+    run(small_recipe(tmp_path, tmp_path / "run", **schedule))
     said = "\n".join(messages)
     for told in ("1 warm-up step", "Training: 1 update at most", "Trained for 1 update:"):
         assert told in said
     assert not re.search(r"\b1 (updates|warm-up steps|pairs)", said)
 
 
-def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch):
+def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch, messages):
     for name, value in MEASURED.items():
         monkeypatch.setattr(f"dragoman.pipeline.autoconfigure.{name}", value)
     recipe = small_recipe(
@@ -769,8 +772,7 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch)
     )
     recipe = replace(recipe, tokenizer=TokenizerSettings(source_tokens="word"), batches=BatchSettings())
     recipe = replace(recipe, model=replace(recipe.model, d_model=128))
-    messages = []
-    run(recipe, messages.append)
+    run(recipe)
     said = "\n".join(messages)
     assert "Asked for a vocabulary" not in said
     assert "Chosen: a vocabulary of" in said
@@ -788,7 +790,7 @@ def test_the_measured_speed_is_that_of_updates_whose_kernels_are_compiled(tmp_pa
     for name, value in MEASURED.items():
         monkeypatch.setattr(f"dragoman.pipeline.autoconfigure.{name}", value)
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    open_run(recipe.out, recipe, silent, HERE)
+    open_run(recipe.out, recipe, HERE)
     data = PreparedData.load(recipe.out / "data")
     model, batches = make_model(recipe, data, HERE.device), make_batches(recipe, data, HERE)
     clock, shapes, encode = SimpleNamespace(now=0.0), set(), model.encode
@@ -809,7 +811,7 @@ def test_the_measured_speed_is_that_of_updates_whose_kernels_are_compiled(tmp_pa
 
 def test_a_validation_is_measured_with_translations_as_long_as_the_references(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", native=False)
-    open_run(recipe.out, recipe, silent, HERE)
+    open_run(recipe.out, recipe, HERE)
     data = PreparedData.load(recipe.out / "data")
     model, steps = make_model(recipe, data, HERE.device), []
     decode = model.decode
@@ -879,7 +881,7 @@ def test_lines_of_several_sentences_in_the_data_are_not_warned_of(tmp_path):
     data = replace(recipe.data, **dict(zip(names, pair * 2, strict=True)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(replace(recipe, data=data), silent)
+        run(replace(recipe, data=data))
     with pytest.warns(SeveralSentences, match="4 of 4 texts"):
         Translator.load(recipe.out).translate(pair[0].read_text().splitlines())
 
@@ -889,7 +891,8 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
     for share, count in ((True, 1), (False, 2)):
         settings = TokenizerSettings(vocabulary=100_000, share_vocabulary=share, byte_fallback=False)
         messages.clear()
-        prepare(recipe.out, replace(recipe, tokenizer=settings), messages.append)
+        with messages_to(messages.append):
+            prepare(recipe.out, replace(recipe, tokenizer=settings))
         sizes = sorted(
             {len(side) for side in vars(PreparedData.load(recipe.out / "data").tokenizers).values()}
         )
@@ -900,11 +903,10 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("has_kernels", [True, False])
-def test_training_on_a_gpu_without_kernels_is_reported(tmp_path, monkeypatch, has_kernels):
+def test_training_on_a_gpu_without_kernels_is_reported(tmp_path, monkeypatch, has_kernels, messages):
     found = {} if has_kernels else None
     monkeypatch.setattr("dragoman.native.fused.gpu_replacements", lambda device: found)
-    messages = []
-    start_compiling(torch.device("cuda"), messages.append)
+    start_compiling(torch.device("cuda"))
     expected = (
         "PyTorch alone trains, slower: the kernels need Triton, a C compiler, Python's headers and an NVIDIA "
         "GPU of compute capability 8.0 or higher."
@@ -917,7 +919,8 @@ def test_training_without_kernels_is_reported_and_learns_the_same(tmp_path, monk
     for name, compiles in (("with", lambda: True), ("without", lambda: False)):
         monkeypatch.setattr("dragoman.native.training_kernels.start_compiling_kernels", compiles)
         recipe, messages = small_recipe(tmp_path, tmp_path / name, updates=8), []
-        run(recipe, messages.append)
+        with messages_to(messages.append):
+            run(recipe)
         said.append("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler." in messages)
         weights.append(final_weights(recipe))
     assert said == [False, True]
@@ -932,7 +935,8 @@ def test_denormals_are_flushed_during_training_only(tmp_path):
         if message.startswith("Validation"):
             found.append((torch.tensor(1e-30) * 1e-10).item())
 
-    run(small_recipe(tmp_path, tmp_path / "run", updates=8), say)
+    with messages_to(say):
+        run(small_recipe(tmp_path, tmp_path / "run", updates=8))
     assert set(found) == {0.0}
     assert (torch.tensor(1e-30) * 1e-10).item() > 0, "what others compute is left alone"
 
@@ -1040,10 +1044,12 @@ def test_a_run_computes_with_the_threads_of_its_recipe(tmp_path):
 
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=2, checkpoint_every=1, threads=before + 1)
     try:
-        run(recipe, say)
+        with messages_to(say):
+            run(recipe)
         (recipe.out / "result.json").unlink()
         torch.set_num_threads(before)
-        run(replace(recipe, training=replace(recipe.training, threads=None)), say)  # the recorded number
+        with messages_to(say):
+            run(replace(recipe, training=replace(recipe.training, threads=None)))  # the recorded number
     finally:
         torch.set_num_threads(before)
     assert len(found) > 2
@@ -1060,14 +1066,18 @@ def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_resume(tmp_path):
         if message.startswith("Validation"):
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(TrainingInterruptedError, match="interrupted by SIGINT after update 8"):
-        run(recipe, say)
+    with (
+        pytest.raises(TrainingInterruptedError, match="interrupted by SIGINT after update 8"),
+        messages_to(say),
+    ):
+        run(recipe)
     assert (
         messages[-1] == f"Stopped after update 8; nothing is lost. Resume with: dragoman resume {recipe.out}"
     )
     assert not (recipe.out / "result.json").exists()
     messages.clear()
-    run(recorded_recipe(recipe.out), messages.append)
+    with messages_to(messages.append):
+        run(recorded_recipe(recipe.out))
     assert messages[0] == f"Resuming {recipe.out}."
     assert (recipe.out / "result.json").exists()
 
@@ -1078,7 +1088,7 @@ def test_sharded_weights_need_a_number_of_updates(tmp_path):
         DragomanError,
         match="With --shard the speed of a single process cannot be measured; give a number of --updates",
     ):
-        open_run(tmp_path / "run", recipe, silent, replace(HERE, size=2))
+        open_run(tmp_path / "run", recipe, replace(HERE, size=2))
 
 
 def test_training_stops_when_validation_no_longer_improves():
@@ -1132,11 +1142,11 @@ def test_a_signal_in_the_last_validation_ends_training_and_it_resumes(tmp_path):
         if message.startswith("Validation at update 24"):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with pytest.raises(TrainingInterruptedError, match="SIGTERM after update 24"):
-        run(small_recipe(tmp_path, tmp_path / "one"), say)
+    with pytest.raises(TrainingInterruptedError, match="SIGTERM after update 24"), messages_to(say):
+        run(small_recipe(tmp_path, tmp_path / "one"))
     assert not (tmp_path / "one" / "result.json").exists()
     for name in ("one", "other"):
-        run(small_recipe(tmp_path, tmp_path / name), silent)
+        run(small_recipe(tmp_path, tmp_path / name))
     results = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("one", "other")]
     assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
 
@@ -1147,7 +1157,7 @@ def test_copies_that_are_not_for_training_are_not_for_validation(tmp_path):
     translated = [line if number % 2 else line.upper() for number, line in enumerate(lines)]
     (tmp_path / "train.target").write_text("".join(f"{line}\n" for line in translated))
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=2)
-    run(replace(recipe, data=replace(recipe.data, drop_copies=True)), silent)
+    run(replace(recipe, data=replace(recipe.data, drop_copies=True)))
     source, target = (
         (tmp_path / "run" / "data" / f"valid.{side}.txt").read_text() for side in ("source", "target")
     )
@@ -1167,16 +1177,16 @@ def test_a_checkpoint_that_a_signal_asked_for_is_not_averaged(prepared):
     recipe, data = prepared
     stop_at(7, recipe, data)
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000004", "step-00000007"]
-    state = fit(recipe, replace(make_schedule(recipe), updates=9), data, silent, HERE)
+    state = fit(recipe, replace(make_schedule(recipe), updates=9), data, HERE)
     assert state.step == 9
-    assert average_checkpoints(recipe.out, 3, 4, 9, silent)[1] == [4, 8, 9]
+    assert average_checkpoints(recipe.out, 3, 4, 9)[1] == [4, 8, 9]
 
 
 def test_an_early_stop_is_saved(prepared):
     recipe, data = prepared
     recipe = replace(recipe, training=replace(recipe.training, patience=1, learning_rate_scale=0.0))
     schedule = replace(make_schedule(recipe), validate_every=3, checkpoint_every=100, warmup_steps=7)
-    state = fit(recipe, schedule, data, silent, HERE)
+    state = fit(recipe, schedule, data, HERE)
     assert (state.best_step, state.step) == (3, 8), "after the first update beyond the warm-up"
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000003", "step-00000008"]
 
@@ -1184,7 +1194,7 @@ def test_an_early_stop_is_saved(prepared):
 def test_two_processes_do_not_train_in_one_folder(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     with lock(recipe.out), pytest.raises(DragomanError, match="Another process is training in"):
-        run(recipe, silent)
+        run(recipe)
 
 
 def test_a_new_folder_is_removed_under_its_lock(tmp_path, monkeypatch):
@@ -1233,13 +1243,13 @@ def test_other_peoples_files_are_not_replaced(tmp_path, name):
         DragomanError,
         match=f"is not a run, and it has {taken}, which a run would damage; choose another --out",
     ):
-        run(recipe, silent)
+        run(recipe)
     assert (tmp_path / name).read_text() == "precious"
 
 
 def test_a_run_that_was_killed_before_its_recipe_was_written_may_begin_again(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     with lock(recipe.out):
         assert (recipe.out / "data").exists()
     assert (recipe.out / "data").exists()
@@ -1260,7 +1270,7 @@ def test_a_run_whose_recipe_is_lost_is_not_begun_again(prepared, tmp_path):
     with pytest.raises(
         DragomanError, match="it has data, model, checkpoints, .* A run has a recipe.toml, which is missing"
     ):
-        run(recipe, silent)
+        run(recipe)
     assert (recipe.out / "data" / "manifest.json").read_bytes() == manifest
 
 
@@ -1272,7 +1282,7 @@ def test_validation_data_without_a_pair_is_refused(tmp_path, text):
         recipe, data=replace(recipe.data, valid_source=tmp_path / "blank", valid_target=tmp_path / "blank")
     )
     with pytest.raises(DragomanError, match="blank have no pair with tokens on both sides"):
-        run(recipe, silent)
+        run(recipe)
     assert not recipe.out.exists()
 
 
@@ -1297,7 +1307,7 @@ def equal_updates(folder: Path, name: str, dropout: float = 0.1, **training):
         batches=replace(recipe.batches, accumulate=1),
         model=replace(recipe.model, dropout=dropout),
     )
-    run(recipe, silent)
+    run(recipe)
     events = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
     return [event for event in events if event["event"] == "train"], final_weights(recipe)
 
@@ -1329,7 +1339,7 @@ def test_the_test_data_is_translated_by_the_search_of_the_recipe(tmp_path):
     source, target = write_copies(tmp_path, "test", 9, seed=3)
     search = SearchSettings(beam_size=2, force_words=("AMBER",))
     data = replace(recipe.data, test_source=source, test_target=target)
-    run(replace(recipe, data=data, search=search), silent)
+    run(replace(recipe, data=data, search=search))
     found = (recipe.out / "test.hypotheses.txt").read_text().splitlines()
     translator, lines = Translator.load(recipe.out), source.read_text().splitlines()
     assert found == translator.translate(lines, search) != translator.translate(lines)
@@ -1348,7 +1358,7 @@ def test_validation_pairs_have_two_sides_and_batches_that_fit(tmp_path, blank):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in side))
     valid = {f"valid_{side}": tmp_path / f"valid.{side}" for side in ("source", "target")}
     recipe = replace(recipe, data=replace(recipe.data, **valid))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     assert (recipe.out / "data" / "valid.source.txt").read_text().splitlines() == lines
     data = PreparedData.load(recipe.out / "data")
     longest = 1 + max(int(lengths.max()) for lengths in data.valid.lengths())
@@ -1377,7 +1387,7 @@ def test_a_text_longer_than_the_positions_that_a_model_learns_is_refused(tmp_pat
             texts["valid"].write_text(texts["valid"].read_text() + f"{word}\n")
     valid = {f"valid_{each}": tmp_path / f"valid.{each}" for each in ("source", "target")}
     recipe = replace(recipe, data=replace(recipe.data, **valid))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     data = PreparedData.load(recipe.out / "data")
     for most in (12, 11):
         learned = replace(recipe.model, positions="learned", max_positions=most)
@@ -1395,7 +1405,7 @@ def test_a_batch_has_room_for_the_longest_pair_and_the_numbers_that_are_given(tm
     for path, word in ((recipe.data.source, "amber"), (recipe.data.target, "AMBER")):
         path.write_text(path.read_text() + f"{word} " * 1_500 + "\n")
     recipe = replace(recipe, data=replace(recipe.data, longest=2_000), batches=BatchSettings(**given))
-    prepare(recipe.out, recipe, silent)
+    prepare(recipe.out, recipe)
     chosen, _ = choose_from_text(recipe, PreparedData.load(recipe.out / "data"), 2_500, gpu=False)
     for name in ("source_tokens_per_batch", "target_tokens_per_batch"):
         assert getattr(chosen.batches, name) == given.get(name, 1_501)
@@ -1404,7 +1414,7 @@ def test_a_batch_has_room_for_the_longest_pair_and_the_numbers_that_are_given(tm
 def test_the_model_of_a_run_that_is_reopened_has_its_new_language_at_once(finished, tmp_path):
     recipe = copied(finished[0], tmp_path)
     (recipe.out / "result.json").unlink()
-    reopen(recipe.out, replace(recipe, data=replace(recipe.data, target_language="pt")), silent)
+    reopen(recipe.out, replace(recipe, data=replace(recipe.data, target_language="pt")))
     assert StoredModel.load(recipe.out).languages.target == "pt"
     assert recorded_recipe(recipe.out).data.languages.target == "pt"
 
@@ -1417,7 +1427,7 @@ def test_what_changes_no_update_may_change_when_a_run_resumes(finished, tmp_path
     recipe = copied(finished[0], tmp_path)
     (recipe.out / "result.json").unlink()
     changed = replace(recipe.training, **{setting: RESULTS_ARE_THE_SAME[setting]})
-    reopen(recipe.out, replace(recipe, training=changed), silent)
+    reopen(recipe.out, replace(recipe, training=changed))
     assert getattr(recorded_recipe(recipe.out).training, setting) == RESULTS_ARE_THE_SAME[setting]
 
 

@@ -181,8 +181,8 @@ def trace_road(folder: Path) -> Trace:
     threading.setprofile(trace)
     sys.setprofile(trace)
     try:
-        recipe = complete_recipe(table, "spine", lambda recipe: recipe, lambda: False, lambda _: None)
-        run(recipe, lambda _: None)
+        recipe = complete_recipe(table, "spine", lambda recipe: recipe, lambda: False)
+        run(recipe)
         translator = Translator.load(folder / "run", native=False)
         hypotheses = translator.translate((folder / "test.en").read_text().splitlines())
         bleu(hypotheses, (folder / "test.de").read_text().splitlines())

@@ -76,7 +76,7 @@ def clean(arguments: Arguments) -> None:
         check_readable(texts.test_source, texts.test_target)
         files = texts.source, texts.target
         "\n".join(path.name for path in files).encode()  # raises before hours of work
-        report = clean_files(files, settings.out, settings.checks, texts.languages, others, say)
+        report = clean_files(files, settings.out, settings.checks, texts.languages, others)
     if settings.json:
         print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
     else:

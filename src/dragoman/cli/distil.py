@@ -69,7 +69,7 @@ def run_distil(arguments: Arguments) -> None:
     if (processes := process_count()) > 1:
         raise DragomanError(f"distil works in one process, and torchrun has started {processes}.")
     distillation, recipe = plan(arguments)
-    run_training(lambda: distil(distillation, recipe, say))
+    run_training(lambda: distil(distillation, recipe))
 
 
 def plan(arguments: Arguments) -> tuple[Distillation, Recipe]:

@@ -58,7 +58,7 @@ def doctor(arguments: Arguments) -> None:
     recipe = with_languages_of_initial_model(recipe)
     recipe = with_replay_in_folder(replace(recipe, data=settings_from(DataSettings, arguments, recipe.data)))
     refuse_swapped(recipe)
-    data = resolve_dataset(recipe.data, say)
+    data = resolve_dataset(recipe.data)
     findings = print_findings(data)
     # clean takes the names that files have; train adds .gz or .zst to one that is not there.
     data = data if data.corpus else resolve_paths(data)
@@ -109,7 +109,7 @@ def print_findings(data: DataSettings) -> "list[Finding]":
     from dragoman.text.named_datasets.datasets import resolve_dataset
     from dragoman.text.quality.doctor import examine
 
-    data = resolve_dataset(data, say)
+    data = resolve_dataset(data)
     (check_files if data.needs_conversion() else check_file_pairs)(data)
     corpora, data = resolve_corpora(data), resolve_paths(data)
     if data.corpus:

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 from dragoman import __version__
-from dragoman.cli.console import print_own_warnings, silence_write_errors_of_threads
+from dragoman.cli.console import print_own_warnings, say, silence_write_errors_of_threads
 from dragoman.cli.verbs import GROUPS, command, commands
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import messages_to
 from dragoman.system.processors import configure_threads
 
 
@@ -50,7 +51,8 @@ def run(arguments: list[str]) -> None:
     chosen = command(arguments[0])
     values = chosen.parse(arguments[1:])
     try:
-        chosen.run(values)
+        with messages_to(say):
+            chosen.run(values)
     except DragomanError as error:
         raise DragomanError(chosen.with_flags(str(error), arguments[1:])) from error
 

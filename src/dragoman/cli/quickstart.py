@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.cli.console import say
 from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.train import run_training
 from dragoman.system.toml import check_bounds
@@ -35,7 +34,7 @@ def quickstart(arguments: Arguments) -> None:
     str(settings.out).encode()  # raises before anything is written
     from dragoman.pipeline.quickstart import quickstart as start
 
-    run_training(lambda: start(settings.out, settings.minutes, settings.updates, say, settings.recipe))
+    run_training(lambda: start(settings.out, settings.minutes, settings.updates, settings.recipe))
 
 
 COMMAND = Command(

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.cli.console import say
 from dragoman.cli.parsing import Arguments, Command, settings_from
 
 
@@ -23,7 +22,7 @@ def runs(arguments: Arguments) -> None:
     from dragoman.pipeline.runs import as_json, runs_table, runs_under
     from dragoman.system.terminal import Terminal
 
-    states = runs_under(settings.folder, say)
+    states = runs_under(settings.folder)
     if settings.json:
         print("\n".join(map(as_json, states)))
     else:

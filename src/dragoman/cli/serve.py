@@ -71,7 +71,7 @@ def serve_runs(runs: tuple[Path, ...], engine: EngineSettings, settings: ServerS
     configure_allocator()
     from dragoman.serving import server
 
-    server.serve(runs, engine, settings, say)
+    server.serve(runs, engine, settings)
     sys.exit(0)
 
 

@@ -57,7 +57,7 @@ def recipe_of(arguments: Arguments) -> Recipe:
         arguments["out"] = default_folder(arguments["source"], arguments.get("target"))
         say(f"The run's folder is {arguments['out']}; --out names another one.")
     recipe = complete_recipe(
-        table, origin, lambda default: settings_from(Recipe, arguments, default), has_gpu, say
+        table, origin, lambda default: settings_from(Recipe, arguments, default), has_gpu
     )
     check_symbols(recipe.tokenizer.symbols)
     check_architecture(recipe.model)
@@ -152,7 +152,7 @@ def run_recipe(recipe: Recipe) -> None:
     tomli_w.dumps(to_table(recipe)).encode()  # raises before the text is prepared
     from dragoman.pipeline.advice import run_with_advice
 
-    run_training(lambda: run_with_advice(recipe, say))
+    run_training(lambda: run_with_advice(recipe))
 
 
 def read_files(files: Sequence[Path], arguments: Arguments) -> tuple[dict[str, Any], str, Arguments]:

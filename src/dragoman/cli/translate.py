@@ -347,7 +347,7 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
         "alternatives": settings.alternatives,
     }
     rank = process_rank()
-    return translate_file(source, out, about, job.translate, say, rank, processes)
+    return translate_file(source, out, about, job.translate, rank, processes)
 
 
 COMMAND = Command(

@@ -1,5 +1,6 @@
 """Training, and sentences at its end about what went wrong."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -10,31 +11,31 @@ from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.run import run
-from dragoman.system.messages import Say
 from dragoman.system.torchrun import process_rank
 from dragoman.text.corpus import Corpus
 
+logger = logging.getLogger(__name__)
 COUNTED = 100_000  # training pairs, for the frequencies of tokens
 MOST_UNKNOWN = 0.01  # share of unknown tokens that needs no word
 
 
-def run_with_advice(recipe: Recipe, say: Say) -> Path:
+def run_with_advice(recipe: Recipe) -> Path:
     """As `run`, with advice at the end of a training."""
     path = recipe.folder / "result.json"
     before = path.read_bytes() if path.exists() else None
-    out = run(recipe, say)
+    out = run(recipe)
     if path.read_bytes() != before and process_rank() == 0:
-        advise(out, say)
+        advise(out)
     return out
 
 
-def advise(out: Path, say: Say) -> None:
+def advise(out: Path) -> None:
     """Say so if the model of a finished run is no better than the frequencies of tokens, or lacks tokens."""
     nll = read_run_result(out).validation["nll"]
     data, recipe = PreparedData.load(out / "data"), read_recipe(out)
     by_frequency = nll_of_frequencies(data.train, data.valid, len(data.tokenizers.target))
     if nll >= by_frequency:
-        say(
+        logger.info(
             "The model has not learned to translate. The frequencies of the tokens alone predict the "
             f"validation data as well: {by_frequency:.2f} nats per token, and the model has {nll:.2f}. Train "
             "for longer (--updates or --minutes), or lower the learning rate's peak, which was "
@@ -46,7 +47,7 @@ def advise(out: Path, say: Say) -> None:
         remedy = "A larger --vocabulary has more of them; --source-tokens and --target-tokens bpe have all."
         if recipe.adaptation.initial_model is not None:
             remedy = "The vocabulary is that of the initial model."
-        say(
+        logger.info(
             f"Of the validation tokens, {shares[0]:.1%} of the source and {shares[1]:.1%} of the target are "
             f"unknown to the vocabulary. {remedy}"
         )

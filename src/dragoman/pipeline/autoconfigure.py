@@ -1,5 +1,6 @@
 """What a recipe leaves open, chosen from the text and this machine, and printed with its reason."""
 
+import logging
 import math
 import time
 from dataclasses import replace
@@ -12,7 +13,6 @@ from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, m
 from dragoman.pipeline.recipe import Recipe, choose_minutes, learning_rate_schedule
 from dragoman.system.device import has_bfloat16, is_cuda
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
 from dragoman.system.wording import counted
 from dragoman.text.batches import Batches, Update
 from dragoman.training.objective import (
@@ -25,6 +25,7 @@ from dragoman.training.schedule import make_learning_rate
 from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
+logger = logging.getLogger(__name__)
 TIMED_UPDATES = 8
 MIN_ERROR, MAX_ERROR = 0.1, 0.5
 """Bounds of the relative error of a measured speed, which is estimated from the spread of these updates."""
@@ -33,7 +34,7 @@ MAX_REPEATED = 60.0
 """Seconds of the timed updates above which they are not repeated: compiling is a small part of them."""
 
 
-def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
+def autoconfigure(recipe: Recipe, data: PreparedData, world: World) -> Recipe:
     """Choose what the recipe leaves open, and say what and why.
 
     Raises `DragomanError` for texts and search settings that the model could not work with.
@@ -46,7 +47,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     is_open = training.updates is None  # the number of updates is chosen later, and with it the cooldown
     model = make_model(recipe, data, world.device)
     check_positions(model, data)
-    say(describe_model(recipe, data, model))
+    logger.info(describe_model(recipe, data, model))
     if batches.micro_batch_tokens == "auto":
         from dragoman.pipeline.micro_batch import choose_micro_batch_tokens
 
@@ -59,7 +60,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     speed, error = (math.nan, 0.0) if sharded else updates_per_second(model, train_batches, recipe, world)
     minutes = choose_minutes(training, gpu)
     updates, validations, validating = updates_and_validations(
-        recipe, model, data, minutes, speed, updates_per_epoch, say, world
+        recipe, model, data, minutes, speed, updates_per_epoch, world
     )
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.adaptation.initial_model import choose_for_adaptation, perplexity_before
@@ -86,13 +87,13 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         low = ", to keep the learning rate at 0.002 or below" if is_low else ""
         reasons.append(f"{warmup:,} warm-up step{'s' * (warmup > 1)}{half or low}")
     if reasons:
-        say(f"Chosen: {'; '.join(reasons)}.")
-    say(describe_training(recipe, updates / updates_per_epoch, is_open))
+        logger.info(f"Chosen: {'; '.join(reasons)}.")
+    logger.info(describe_training(recipe, updates / updates_per_epoch, is_open))
     if not sharded:
         expected = f"{minutes:g} min" if is_open else duration_between(updates / speed + validating, error)
         tokens = speed * tokens_per_update(train_batches)
         slowest, fastest = tokens * (1 - error), tokens * (1 + error)
-        say(f"Expected: {expected}, at {slowest:,.0f} to {fastest:,.0f} target tokens per second.")
+        logger.info(f"Expected: {expected}, at {slowest:,.0f} to {fastest:,.0f} target tokens per second.")
     return recipe
 
 
@@ -103,7 +104,6 @@ def updates_and_validations(
     minutes: float,
     speed: float,
     updates_per_epoch: float,
-    say: Say,
     world: World,
 ) -> tuple[int, int, float]:
     """The updates, those of the recipe or as many as fit, the validations, and the seconds of all of these.
@@ -120,7 +120,7 @@ def updates_and_validations(
         minutes, updates_per_epoch, speed, validation_seconds, validate_every
     )
     if seconds > 2 * SHARE * 60 * minutes:
-        say(
+        logger.info(
             f"Validations take {duration(seconds)} of {minutes:g} min: each translates "
             f"{len(data.valid_source):,} pairs. Fewer pairs leave more time to the training."
         )

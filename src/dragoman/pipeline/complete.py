@@ -3,6 +3,7 @@
 Does not import torch.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,18 +14,19 @@ from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.presets import choose_preset
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.settings import AdaptationSettings
-from dragoman.system.messages import Say
 from dragoman.system.toml import overlay
+
+logger = logging.getLogger(__name__)
 
 
 def complete_recipe(
-    table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe], gpu: Callable[[], bool], say: Say
+    table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe], gpu: Callable[[], bool]
 ) -> Recipe:
     """The recipe of a TOML table (read from `origin`) and of flags.
 
     Flags win over the table, and both over the preset. `flags` returns a recipe with the command line's flags
-    applied; `gpu` says whether there is a GPU; `say` gets the preset that was chosen. Raises `DragomanError`
-    for unknown keys, wrong values, contradictions and missing training data.
+    applied; `gpu` says whether there is a GPU. Logs the preset that was chosen. Raises `DragomanError` for
+    unknown keys, wrong values, contradictions and missing training data.
     """
     plain = {key: value for key, value in table.items() if key != "model"}
     requested = flags(overlay(Recipe(), plain, origin))
@@ -46,7 +48,7 @@ def complete_recipe(
     check_recipe(recipe)
     if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
         dropout = f" with dropout {model.dropout}" if recipe.model == model else ""
-        say(f"Chosen: preset {preset}{dropout}, for {reason}.")
+        logger.info(f"Chosen: preset {preset}{dropout}, for {reason}.")
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
         recipe = replace(recipe, model=replace(recipe.model, tied="target"))
     return recipe

@@ -1,12 +1,12 @@
 """Preparation of text that is not two files of lines: compressed, both sides in one file, several corpora."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.recipe import Recipe, resolve_corpora
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
 from dragoman.system.wording import counted
 from dragoman.text.conversion import ConvertedData, converted
 from dragoman.text.corpus import source_hashes
@@ -15,8 +15,10 @@ from dragoman.text.settings import DataSettings
 from dragoman.text.words import SPACE
 from dragoman.translation.model_folder import Tokenizers, model_folder
 
+logger = logging.getLogger(__name__)
 
-def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings, say: Say) -> Recipe:
+
+def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings) -> Recipe:
     """Write files of lines in place of `texts`, and `prepare` them; then delete them.
 
     The paths of `texts` are resolved, except those of corpora. Returns the recipe with the languages that a
@@ -27,27 +29,27 @@ def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings, say: Say) 
     corpora = resolve_corpora(replace(texts, folder=recipe.data.folder))
     symbols = recipe.tokenizer.symbols
     symbols += tuple(sorted({corpus.tag for corpus in corpora} - {"", *symbols}))
-    with converted(replace(texts, corpus=corpora), out / "text.partial", say) as lines:
+    with converted(replace(texts, corpus=corpora), out / "text.partial") as lines:
         data: ConvertedData = lines
         if lines.parts and recipe.adaptation.replay is not None:
             from dragoman.pipeline.adaptation.replay import with_old_text
 
-            data = with_old_text(lines, recipe.adaptation, say)
+            data = with_old_text(lines, recipe.adaptation)
         tokenizer = replace(recipe.tokenizer, symbols=symbols)
-        prepare(out, replace(recipe, data=data, tokenizer=tokenizer), say)
-        say_held_out_of_tagged(data, out, say)
+        prepare(out, replace(recipe, data=data, tokenizer=tokenizer))
+        report_held_out_of_tagged(data, out)
     source, target = lines.source_language, lines.target_language
     return replace(recipe, data=replace(recipe.data, source_language=source, target_language=target))
 
 
-def say_held_out_of_tagged(data: DataSettings, out: Path, say: Say) -> None:
-    """Say how many pairs of corpora with a tag are left out because their sources are held out."""
+def report_held_out_of_tagged(data: DataSettings, out: Path) -> None:
+    """Report how many pairs of corpora with a tag are left out because their sources are held out."""
     if data.valid_source is not None or data.source is None:
         return
     held_out = source_hashes(out / "data" / "valid.source.txt")
     lines = enumerate(read_lines(data.source), 1)
     if count := sum(line_hash(text) in held_out for number, text in lines if data.tag(number)):
-        say(
+        logger.info(
             f"{counted(count, 'pair')} of corpora with a tag left out: their sources are held out for "
             "validation."
         )

@@ -4,6 +4,7 @@ Does not import torch at its top.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -20,7 +21,6 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
-from dragoman.system.messages import Say
 from dragoman.system.toml import check_bounds, overlay
 from dragoman.system.wording import counted
 from dragoman.text.lines import decode_line, read_lines
@@ -34,6 +34,7 @@ from dragoman.translation.model_folder import Tokenizers, model_folder, model_ha
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
+logger = logging.getLogger(__name__)
 DISTILLED = "distilled.txt"
 """The teacher's translations, in the student's folder; distilled.txt.json lists what they depend on."""
 SOURCES = "sources.txt"
@@ -78,7 +79,7 @@ class Distillation:
             )
 
 
-def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
+def distil(distillation: Distillation, recipe: Recipe) -> Path:
     """Translate the text, then train the student of `recipe`, or resume either. Returns the student's folder.
 
     Raises `DragomanError` for a folder that holds another run, for files that cannot be read, and where
@@ -105,13 +106,13 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
 
     with lock(out):  # raises before hours of translation for a folder that a run would damage
         pass
-    sources = write_distilled(resolved, out, say)
+    sources = write_distilled(resolved, out)
     if distillation.new_sentences:  # their file has no language in its name
         language = recipe.data.languages.source
         known = None if language == UNKNOWN_LANGUAGE else language
         recipe = replace(recipe, data=replace(recipe.data, source=sources, source_language=known))
-    run_with_advice(recipe, say)
-    say_teacher_scores(distillation.teachers[0], recipe, say)
+    run_with_advice(recipe)
+    report_teacher_scores(distillation.teachers[0], recipe)
     return out
 
 
@@ -126,7 +127,7 @@ def refuse_another_run(out: Path) -> None:
 # ---- the teacher's translations
 
 
-def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
+def write_distilled(distillation: Distillation, out: Path) -> Path:
     """Write the teacher's translation of each line, or resume. Returns the file of the lines.
 
     Raises `DragomanError` for text or references that training refuses, and as `write_with_new_sentences` and
@@ -153,7 +154,7 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
     if not path.exists():
         teacher()  # raises before anything is written
         extra = f" and {counted(new, 'new sentence')}" if new else ""
-        say(f"The teacher translates {distillation.text}{extra}.")
+        logger.info(f"The teacher translates {distillation.text}{extra}.")
     if new:
         from dragoman.text.sampled_sentences import write_with_new_sentences
 
@@ -171,7 +172,7 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> Path:
         first_line = block[0][0]
         return [best for best, *_ in n_best] if choose is None else choose(first_line, n_best)
 
-    translate_file(source, path, about, translate, say)
+    translate_file(source, path, about, translate)
     return source
 
 
@@ -291,9 +292,9 @@ def shallow_settings(teacher: ModelSettings) -> ModelSettings:
     return with_guided_head(replace(teacher, decoder_layers=1), teacher)
 
 
-def say_teacher_scores(teacher: Path, recipe: Recipe, say: Say) -> None:
-    """Say the teacher's scores on the test pairs, if these are the student's too."""
+def report_teacher_scores(teacher: Path, recipe: Recipe) -> None:
+    """Report the teacher's scores on the test pairs, if these are the student's too."""
     result = teacher / "result.json"
     if recipe.data.test_source == teacher / "data" / "test.source.txt" and result.exists():
         for score in read_run_result(teacher).test:
-            say(f"The teacher's test: {score.name} = {score.value:.2f}")
+            logger.info(f"The teacher's test: {score.name} = {score.value:.2f}")

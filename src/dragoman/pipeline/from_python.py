@@ -1,6 +1,6 @@
 """Training from Python: `dragoman.train` and `dragoman.resume`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,12 @@ from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
+from dragoman.system.messages import messages_to
 from dragoman.system.toml import read_toml
 from dragoman.text.mixture import check_symbols
 
 
-def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
+def train(recipe: Mapping[str, Any] | str | Path, say: Callable[[str], None] = print) -> Path:
     """Train a model, or resume its run if it has begun; return the run's folder, for `Translator.load`.
 
     `recipe` is a table with the keys of a recipe, or a recipe's file. What it does not say is chosen from the
@@ -29,10 +29,11 @@ def train(recipe: Mapping[str, Any] | str | Path, say: Say = print) -> Path:
 
     table = dict(recipe) if isinstance(recipe, Mapping) else recipe_table(Path(recipe))
     origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
-    complete = complete_recipe(table, origin, lambda default: default, has_gpu, say)
-    check_symbols(complete.tokenizer.symbols)
-    refuse_swapped(complete)
-    return run_with_advice(complete, say)
+    with messages_to(say):
+        complete = complete_recipe(table, origin, lambda default: default, has_gpu)
+        check_symbols(complete.tokenizer.symbols)
+        refuse_swapped(complete)
+        return run_with_advice(complete)
 
 
 def recipe_table(path: Path) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def recipe_table(path: Path) -> dict[str, Any]:
     return table
 
 
-def resume(folder: str | Path, say: Say = print) -> Path:
+def resume(folder: str | Path, say: Callable[[str], None] = print) -> Path:
     """Resume a run that was interrupted; return its folder.
 
     Raises as `train`, and `DragomanError` for a folder without a run.
@@ -58,4 +59,5 @@ def resume(folder: str | Path, say: Say = print) -> Path:
             f"{folder} is not a run: there is no {out / 'recipe.toml'}. If it was interrupted while "
             "its text was prepared, train again with the same command or recipe."
         )
-    return run_with_advice(replace(recipe, out=out), say)
+    with messages_to(say):
+        return run_with_advice(replace(recipe, out=out))

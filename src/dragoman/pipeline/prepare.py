@@ -1,5 +1,6 @@
 """Text files to a run's `data` folder: tokenizers, ids, validation and test text."""
 
+import logging
 import shutil
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.validation_pairs import write_pairs, write_valid
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import complete_folder
-from dragoman.system.messages import Say
 from dragoman.text.corpus import (
     Files,
     PairFilter,
@@ -24,8 +24,10 @@ from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, model_folder
 
+logger = logging.getLogger(__name__)
 
-def prepare(out: Path, recipe: Recipe, say: Say) -> None:
+
+def prepare(out: Path, recipe: Recipe) -> None:
     """Check the files of lines, which are not compressed; hold out pairs, train tokenizers, write corpora.
 
     `out/data` appears once all of it is complete. Raises `DragomanError` for files that cannot be read or do
@@ -54,9 +56,9 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
             raise no_pairs_left(*files, statistics)
         if recipe.adaptation.initial_model is None:
-            tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
+            tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs)
         else:
-            tokenizers, files = prepare_adaptation(new, recipe, files, pair_filter, say)
+            tokenizers, files = prepare_adaptation(new, recipe, files, pair_filter)
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
         train = write_corpus(new / "train", files, tokenizers.paths(new), data, pair_filter, statistics)
@@ -77,7 +79,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         raise
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
-    say(f"Text: {'; '.join(train.statistics.describe())}. Pairs to train on: {statistics.kept:,}.")
+    logger.info(f"Text: {'; '.join(train.statistics.describe())}. Pairs to train on: {statistics.kept:,}.")
 
 
 def file_states(data: DataSettings) -> list[tuple[Path, int, int]]:
@@ -85,9 +87,7 @@ def file_states(data: DataSettings) -> list[tuple[Path, int, int]]:
     return [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in data.files.values()]
 
 
-def train_tokenizers(
-    recipe: Recipe, files: Files, pair_filter: PairFilter, pairs: int, say: Say
-) -> Tokenizers:
+def train_tokenizers(recipe: Recipe, files: Files, pair_filter: PairFilter, pairs: int) -> Tokenizers:
     """Learn one vocabulary of both sides, or one of each, from the training pairs alone.
 
     A student has those of its teacher.
@@ -103,7 +103,9 @@ def train_tokenizers(
         lines = (pair[side] for pair in sampled for side in sides)
         tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
         if settings.vocabulary and kind in ("bpe", "unigram", "byte") and len(tokenizer) != vocabulary:
-            say(f"Asked for a vocabulary of {vocabulary:,} {kind} tokens; there are {len(tokenizer):,}.")
+            logger.info(
+                f"Asked for a vocabulary of {vocabulary:,} {kind} tokens; there are {len(tokenizer):,}."
+            )
         return tokenizer
 
     if settings.share_vocabulary:

@@ -3,6 +3,7 @@
 import importlib.resources
 import importlib.util
 import json
+import logging
 import re
 import zlib
 from collections import defaultdict
@@ -18,13 +19,13 @@ from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
-from dragoman.system.messages import Say
 from dragoman.system.readers import MAX_LIST, read_json
 from dragoman.system.terminal import Terminal
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
+logger = logging.getLogger(__name__)
 Pronunciations = dict[str, list[str]]
 
 
@@ -112,9 +113,7 @@ PUBLISHED = (
 """Word error rates on this dictionary without stress marks, on other random splits."""
 
 
-def quickstart(
-    out: Path, minutes: float, updates: int | None, say: Say, user_recipe: Path | None = None
-) -> None:
+def quickstart(out: Path, minutes: float, updates: int | None, user_recipe: Path | None = None) -> None:
     """Prepare, train, score, and show results.
 
     Without `updates`, as many as fit into `minutes`; `user_recipe` overrides the recipe. Raises
@@ -138,17 +137,17 @@ def quickstart(
         names = ("source", "target", "valid_source", "valid_target")
         recorded = {name: getattr(read_recipe(out).data, name) for name in names}
         recipe = replace(recipe, data=replace(recipe.data, **recorded))
-    run_with_advice(recipe, say)
-    report(out, say)
+    run_with_advice(recipe)
+    report(out)
 
 
-def report(out: Path, say: Say) -> None:
+def report(out: Path) -> None:
     """Print error rates on the held-out words beside published ones, ten words, and what to do next."""
     from dragoman.evaluation.pronunciation import pronunciation_errors
     from dragoman.translation.translator import Translator
 
     test = read_test(out / "dictionary" / "test.json")
-    say(f"Pronouncing {len(test):,} held-out words, with a beam of 4.")
+    logger.info(f"Pronouncing {len(test):,} held-out words, with a beam of 4.")
     predictions = Translator.load(out).translate(list(test))
     scores = pronunciation_errors(predictions, list(test.values()))
     minutes = read_run_result(out).minutes

@@ -1,6 +1,7 @@
 """Opening a run that has begun: its recipe, what a command may change, a later end of a finished run."""
 
 import errno
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from dragoman.system.files import (
     readable_folder,
     recover_interrupted_write,
 )
-from dragoman.system.messages import Say, silent
+from dragoman.system.messages import messages_to, silent
 from dragoman.system.toml import overlay, to_table, write_toml
 from dragoman.system.wording import counted
 from dragoman.text.settings import DataSettings
@@ -45,6 +46,7 @@ from dragoman.translation.model_folder import (
 )
 from dragoman.translation.token_ids import constraint_ids
 
+logger = logging.getLogger(__name__)
 CHANGEABLE = (
     "data.source_language",
     "data.target_language",
@@ -109,7 +111,7 @@ def recorded_recipe(out: Path) -> Recipe | None:
     return recipe
 
 
-def reopen(out: Path, recipe: Recipe, say: Say) -> None:
+def reopen(out: Path, recipe: Recipe) -> None:
     """Record what a command changes of a run that has begun.
 
     A finished run stays finished, unless it is given more updates or more patience. Raises `DragomanError`
@@ -141,23 +143,23 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     if not result.exists():
         check_data(out / "data")
     elif not changes.keys() & {"training.updates", "training.patience"} or (
-        (former := former_result(out, changed, say)) is None
+        (former := former_result(out, changed)) is None
     ):
         return
-    say(f"Resuming {out}.")
+    logger.info(f"Resuming {out}.")
     if (out / "best").exists():
-        restore_best_model(out, say, keeps=former is not None)
+        restore_best_model(out, keeps=former is not None)
     if former is not None:
         result.replace(former)  # last: if killed before, the run is still a finished one
-    restore_model_from_checkpoint(out, changed, say)
+    restore_model_from_checkpoint(out, changed)
     if changes.keys() & {"data.source_language", "data.target_language"} and (out / "model").exists():
         replace(StoredModel.load(out / "model"), languages=changed.data.languages).save(out / "model")
     for path in files_newer_than(out / "data", recipe.data):
-        say(f"{path} is newer than this run's copy of it; the run continues with the copy.")
+        logger.info(f"{path} is newer than this run's copy of it; the run continues with the copy.")
     if changes:
         record(changed, out, has_updates="training.updates" in changes)
-        say(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
-    say_remaining_time(out, make_schedule(changed), say)
+        logger.info(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
+    report_remaining_time(out, make_schedule(changed))
 
 
 def record(changed: Recipe, out: Path, has_updates: bool) -> None:
@@ -167,24 +169,25 @@ def record(changed: Recipe, out: Path, has_updates: bool) -> None:
         (out / BUDGET).unlink(missing_ok=True)
 
 
-def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
-    """Say how long the rest of a resumed run takes, at its speed so far."""
+def report_remaining_time(out: Path, schedule: Schedule) -> None:
+    """Report how long the rest of a resumed run takes, at its speed so far."""
     events = read_events(out / "log.jsonl")
     validations = [event for event in events if event["event"] == "validation" and "minutes" in event]
     last_step = max(map(step_of, checkpoints(out)), default=0)
     has_begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
     if has_begun and last_step and (updates := schedule.updates - last_step) > 0:
         seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
-        say(f"Remaining: {counted(updates, 'update')} at most, {duration(seconds)}.")
+        logger.info(f"Remaining: {counted(updates, 'update')} at most, {duration(seconds)}.")
 
 
-def former_result(out: Path, recipe: Recipe, say: Say) -> Path | None:
+def former_result(out: Path, recipe: Recipe) -> Path | None:
     """What result.json of a finished run is called once it is resumed; None if nothing is left to do.
 
     Raises `DragomanError` if it cannot resume, or if its result.json is damaged.
     """
     result = read_run_result(out)
-    checkpoint = newest_intact(out, silent)
+    with messages_to(silent):  # training names those that are damaged
+        checkpoint = newest_intact(out)
     if checkpoint is None:
         raise DragomanError(
             f"{out} is finished and its checkpoints are missing, so it cannot be resumed; choose another "
@@ -193,7 +196,7 @@ def former_result(out: Path, recipe: Recipe, say: Say) -> Path | None:
     # A damaged newest checkpoint does not change the end.
     end = replace(read_state(checkpoint), step=result.updates)
     if is_finished(end, recipe.training, make_schedule(recipe)):
-        say(
+        logger.info(
             f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "
             "--patience, or --patience 0."
         )
@@ -209,7 +212,7 @@ def former_result(out: Path, recipe: Recipe, say: Say) -> Path | None:
     return out / f"result-{end.step}.json"
 
 
-def restore_best_model(out: Path, say: Say, keeps: bool) -> None:
+def restore_best_model(out: Path, keeps: bool) -> None:
     """Make the best model by validation the run's model again.
 
     The model that replaced it, an average or the last checkpoint, is kept beside it if it is that of a
@@ -224,19 +227,20 @@ def restore_best_model(out: Path, say: Say, keeps: bool) -> None:
             if previous.exists():
                 remove_folder(previous)
             model.rename(previous)
-            say(f"The model so far is kept in {previous}.")
+            logger.info(f"The model so far is kept in {previous}.")
         else:
             remove_folder(model)
     best.rename(model)
 
 
-def restore_model_from_checkpoint(out: Path, recipe: Recipe, say: Say) -> None:
+def restore_model_from_checkpoint(out: Path, recipe: Recipe) -> None:
     """Make the model that the newest checkpoint calls the best one the run's model, if it is not.
 
     It is missing or damaged if a copy was cut off, and newer than the checkpoint if the process was killed
     between both. Raises `DragomanError` if it cannot be made.
     """
-    newest = newest_intact(out, silent)
+    with messages_to(silent):  # training names those that are damaged
+        newest = newest_intact(out)
     state = None if newest is None else read_state(newest)
     if newest is None or state is None or state.best is None:
         return
@@ -264,7 +268,7 @@ def restore_model_from_checkpoint(out: Path, recipe: Recipe, say: Say) -> None:
     best_model = make_model(recipe, data, torch.device("cpu"))
     load_weights(best_model, tensors, best)
     save_model(model, best_model, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages)
-    say(f"{model} is made from the checkpoint at {state.best_step:,} again.")
+    logger.info(f"{model} is made from the checkpoint at {state.best_step:,} again.")
 
 
 def are_equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:

@@ -1,6 +1,7 @@
 """From a recipe to a trained model: prepare, train, finish. To be read downwards."""
 
 import json
+import logging
 import math
 import shutil
 import time
@@ -40,7 +41,7 @@ from dragoman.system.device import is_cpu, is_cuda
 from dragoman.system.errors import DragomanError, SeveralSentences
 from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
-from dragoman.system.messages import Say, silent
+from dragoman.system.messages import messages_to, silent
 from dragoman.system.toml import write_toml
 from dragoman.text.lines import read_lines
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
@@ -56,10 +57,11 @@ from dragoman.training.world import World
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
 
+logger = logging.getLogger(__name__)
 SAMPLES = 3  # validation pairs whose translations are logged
 
 
-def run(recipe: Recipe, say: Say) -> Path:
+def run(recipe: Recipe) -> Path:
     """Train a model from a recipe, or resume its run. Returns the run's folder.
 
     Processes that torchrun has started train together; the main one writes files and messages. Raises
@@ -68,14 +70,18 @@ def run(recipe: Recipe, say: Say) -> Path:
     """
     check_recipe(recipe)
     out = recipe.folder
-    with process_group() as world, lock(out) if world.is_main else nullcontext(), flushed_denormals():
-        say = say if world.is_main else silent
+    with (
+        process_group() as world,
+        lock(out) if world.is_main else nullcontext(),
+        nullcontext() if world.is_main else messages_to(silent),
+        flushed_denormals(),
+    ):
         configure_allocator()
         set_threads(recipe)
-        world.main_first(lambda: open_run(out, recipe, say, world))
+        world.main_first(lambda: open_run(out, recipe, world))
         if (out / "result.json").exists():
             command = f"dragoman train {quote(f'{out}/recipe.toml')} --updates MORE"
-            say(f"{out} is finished. To train it further: {command}")
+            logger.info(f"{out} is finished. To train it further: {command}")
             return out
         recipe = read_recipe(out)
         set_threads(recipe)
@@ -83,9 +89,9 @@ def run(recipe: Recipe, say: Say) -> Path:
         if world.is_main:
             add_passport(out, __version__)
         if (out / BUDGET).exists():
-            recipe = train_until_choice(recipe, data, say, world)
-        state = fit(recipe, make_schedule(recipe), data, say, world)
-        finish(recipe, data, state, say, world)
+            recipe = train_until_choice(recipe, data, world)
+        state = fit(recipe, make_schedule(recipe), data, world)
+        finish(recipe, data, state, world)
     return out
 
 
@@ -143,7 +149,7 @@ def set_threads(recipe: Recipe) -> None:
 # ---- prepare
 
 
-def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
+def open_run(out: Path, recipe: Recipe, world: World) -> None:
     """Reopen a run that has begun; otherwise prepare the text and choose what the recipe leaves open.
 
     `out/recipe.toml` then has all settings.
@@ -153,7 +159,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     if (out / "recipe.toml").exists():
         from dragoman.pipeline.reopen import reopen
 
-        reopen(out, recipe, say)
+        reopen(out, recipe)
         return
     started = time.monotonic()
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
@@ -167,12 +173,12 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     if recipe.training.native:
         from dragoman.pipeline.compilation import start_compiling
 
-        start_compiling(world.device, say)  # in the background, while the text is prepared
+        start_compiling(world.device)  # in the background, while the text is prepared
     texts = recipe.data
     if texts.dataset is not None:
         from dragoman.text.named_datasets.datasets import resolve_dataset
 
-        texts = resolve_dataset(texts, say)
+        texts = resolve_dataset(texts)
     texts = resolve_paths(texts)
     if texts.guided_alignment is not None:
         from dragoman.pipeline.guided_alignment import with_alignment_head
@@ -182,15 +188,15 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         if texts.needs_conversion():
             from dragoman.pipeline.conversion import prepare_converted
 
-            recipe = prepare_converted(out, recipe, texts, say)
+            recipe = prepare_converted(out, recipe, texts)
         else:
             shutil.rmtree(out / "text.partial", ignore_errors=True)  # of a conversion that was killed
-            prepare(out, replace(recipe, data=texts), say)
+            prepare(out, replace(recipe, data=texts))
     except OSError as error:
         from dragoman.pipeline.reopen import with_file_name
 
         raise with_file_name(error, out) from error
-    complete = autoconfigure(recipe, PreparedData.load(out / "data"), say, world)
+    complete = autoconfigure(recipe, PreparedData.load(out / "data"), world)
     if recipe.training.updates is None:
         seconds = 60 * choose_minutes(complete.training, is_cuda(world.device))
         Budget(seconds, preparation=time.monotonic() - started).write(out)
@@ -200,7 +206,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
 # ---- train
 
 
-def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
+def train_until_choice(recipe: Recipe, data: PreparedData, world: World) -> Recipe:
     """Train for a part of the minutes, then choose the number of updates and record it.
 
     Returns the recipe that has the number.
@@ -210,7 +216,7 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
     batches = make_batches(recipe, data, world)
     most = most_updates(recipe, len(batches.plan(0)) / recipe.batches.accumulate)
     seconds = budget.training * CHOICE[recipe.training.schedule or "paper"]
-    state = fit(*open_ended(recipe, schedule, most), data, say, world, seconds, budget.training)
+    state = fit(*open_ended(recipe, schedule, most), data, world, seconds, budget.training)
 
     if world.is_main:
         events, interval = read_events(out / "log.jsonl"), schedule.validate_every
@@ -220,7 +226,7 @@ def train_until_choice(recipe: Recipe, data: PreparedData, say: Say, world: Worl
         write_toml(with_cooldown(chosen, state.step), out / "recipe.toml")
         (out / BUDGET).unlink()
         elapsed = duration(budget.preparation + state.seconds)
-        say(
+        logger.info(
             f"The run will have {updates:,} updates: {state.step:,} of them took {elapsed}, the preparation "
             "included."
         )
@@ -245,7 +251,6 @@ def fit(
     recipe: Recipe,
     schedule: Schedule,
     data: PreparedData,
-    say: Say,
     world: World,
     max_seconds: float = math.inf,
     planned_seconds: float = math.inf,
@@ -264,9 +269,8 @@ def fit(
         settings=recipe.training,
         schedule=schedule,
         folder=out,
-        validate=make_validate(recipe, data, say, world),
+        validate=make_validate(recipe, data, world),
         keep_best=lambda model: keep(out / "model", model, recipe, data),
-        say=say,
         world=world,
         max_seconds=max_seconds,
         planned_seconds=planned_seconds,
@@ -283,11 +287,11 @@ def fit(
         return train(context)
     except TrainingInterruptedError as interruption:
         position = f"after update {interruption.step:,}"
-        say(f"Stopped {position}; nothing is lost. Resume with: dragoman resume {quote(str(out))}")
+        logger.info(f"Stopped {position}; nothing is lost. Resume with: dragoman resume {quote(str(out))}")
         raise
 
 
-def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Validate:
+def make_validate(recipe: Recipe, data: PreparedData, world: World) -> Validate:
     """The function that computes a model's losses and BLEU (greedy search) on the validation pairs.
 
     It also returns some translations. If the loss is NaN or infinite, nothing is translated.
@@ -306,7 +310,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         model.train()
         trim_memory()
         scores["bleu"] = bleu(translations, data.valid_target, tokenize).value
-        say(
+        logger.info(
             f"Validation {name}: loss {scores['loss']:.3f}, negative log-likelihood {scores['nll']:.3f}, "
             f"perplexity {scores['perplexity']:.4g}, BLEU {scores['bleu']:.2f} (greedy)."
         )
@@ -318,7 +322,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
 
     if (recipe.adaptation.replay or recipe.adaptation.replay_valid) is not None:
         plain = replace(recipe, adaptation=AdaptationSettings())
-        return validate_both(validate, make_validate(plain, with_old_validation(recipe, data), say, world))
+        return validate_both(validate, make_validate(plain, with_old_validation(recipe, data), world))
     return validate
 
 
@@ -331,10 +335,10 @@ def keep(folder: Path, model: Model, recipe: Recipe, data: PreparedData) -> None
 # ---- finish
 
 
-def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, world: World) -> None:
+def finish(recipe: Recipe, data: PreparedData, state: TrainingState, world: World) -> None:
     """Choose the model to keep, translate and score the test data, write result.json."""
     out = recipe.folder
-    candidates = model_candidates(recipe, data, state, say, world)
+    candidates = model_candidates(recipe, data, state, world)
     chosen = min(candidates, key=Candidate.nll)
     if chosen.tensors is not None and world.is_main:
         if state.best is not None and (out / "model").exists() and not (out / "best").exists():
@@ -348,14 +352,16 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
         f"{names.get(candidate.kind, candidate.kind)} {candidate.scores['perplexity']:.4g}"
         for candidate in candidates
     )
-    say(
+    logger.info(
         f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity "
         f"({perplexities})."
     )
     patience = recipe.training.patience
     reason = f", as {patience} validation{'s' * (patience != 1)} (--patience) brought no gain"
     early = reason if state.step < make_schedule(recipe).updates else ""
-    say(f"Trained for {state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}.")
+    logger.info(
+        f"Trained for {state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}."
+    )
     result = {
         "model": chosen.description,
         "kept": chosen.kind,
@@ -364,12 +370,12 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
         "validation": chosen.scores,
         "candidates": {candidate.kind: candidate.scores for candidate in candidates},
     }
-    if scores := score_test_data(recipe, out, say, world):
+    if scores := score_test_data(recipe, out, world):
         result["test"] = [asdict(score) for score in scores]
     if world.is_main:
         write_lines(out / "result.json", [json.dumps(result, indent=2)])
     world.barrier()
-    say(f"Translate with: dragoman translate {quote(str(out))} < FILE")
+    logger.info(f"Translate with: dragoman translate {quote(str(out))} < FILE")
 
 
 @dataclass(frozen=True)
@@ -392,14 +398,14 @@ class Candidate:
 
 
 def model_candidates(
-    recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, world: World
+    recipe: Recipe, data: PreparedData, state: TrainingState, world: World
 ) -> list[Candidate]:
     """The best checkpoint by validation, the last one, and the average of the last ones (section 6.1).
 
     The last one is left out if it is the best, and the average if it is of the last one alone.
     """
     out = recipe.folder
-    model, validate = make_model(recipe, data, world.device), make_validate(recipe, data, say, world)
+    model, validate = make_model(recipe, data, world.device), make_validate(recipe, data, world)
 
     def candidate(kind: str, description: str, tensors: dict[str, Tensor]) -> Candidate:
         load_weights(model, tensors, out / "checkpoints")
@@ -408,7 +414,7 @@ def model_candidates(
 
     interval, count = make_schedule(recipe).checkpoint_every, recipe.training.average
     (last,) = regular_checkpoints(out, 1, interval, state.step)
-    average, steps = average_checkpoints(out, count, interval, state.step, say)
+    average, steps = average_checkpoints(out, count, interval, state.step)
     candidates = []
     if state.best is not None:
         candidates.append(Candidate("best", f"the checkpoint at {state.best_step:,}", state.best, None))
@@ -428,7 +434,7 @@ def translate_lines(translator: Translator, lines: Sequence[str], settings: Sear
         return translator.translate(lines, settings)
 
 
-def score_test_data(recipe: Recipe, out: Path, say: Say, world: World) -> list[Score]:
+def score_test_data(recipe: Recipe, out: Path, world: World) -> list[Score]:
     """Translate the test data with the kept model and score it; write `test.hypotheses.txt`.
 
     Empty without test data.
@@ -441,7 +447,7 @@ def score_test_data(recipe: Recipe, out: Path, say: Say, world: World) -> list[S
     translations = world.gather(part, len(source))
     scores = [bleu(translations, target, suitable_tokenization(target)), chrf(translations, target)]
     for score in scores:
-        say(f"Test: {score}")
+        logger.info(f"Test: {score}")
     if world.is_main:
         write_lines(out / "test.hypotheses.txt", translations)
     return scores

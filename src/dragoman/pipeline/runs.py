@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,13 @@ from dragoman.pipeline.passport import describe_commit, read_passports
 from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
-from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, read_toml, section
 from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.curves import CURVES, nothing_to_draw
 from dragoman.training.log import read_events
 from dragoman.training.settings import TrainingSettings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,10 @@ def scores_of(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(values[name]) for name in ("loss", "nll", "perplexity", "bleu") if name in values}
 
 
-def runs_under(folder: Path, say: Say) -> list[RunState]:
+def runs_under(folder: Path) -> list[RunState]:
     """The runs in a folder and below it, by name. A run may be a symbolic link; no other link is followed.
 
-    `say` gets those that cannot be read. Raises `DragomanError` if there is no run.
+    Logs those that cannot be read. Raises `DragomanError` if there is no run.
     """
     if folder.is_file():
         raise DragomanError(f"{folder} is a file; give the folder that has the runs.")
@@ -116,14 +118,14 @@ def runs_under(folder: Path, say: Say) -> list[RunState]:
         raise DragomanError(f"There is no folder {folder}.")
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
-            say(f"{path} cannot be read: permission denied.")
+            logger.info(f"{path} cannot be read: permission denied.")
     states, damaged = [], 0
     recipes = (recipe for pattern in ("recipe.toml", "**/*/recipe.toml") for recipe in folder.glob(pattern))
     for path in sorted({recipe.parent for recipe in recipes if (recipe.parent / "data").is_dir()}):
         try:
             states.append(state_of(path))
         except (DragomanError, OSError) as error:
-            say(str(error))
+            logger.info(str(error))
             damaged += 1
     if damaged and not states:
         raise DragomanError(f"No run in {folder} can be read; damaged: {damaged}.")

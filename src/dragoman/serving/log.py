@@ -35,4 +35,4 @@ class Records(logging.Handler):
 
 def configure_logging() -> None:
     """Write warnings and errors of all libraries as records."""
-    logging.basicConfig(handlers=[Records()], level=logging.WARNING, force=True)
+    logging.basicConfig(handlers=[Records(logging.WARNING)], level=logging.WARNING, force=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -23,9 +25,10 @@ from dragoman.serving.middleware import Gateway, all_headers
 from dragoman.serving.models import ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
+from dragoman.system.messages import messages_to, silent
 from dragoman.system.toml import overlay, to_table
 
+logger = logging.getLogger(__name__)
 ENVIRONMENT = "DRAGOMAN_SERVE"  # of a server process that another one has started
 GRACE_SECONDS = 30  # for running requests, after a signal
 
@@ -72,7 +75,7 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings, say: Say) -> None:
+def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> None:
     """Serve the runs and adapters in these folders until a signal comes. Running requests are answered first.
 
     Raises `DragomanError` if a model or the file of keys cannot be loaded, or the address cannot be used.
@@ -84,10 +87,12 @@ def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSetti
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         if settings.processes == 1:
             app = load_app(folders, engine, settings)
-            say(f"Serving {names(app)} at {address}")
-            Server(app, settings).run(sockets=[listener])
+            logger.info(f"Serving {names(app)} at {address}")
+            with messages_to(silent):  # the server's log has what follows
+                Server(app, settings).run(sockets=[listener])
             return
-        serve_with_processes(folders, engine, settings, listener, lambda: say(f"Serving at {address}"))
+        started = partial(logger.info, f"Serving at {address}")
+        serve_with_processes(folders, engine, settings, listener, started)
 
 
 def names(app: Gateway) -> str:
@@ -162,7 +167,7 @@ async def supervise(about: str, count: int, listener: socket.socket, started: Ca
     for number in stop_signals():
         loop.add_signal_handler(number, stop)
 
-    async def say_when_loaded(process: asyncio.subprocess.Process) -> None:
+    async def report_when_loaded(process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         if await process.stdout.readline():
             if not serving:
@@ -182,7 +187,7 @@ async def supervise(about: str, count: int, listener: socket.socket, started: Ca
                 pass_fds=[descriptor],
                 start_new_session=True,  # a terminal's Ctrl-C reaches this process alone
             )
-            loading = asyncio.ensure_future(say_when_loaded(process))
+            loading = asyncio.ensure_future(report_when_loaded(process))
             ended = asyncio.ensure_future(process.wait())
             stopped = asyncio.ensure_future(stopping.wait())
             await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)

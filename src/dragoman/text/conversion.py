@@ -1,5 +1,6 @@
 """Text in any format as files of lines that are not compressed, for as long as it is prepared or examined."""
 
+import logging
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,13 +9,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say, silent
 from dragoman.system.wording import counted
 from dragoman.text.compression import plain_name
 from dragoman.text.formats import languages_of_file, read_parallel
 from dragoman.text.lines import open_bytes, read_pairs
 from dragoman.text.mixture import WeightedCorpus, check_corpora, is_parallel
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages, language_of_name
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,15 @@ class ConvertedData(DataSettings):
 
 
 @contextmanager
-def converted(data: DataSettings, folder: Path, say: Say = silent) -> Iterator[ConvertedData]:
+def converted(data: DataSettings, folder: Path) -> Iterator[ConvertedData]:
     """`as_lines` of text to train on. Raises `DragomanError` as `check_files` and `as_lines`."""
     check_files(data)
-    with as_lines(data, folder, say) as lines:
+    with as_lines(data, folder) as lines:
         yield lines
 
 
 @contextmanager
-def as_lines(data: DataSettings, folder: Path, say: Say) -> Iterator[ConvertedData]:
+def as_lines(data: DataSettings, folder: Path) -> Iterator[ConvertedData]:
     """The settings with files of lines in place of others. They are in `folder`, which is removed at the end.
 
     Paths are joined to their folder already. Errors name the user's files. Raises `DragomanError` for files
@@ -67,7 +69,7 @@ def as_lines(data: DataSettings, folder: Path, say: Say) -> Iterator[ConvertedDa
     shutil.rmtree(folder, ignore_errors=True)
     lines = ConvertedData(**vars(data))
     try:
-        lines = convert(lines, folder, say)
+        lines = convert(lines, folder)
         yield lines
     except DragomanError as error:
         raise DragomanError(lines.in_words(str(error))) from error.__cause__
@@ -99,11 +101,11 @@ def check_files(data: DataSettings) -> None:
         raise DragomanError("There is validation or test data, and nothing to train on: give --source FILE.")
 
 
-def convert(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
+def convert(data: ConvertedData, folder: Path) -> ConvertedData:
     """Write files of lines to `folder` where the settings name others."""
     data = with_languages(data)
     if data.corpus:
-        data = joined(data, folder, say)
+        data = joined(data, folder)
     for kind in ("", "valid_", "test_"):
         files = [data.files.get(f"{kind}{side}") for side in ("source", "target")]
         subfolder = folder / (kind or "train")
@@ -116,7 +118,7 @@ def convert(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
     return data
 
 
-def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
+def joined(data: ConvertedData, folder: Path) -> ConvertedData:
     """The settings with two files in which the corpora follow each other. Says the share of each.
 
     Raises `DragomanError` for files that do not match.
@@ -139,7 +141,7 @@ def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
             shutil.rmtree(subfolder, ignore_errors=True)
             share = "" if corpus.weight is None else f", {corpus.weight / total:.1%} of the training pairs"
             tag = f", after the tag {corpus.tag}" if corpus.tag else ""
-            say(f"Corpus {number}: {counted(pairs, 'pair')} of {corpus.source}{share}{tag}.")
+            logger.info(f"Corpus {number}: {counted(pairs, 'pair')} of {corpus.source}{share}{tag}.")
     return replace(data, source=copies[0], target=copies[1], parts=tuple(parts))
 
 

@@ -1,6 +1,7 @@
 """Checkpoints, from which a run resumes after any interruption: `folder/checkpoints/step-00001200/`."""
 
 import json
+import logging
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +15,6 @@ from dragoman.model import weights
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, write_folder
-from dragoman.system.messages import Say
 from dragoman.system.readers import read_json
 from dragoman.system.toml import check_bounds, from_table
 from dragoman.system.wording import shown
@@ -23,6 +23,7 @@ from dragoman.training.log import read_events
 from dragoman.training.settings import SCORES
 from dragoman.training.world import World, unsharded_on_cpu
 
+logger = logging.getLogger(__name__)
 ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what the optimizer keeps of a weight
 LOW_RANK = {"initial", "step", *(f"{name}{moment}" for name in "ab" for moment in ("", "_mean", "_square"))}
 # Of intact, invalid and partial checkpoints; other files are the user's.
@@ -123,15 +124,13 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 # ---- reading
 
 
-def resume(
-    model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say, world: World
-) -> TrainingState:
+def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path, world: World) -> TrainingState:
     """Load the newest intact checkpoint; without any checkpoint, return the state before the first update.
 
     Raises `DragomanError` if no checkpoint is intact, if there is none though the log says that there was, if
     its weights do not fit the model, and if the processes see different checkpoints.
     """
-    path = newest_intact(folder, say)
+    path = newest_intact(folder)
     if path is None:
         refuse_lost_checkpoints(folder)
         state = TrainingState()
@@ -139,7 +138,7 @@ def resume(
         load_checkpoint(model, optimizer, path, world)
         state = read_state(path)
         if path != checkpoints(folder)[-1]:
-            say(f"Resuming from {path.name}; the updates after it are repeated.")
+            logger.info(f"Resuming from {path.name}; the updates after it are repeated.")
     if not world.all_equal(state.step):
         raise DragomanError(
             f"This process found the checkpoint of update {state.step:,} in {folder}, and another process "
@@ -190,13 +189,13 @@ def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: 
         optimizer.state[weight][key] = tensor.to(weight.device, copy=True)  # not a view of a file that may go
 
 
-def newest_intact(folder: Path, say: Say) -> Path | None:
+def newest_intact(folder: Path) -> Path | None:
     """The newest checkpoint whose files match its manifest; None if the run has no checkpoint.
 
     Damaged ones are named. Raises `DragomanError` if all are damaged.
     """
     paths = checkpoints(folder)
-    newest = next(intact(reversed(paths), say, "Trying the checkpoint before it."), None)
+    newest = next(intact(reversed(paths), "Trying the checkpoint before it."), None)
     if paths and newest is None:
         raise DragomanError(
             f"All checkpoints in {folder / 'checkpoints'} are damaged ({len(paths)}); start again with "
@@ -205,13 +204,13 @@ def newest_intact(folder: Path, say: Say) -> Path | None:
     return newest
 
 
-def intact(paths: Iterable[Path], say: Say, consequence: str) -> Iterator[Path]:
+def intact(paths: Iterable[Path], consequence: str) -> Iterator[Path]:
     """The checkpoints whose files match their manifest. Damaged ones are named, with the consequence."""
     for path in paths:
         try:
             check_folder(path)
         except DragomanError as error:
-            say(f"{error} {consequence}")
+            logger.info(f"{error} {consequence}")
         else:
             yield path
 
@@ -249,12 +248,12 @@ def read_state(path: Path) -> TrainingState:
 
 
 def average_checkpoints(
-    folder: Path, count: int, interval: int, step: int, say: Say
+    folder: Path, count: int, interval: int, step: int
 ) -> tuple[dict[str, Tensor], list[int]]:
     """The mean of the last regular checkpoints up to a step (section 6.1), and their steps.
 
     Damaged ones are named and left out.
     """
     regular = regular_checkpoints(folder, count, interval, step)
-    paths = list(intact(regular, say, "It is left out of the average."))
+    paths = list(intact(regular, "It is left out of the average."))
     return weights.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]

@@ -10,7 +10,6 @@ from torch import nn
 
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
 from dragoman.training.objective import Objective, make_optimizer
 from dragoman.training.settings import Schedule, TrainingSettings
@@ -41,7 +40,6 @@ class TrainingContext:
     `at update 100`."""
     keep_best: Callable[[Model], None]
     """Called with the model when a validation is better than all before it, in the main process alone."""
-    say: Say
     world: World
     max_seconds: float = math.inf
     """Training ends after so many seconds, those of earlier processes that it resumes included."""

@@ -1,5 +1,7 @@
 """An update that is NaN or infinite: where that comes from, and what is done. Imported when one occurs."""
 
+import logging
+
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +12,7 @@ from dragoman.text.batches import Batch, Update
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.objective import seed_update
 
+logger = logging.getLogger(__name__)
 MAX_NON_FINITE = 20  # updates in succession that are NaN or infinite end the run
 MAX_LINES = 8  # that a message names
 
@@ -27,7 +30,7 @@ def skip_or_raise(
         f"{locate(context, model, step, update)}"
     )
     if context.settings.on_divergence == "skip" and consecutive < MAX_NON_FINITE:
-        context.say(f"{finding} The update is skipped.")
+        logger.info(f"{finding} The update is skipped.")
         return finding
     raise DivergenceError(
         f"{finding} It did not change the weights.",

@@ -46,7 +46,7 @@ def train(context: TrainingContext) -> TrainingState:
     objective = with_graphs(world.data_parallel(objective, model, shards))
     rollback = Rollback(context) if settings.on_divergence == "rollback" else None
     optimizer = context.make_optimizer(model)
-    state = resume(model, optimizer, context.folder, context.say, world)
+    state = resume(model, optimizer, context.folder, world)
     while True:
         try:
             return train_from(state, context, objective, optimizer, full_model)

@@ -1,5 +1,6 @@
 """Training that begins again from a checkpoint after a divergence (`--on-divergence rollback`)."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from dragoman.training.context import TrainingContext
 from dragoman.training.log import Log
 from dragoman.training.world import World
 
+logger = logging.getLogger(__name__)
 # Of the recipe's learning rate: a lower rate would not help a run that still diverges.
 MIN_RATE_BACKOFF = 1 / 64
 
@@ -43,7 +45,7 @@ class Rollback:
         model.zero_grad()
         optimizer = context.make_optimizer(model)
         previous_best = state.best, state.best_step  # the kept model may be later than the checkpoint
-        state = resume(model, optimizer, context.folder, context.say, world)
+        state = resume(model, optimizer, context.folder, world)
         best, best_step = max((state.best, state.best_step), previous_best, key=lambda pair: pair[1])
         state = replace(
             state, rate_backoff=backoff, best=best, best_step=best_step, rolled_back_to=state.step
@@ -65,7 +67,7 @@ def report_rollback(state: TrainingState, context: TrainingContext, divergence: 
     """Say where a run continues after a divergence, and log it."""
     action = f"Rolled back to update {state.step:,}" if state.step else "Restarted"
     message = f"{divergence} {action}, with {state.rate_backoff:g} times the learning rate."
-    context.say(message)
+    logger.info(message)
     if context.world.is_main:
         log = Log(context.folder, state.step, context.settings.tensorboard)
         log.write("rollback", state.step, {"message": message})

@@ -7,6 +7,7 @@ depend on besides the text is recorded in `about.json` in that folder, and at th
 
 import hashlib
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,11 +21,11 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, file_hash
-from dragoman.system.messages import Say
 from dragoman.system.progress import with_progress
 from dragoman.system.readers import MAX_LIST, read_json
 from dragoman.text.lines import decode_line, raw_lines
 
+logger = logging.getLogger(__name__)
 RECORD = "about.json"  # in the folder of parts
 OUTPUT = "output"  # in OUT.json: the SHA-256 of OUT
 BLOCK = 2_000  # lines that are translated and written together
@@ -38,13 +39,12 @@ def translate_file(
     out: Path,
     about: About,
     translate: Callable[[Block], list[str]],
-    say: Say,
     rank: int = 0,
     ranks: int = 1,
 ) -> bool:
     """Write line n of `out` from line n of `source`; return whether `out` is complete now.
 
-    `about` is what the translations depend on besides the text. `say` gets what happened.
+    `about` is what the translations depend on besides the text.
     Raises `DragomanError` if another translation would be replaced, if another process writes this one, for a
     file that cannot be read, and for one that changes meanwhile.
     """
@@ -55,7 +55,7 @@ def translate_file(
     if is_complete(out, about):
         if (parts / RECORD).exists() and read_record(parts / RECORD) == about:
             shutil.rmtree(parts, ignore_errors=True)  # a process that was killed has left them
-        say(f"{out} is complete already; nothing was translated.")
+        logger.info(f"{out} is complete already; nothing was translated.")
         return True
     try:
         refuse_other_files(parts)
@@ -64,7 +64,7 @@ def translate_file(
                 shutil.rmtree(parts, ignore_errors=True)
                 return True
             missing = open_parts(parts, about, range(rank, count, ranks), last=count - 1)
-            translate_blocks(source, parts, missing, count, translate, say, visible=rank == 0)
+            translate_blocks(source, parts, missing, count, translate, visible=rank == 0)
             refuse_changed(source, parts, before=(count, digest))
             is_joined = join(parts, out, count)
     except FileNotFoundError:  # another process has found all blocks complete, and has joined them
@@ -72,9 +72,11 @@ def translate_file(
             raise
         is_joined = True
     if is_joined or is_complete(out, about):
-        say(f"{out} is complete; {out}.json lists what it was made with.")
+        logger.info(f"{out} is complete; {out}.json lists what it was made with.")
         return True
-    say(f"Other processes have not written all of their blocks of {out} yet; the last one joins them.")
+    logger.info(
+        f"Other processes have not written all of their blocks of {out} yet; the last one joins them."
+    )
     return False
 
 
@@ -136,7 +138,6 @@ def translate_blocks(
     missing: set[int],
     count: int,
     translate: Callable[[Block], list[str]],
-    say: Say,
     visible: bool,
 ) -> None:
     """Translate the missing blocks into the folder of parts. Says so if it is interrupted.
@@ -154,7 +155,7 @@ def translate_blocks(
             write(parts / f"{number:09}", "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     except KeyboardInterrupt:
         done = sum((parts / f"{number:09}").exists() for number in range(count))
-        say(
+        logger.info(
             f"Interrupted; {done:,} of {count:,} blocks of {BLOCK:,} lines are kept in {parts}. The same "
             "command resumes."
         )
@@ -273,10 +274,7 @@ def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
         with bar:
             yield from bar.track(items, total=count)
     else:
-        words = f"blocks of {BLOCK:,} lines are translated"
-        yield from with_progress(
-            items, count, words, lambda message: bar.console.print(message, soft_wrap=True)
-        )
+        yield from with_progress(items, count, f"blocks of {BLOCK:,} lines are translated")
 
 
 def write(path: Path, content: bytes) -> None:

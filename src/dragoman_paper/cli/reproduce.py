@@ -105,13 +105,13 @@ def make_page(request: "Request") -> str | None:
         from dragoman_paper.tables.baselines_page import write_baselines
         from dragoman_paper.tables.tuning import run_baselines
 
-        return write_baselines(request, run_baselines(request, say))
+        return write_baselines(request, run_baselines(request))
     if request.table.name == "learning-curves":
         return curves_page(request)
     from dragoman_paper.tables.page import write_page
     from dragoman_paper.tables.runner import run_table
 
-    results = run_table(request, say)
+    results = run_table(request)
     return write_page(request, results) if len(results) == len(request.rows) * request.seeds else None
 
 
@@ -123,7 +123,7 @@ def curves_page(request: "Request") -> str | None:
     from dragoman_paper.tables.curves_page import PICTURE, write_curves
     from dragoman_paper.tables.report import spread_of
 
-    points = run_curves(request, say)
+    points = run_curves(request)
     if not all(len(point.results) == request.seeds for point in points):
         return None
     drawn = [
@@ -147,7 +147,7 @@ def measure_layers(settings: Reproduce, arguments: Arguments) -> None:
 
     folder = settings.out / ("table1-quick" if settings.quick else "table1")
     folder.mkdir(parents=True, exist_ok=True)  # an error is told before minutes of measurements
-    measured = measure_table(settings.quick, say)
+    measured = measure_table(settings.quick)
     table = content(measured, command(), __version__)
     print(write_table(folder, measured, table, layer_pictures(table)))
     say(f"The page is {folder / 'table.md'}; its pictures are beside it.")
@@ -172,7 +172,7 @@ def train_translators(settings: Reproduce, arguments: Arguments) -> None:
     request = Table2Request(scale, all_rows, chosen, settings.out, settings.data, command(), __version__)
 
     def run() -> None:
-        if run_rows(request, say):
+        if run_rows(request):
             print(write_page(request))
             say(f"The page is {request.folder / 'table.md'}.")
 

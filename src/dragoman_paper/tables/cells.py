@@ -14,6 +14,7 @@ from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
+from dragoman.system.messages import messages_to
 from dragoman.system.readers import read_json
 from dragoman.system.toml import overlay, to_table
 from dragoman.system.torchrun import process_rank
@@ -147,7 +148,8 @@ def train_cell(cell: Cell, hashes: Hashes) -> None:
             messages.flush()
 
         try:
-            run(cell.recipe, write)
+            with messages_to(write):
+                run(cell.recipe)
         except DragomanError as error:
             raise DragomanError(f"{cell.name}: {error}") from error
 

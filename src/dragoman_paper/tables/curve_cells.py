@@ -6,7 +6,6 @@ from random import Random
 
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.files import write_lines
-from dragoman.system.messages import Say
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman_paper.tables.cells import Result, make_cell
@@ -68,9 +67,9 @@ def curve_recipe(scale: Scale, row: Row, seed: int, data: DataSettings, pairs: i
     return replace(recipe, training=replace(recipe.training, validate_every=interval, patience=PATIENCE))
 
 
-def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> list[CurvePoint]:
+def run_curves(request: Request, sizes: tuple[int, ...] = SIZES) -> list[CurvePoint]:
     """Run the cells that are missing, the smallest corpora first. Raises `DragomanError` as `run_table`."""
-    corpora = subsets(find_texts(request.scale, request.data, say), request.folder / "texts", sizes)
+    corpora = subsets(find_texts(request.scale, request.data), request.folder / "texts", sizes)
     cells = [
         make_cell(
             request.folder, f"{row.name}/{pairs}", seed, curve_recipe(request.scale, row, seed, data, pairs)
@@ -79,7 +78,7 @@ def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> li
         for pairs, data in corpora.items()
         for row in request.rows
     ]
-    results = run_cells(request, cells, say, request.table.title)
+    results = run_cells(request, cells, request.table.title)
     return [
         CurvePoint(row.name, pairs, [result for result in results if result.row == f"{row.name}/{pairs}"])
         for row in request.rows

@@ -1,6 +1,7 @@
 """What is measured of a trained cell besides its result: test scores, speeds, and BLEU over time."""
 
 import json
+import logging
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,11 +12,11 @@ from dragoman.evaluation.measures import chrf
 from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
-from dragoman.system.messages import Say
 from dragoman.system.readers import read_json
 from dragoman.text.lines import read_lines
 from dragoman_paper.tables.cells import Cell
 
+logger = logging.getLogger(__name__)
 WARM_UP = 32  # sentences that are translated before the clock starts
 
 
@@ -39,7 +40,7 @@ class Measures:
     """(minutes of training without validations, BLEU of greedy translations), a point per validation."""
 
 
-def measure_cell(cell: Cell, say: Say) -> Measures:
+def measure_cell(cell: Cell) -> Measures:
     """Measure a cell whose result is there, or read what was measured before.
 
     Raises `DragomanError` if the file is damaged.
@@ -48,7 +49,7 @@ def measure_cell(cell: Cell, say: Say) -> Measures:
     if not path.exists():
         measures = measure(cell)
         write_lines(path, [json.dumps(asdict(measures), indent=2)])
-        say(
+        logger.info(
             f"{cell.name}: {measures.tokens_per_second:,.0f} target tokens per second in training, "
             f"{measures.sentences_per_second:,.0f} sentences per second in decoding."
         )

@@ -1,5 +1,6 @@
 """Running a table: cells that are complete are kept, one that was interrupted resumes, then the page."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 from dragoman.pipeline.autoconfigure import duration
 from dragoman.pipeline.passport import passport, text_hashes
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say, silent
 from dragoman.system.torchrun import process_rank
 from dragoman.text.named_datasets.datasets import resolve_dataset
 from dragoman.text.settings import DataSettings
@@ -22,6 +22,8 @@ from dragoman_paper.tables.cells import (
     train_cell,
 )
 from dragoman_paper.tables.rows import Row, Scale, Table
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Request:
         return [row.name for row in self.table.rows if row not in self.rows]
 
 
-def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSettings:
+def find_texts(scale: Scale, folder: Path | None) -> DataSettings:
     """The scale's files, in the folder or of its named dataset, plain or gzip, with their whole paths.
 
     Raises `DragomanError` if one is missing, with the names of all, and as `resolve_dataset`.
@@ -58,7 +60,7 @@ def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSett
     file_names = {name: str(path) for name, path in scale.data.files.items()}
     if folder is None and scale.dataset is not None:
         try:
-            dataset = resolve_dataset(DataSettings(dataset=scale.dataset), say)
+            dataset = resolve_dataset(DataSettings(dataset=scale.dataset))
         except DragomanError as error:
             raise DragomanError(f"{error} Or name the folder of your own copy with --data.") from error
         files: dict[str, Any] = {name: dataset.files[name] for name in file_names}
@@ -86,16 +88,15 @@ def make_cells(request: Request, data: DataSettings) -> list[Cell]:
     ]
 
 
-def run_table(request: Request, say: Say) -> list[Result]:
+def run_table(request: Request) -> list[Result]:
     """Run the cells of a table, as `run_cells`. Raises `DragomanError` also as `find_texts`."""
-    cells = make_cells(request, find_texts(request.scale, request.data, say))
-    return run_cells(request, cells, say, request.table.title)
+    cells = make_cells(request, find_texts(request.scale, request.data))
+    return run_cells(request, cells, request.table.title)
 
 
 def run_cells(
     request: Request,
     cells: Sequence[Cell],
-    say: Say,
     title: str,
     measure: Callable[[Cell], object] | None = None,
 ) -> list[Result]:
@@ -109,22 +110,24 @@ def run_cells(
     texts = {data: text_hashes(data.files) for data in {cell.recipe.data for cell in cells}}
     previous = {cell.name: read_result(cell, texts[cell.recipe.data], Result) for cell in cells}
     results = {name: result for name, result in previous.items() if result is not None}
-    say(f"{title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
+    logger.info(f"{title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
     try:
         for cell in cells:
             if cell.name not in results:
-                say(f"{cell.name}: training. Its messages, with the expected time, are in {cell.messages}.")
+                logger.info(
+                    f"{cell.name}: training. Its messages, with the expected time, are in {cell.messages}."
+                )
                 train_cell(cell, texts[cell.recipe.data])
                 if process_rank() == 0:  # the others start the next cell
                     hashes = texts[cell.recipe.data]
                     result = score_cell(cell, passport(request.command, request.version, hashes))
                     results[cell.name] = result
                     scores = f"perplexity {result.perplexity:.4g}, BLEU {result.bleu:.2f}"
-                    say(f"{cell.name}: {scores}. {progress(results, len(cells))}")
+                    logger.info(f"{cell.name}: {scores}. {progress(results, len(cells))}")
                     if measure is not None:
                         measure(cell)
     except (KeyboardInterrupt, TrainingInterruptedError):
-        say(f"Stopped: {progress(results, len(cells))} The same command resumes.")
+        logger.info(f"Stopped: {progress(results, len(cells))} The same command resumes.")
         raise
     return [results[cell.name] for cell in cells if cell.name in results]
 

@@ -1,5 +1,6 @@
 """Table 1 (section 4): measured costs and distances of layer types, beside the paper's orders of growth."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 from dragoman.pipeline.passport import passport
 from dragoman.system.files import atomic_write
-from dragoman.system.messages import Say
 from dragoman_paper.tables import table_files
 from dragoman_paper.tables.complexity import (
     FEWEST_FLOPS,
@@ -20,6 +20,7 @@ from dragoman_paper.tables.complexity import (
 )
 from dragoman_paper.tables.layers import ROWS, LayerType
 
+logger = logging.getLogger(__name__)
 POSITIONS, WIDTHS = (16, 64, 256, 1024, 4096), (64, 256, 1024)
 QUICK_POSITIONS, QUICK_WIDTHS = (64, 256, 1024), (64, 256)
 DISTANCES, QUICK_DISTANCES = (16, 32, 64, 128, 256), (16, 64)
@@ -33,12 +34,12 @@ class Measurements:
     distances: list[Distance]
 
 
-def measure_table(quick: bool, say: Say) -> Measurements:
+def measure_table(quick: bool) -> Measurements:
     """Measure every layer type, in minutes."""
     positions, widths = (QUICK_POSITIONS, QUICK_WIDTHS) if quick else (POSITIONS, WIDTHS)
     costs, distances = [], []
     for number, row in enumerate(ROWS, 1):
-        say(f"{number} of {len(ROWS)}: {row.name}")
+        logger.info(f"{number} of {len(ROWS)}: {row.name}")
         costs += [measure(row, n, width) for n in positions for width in widths]
         distances += [distance(row, n) for n in (QUICK_DISTANCES if quick else DISTANCES)]
     return Measurements(costs, distances)

@@ -1,5 +1,6 @@
 """Running rows of Table 2: data, training, the mean of the last checkpoints, one look at the test data."""
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from dragoman.pipeline.runs import read_log
 from dragoman.system.device import default_device, has_gpu
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
-from dragoman.system.messages import Say, silent
+from dragoman.system.messages import messages_to, silent
 from dragoman.system.readers import read_json
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.text.lines import read_lines
@@ -35,6 +36,7 @@ from dragoman_paper.tables.published import FLOPS_PER_MULTIPLY_ADD, FORWARD_AND_
 from dragoman_paper.tables.runner import progress
 from dragoman_paper.tables.table2 import TITLE, TrainedRow
 
+logger = logging.getLogger(__name__)
 SEED = 1  # the paper trained each model once
 REPEATS = 5  # of which the fastest counts
 
@@ -87,13 +89,13 @@ class Table2Request:
         return make_cell(self.folder, row.name, SEED, row.recipe(train))
 
 
-def find_data(row: TrainedRow, folder: Path | None, say: Say) -> DataSettings:
+def find_data(row: TrainedRow, folder: Path | None) -> DataSettings:
     """The texts of a row's dataset. Raises `DragomanError` as `resolve_dataset`."""
     row_folder = None if folder is None else folder / row.dataset
-    return resolve_dataset(DataSettings(dataset=row.dataset, folder=row_folder), say)
+    return resolve_dataset(DataSettings(dataset=row.dataset, folder=row_folder))
 
 
-def run_rows(request: Table2Request, say: Say) -> bool:
+def run_rows(request: Table2Request) -> bool:
     """Run the rows that are missing. Returns whether this is the main process, which measured them.
 
     Raises `DragomanError` as `find_data` and `run`, and before training as `finished`, of every row, and
@@ -107,12 +109,12 @@ def run_rows(request: Table2Request, say: Say) -> bool:
     try:
         for row in request.rows:
             tokenised_bleu(["a"], ["a"], row.pair.split("-")[1])
-            data = find_data(row, request.data, say)
+            data = find_data(row, request.data)
             hashes = text_hashes(data.files)
             cell = request.cell(row, data)
             outcome = read_result(cell, hashes, Outcome)
             if outcome is None:
-                say(
+                logger.info(
                     f"{row.name}: training {row.updates:,} updates. Its messages, with the expected time, "
                     f"are in {cell.messages}."
                 )
@@ -121,9 +123,9 @@ def run_rows(request: Table2Request, say: Say) -> bool:
                     continue
                 outcome = measure_row(cell, row, data, passport(request.command, request.version, hashes))
             results[row.name] = outcome
-            say(f"{row.name}: complete. {progress(results, len(request.rows))}")
+            logger.info(f"{row.name}: complete. {progress(results, len(request.rows))}")
     except (KeyboardInterrupt, TrainingInterruptedError):
-        say(f"Stopped: {TITLE}. {progress(results, len(request.rows))} The same command resumes.")
+        logger.info(f"Stopped: {TITLE}. {progress(results, len(request.rows))} The same command resumes.")
         raise
     return is_main
 
@@ -194,7 +196,8 @@ def average_row(cell: Cell, recipe: Recipe, step: int) -> list[int]:
     run, training = cell.folder / "run", recipe.training
     assert training.checkpoint_every is not None
     data = PreparedData.load(run / "data")
-    tensors, steps = average_checkpoints(run, training.average, training.checkpoint_every, step, silent)
+    with messages_to(silent):  # the training has named damaged ones
+        tensors, steps = average_checkpoints(run, training.average, training.checkpoint_every, step)
     model = make_model(recipe, data, World().device)
     load_weights(model, tensors, run / "checkpoints")
     keep(cell.folder / "model", model, recipe, data)

@@ -1,12 +1,12 @@
 """The cells of baselines: short trials of every row, a choice by validation data, then several seeds."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
 from dragoman.system.torchrun import process_count
 from dragoman.text.settings import DataSettings
 from dragoman_paper.tables.baselines import (
@@ -21,6 +21,8 @@ from dragoman_paper.tables.cells import Cell, Result, make_cell
 from dragoman_paper.tables.measures import Measures, measure_cell
 from dragoman_paper.tables.rows import Row, Scale
 from dragoman_paper.tables.runner import Request, find_texts, run_cells
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def choose(rows: Sequence[Row], trials: Sequence[Result]) -> dict[str, Trial]:
     return chosen
 
 
-def run_baselines(request: Request, say: Say) -> Tuned:
+def run_baselines(request: Request) -> Tuned:
     """Run the trials and the trainings that are missing, and measure the models.
 
     Raises `DragomanError` as `run_table`, and in one of several processes of torchrun.
@@ -97,11 +99,13 @@ def run_baselines(request: Request, say: Say) -> Tuned:
             "baselines measures the speed of a single process, and torchrun has started several; start it "
             "without torchrun."
         )
-    data, title = find_texts(request.scale, request.data, say), request.table.title
-    trials = run_cells(request, trial_cells(request, data), say, f"{title}: trials")
+    data, title = find_texts(request.scale, request.data), request.table.title
+    trials = run_cells(request, trial_cells(request, data), f"{title}: trials")
     chosen = choose(request.rows, trials)
     for name, trial in chosen.items():
-        say(f"{name}: chosen of {len(TRIALS)} trials: peak {trial.peak:g}, dropout {trial.dropout:g}.")
+        logger.info(
+            f"{name}: chosen of {len(TRIALS)} trials: peak {trial.peak:g}, dropout {trial.dropout:g}."
+        )
     cells = [
         make_cell(
             request.folder,
@@ -112,10 +116,6 @@ def run_baselines(request: Request, say: Say) -> Tuned:
         for seed in range(1, request.seeds + 1)
         for row in request.rows
     ]
-
-    def measure(cell: Cell) -> Measures:
-        return measure_cell(cell, say)
-
-    results = run_cells(request, cells, say, title, measure)
-    measures = [measure(cell) for cell in cells]  # also of cells that an earlier version scored
+    results = run_cells(request, cells, title, measure_cell)
+    measures = [measure_cell(cell) for cell in cells]  # also of cells that an earlier version scored
     return Tuned(trials, chosen, results, measures)

@@ -4,6 +4,7 @@ A run needs the initial model until its validation at update 0; the checkpoint o
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,6 @@ from dragoman.pipeline.prepared import PreparedData, validation_batches
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
 from dragoman.system.wording import counted
 from dragoman.text.corpus import Files, PairFilter
 from dragoman.training.checkpoint import (
@@ -44,6 +44,7 @@ from dragoman.translation.model_folder import (
 )
 from dragoman.translation.segmentation import DEFAULT_SPLIT
 
+logger = logging.getLogger(__name__)
 PEAK_RATE, FAR_PEAK_RATE, FEWER_LAYERS_PEAK_RATE, LORA_PEAK_RATE = 3e-4, 2e-3, 2e-3, 2e-3
 FAR = 50
 """The perplexity of validation before the first update above which a text is far."""
@@ -60,7 +61,7 @@ PARTS = {
 
 
 def prepare_adaptation(
-    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, say: Say
+    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter
 ) -> tuple[Tokenizers, Files]:
     """The initial model's tokenizers, and the files to train on: with old pairs, if there is a replay.
 
@@ -74,13 +75,15 @@ def prepare_adaptation(
     refuse_unknown_parts(recipe, weight_shapes(recipe.model, *sizes))
     layers = describe_layers(stored.settings, recipe.model)
     exception = ", but not all layers" if layers else ""
-    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept{exception}.")
+    logger.info(
+        f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept{exception}."
+    )
     for sentence in layers:
-        say(sentence)
+        logger.info(sentence)
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
     (new / ABOUT).write_text(json.dumps({"longest_source": longest}) + "\n")
     if recipe.adaptation.replay or recipe.adaptation.replay_valid:
-        files = prepare_replay(new, recipe, files, pair_filter, stored.tokenizers, say)
+        files = prepare_replay(new, recipe, files, pair_filter, stored.tokenizers)
     return stored.tokenizers, files
 
 

@@ -4,6 +4,7 @@ A model that is trained on new text alone forgets the old text (McCloskey and Co
 the common remedy in translation (Chu, Dabre and Kurohashi 2017).
 """
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.pipeline.validation_pairs import write_valid
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
 from dragoman.text.conversion import ConvertedData, CorpusPart, as_lines
 from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus, source_hashes
 from dragoman.text.held_out import HeldOutSources
@@ -25,12 +25,13 @@ from dragoman.text.settings import DataSettings
 from dragoman.training.context import Samples, Scores, Validate
 from dragoman.translation.model_folder import Tokenizers
 
+logger = logging.getLogger(__name__)
 DEFAULT_SHARE = 0.3
 OLD = "replay"  # the folder, within that of the data, of the old text's validation pairs
 
 
 def prepare_replay(
-    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, tokenizers: Tokenizers, say: Say
+    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, tokenizers: Tokenizers
 ) -> Files:
     """Mix old pairs into the training text, and write those to validate with to `new / OLD`.
 
@@ -39,17 +40,17 @@ def prepare_replay(
     """
     (new / OLD).mkdir()
     tokenizers.save(new / OLD)
-    with as_lines(old_text(recipe), new / "old", say) as old:
+    with as_lines(old_text(recipe), new / "old") as old:
         old_files, old_filter = files, PairFilter()
         if old.source is not None and old.target is not None:
             old_files = old.source, old.target
-            old_filter = scan_old_text(old, recipe, say)
-            files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
+            old_filter = scan_old_text(old, recipe)
+            files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter))
         write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files
 
 
-def scan_old_text(old: DataSettings, recipe: Recipe, say: Say) -> PairFilter:
+def scan_old_text(old: DataSettings, recipe: Recipe) -> PairFilter:
     """Decide which old pairs may be replayed, and say how many sources are also in other data.
 
     Those of the old text's own validation pairs are left out, and those of the run's validation and test
@@ -66,7 +67,7 @@ def scan_old_text(old: DataSettings, recipe: Recipe, say: Say) -> PairFilter:
     candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
     statistics, pair_filter = scan_corpus((old.source, old.target), old, hashes, candidates)
     if any(statistics.overlap.values()):
-        say(f"Text to replay: {'; '.join(statistics.describe())}.")
+        logger.info(f"Text to replay: {'; '.join(statistics.describe())}.")
     validation_hashes = hashes.get("replay's validation", frozenset())
     return replace(pair_filter, drop_sources=pair_filter.drop_sources | validation_hashes)
 
@@ -95,7 +96,7 @@ def share_of(adaptation: AdaptationSettings) -> float:
     return DEFAULT_SHARE if adaptation.replay_share is None else adaptation.replay_share
 
 
-def with_old_text(lines: ConvertedData, adaptation: AdaptationSettings, say: Say) -> ConvertedData:
+def with_old_text(lines: ConvertedData, adaptation: AdaptationSettings) -> ConvertedData:
     """Text of several corpora with a last part, which `add_old_pairs` fills: the old pairs, without a tag.
 
     If the corpora have weights, the old pairs get the replay's share as theirs, in every epoch, and the
@@ -108,12 +109,14 @@ def with_old_text(lines: ConvertedData, adaptation: AdaptationSettings, say: Say
         return replace(lines, parts=(*lines.parts, CorpusPart(first_line, None, "")))
     total = sum(weights.values())
     parts = [replace(part, weight=(1 - share) * ((part.weight or 0) / total)) for part in lines.parts]
-    say(f"Of the training pairs, {share:.1%} are replayed; the corpora have their shares of the others.")
+    logger.info(
+        f"Of the training pairs, {share:.1%} are replayed; the corpora have their shares of the others."
+    )
     return replace(lines, parts=(*parts, CorpusPart(first_line, share, "")))
 
 
 def add_old_pairs(
-    folder: Path, recipe: Recipe, files: Files, old: Files, filters: tuple[PairFilter, PairFilter], say: Say
+    folder: Path, recipe: Recipe, files: Files, old: Files, filters: tuple[PairFilter, PairFilter]
 ) -> Files:
     """Write the new text, and after it as many old pairs as give the replay's share of the training pairs.
 
@@ -138,7 +141,7 @@ def add_old_pairs(
             file.writelines(f"{line}\n" for line in read_lines(first))
             for line, repeats in zip(read_lines(second), times, strict=False):
                 file.write(f"{line}\n" * int(repeats))
-    say(
+    logger.info(
         f"Replay: {target_count:,} pairs, from {len(usable):,} of {names}, are added to {count:,} "
         f"new ones: {target_count / (target_count + count):.0%} of the training pairs."
     )

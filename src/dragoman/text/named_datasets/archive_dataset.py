@@ -10,7 +10,6 @@ from filelock import FileLock
 
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, file_hash
-from dragoman.system.messages import Say, silent
 from dragoman.system.readers import read_json
 from dragoman.text.named_datasets.archives import Archive, plain_lines, read_member, text_hash
 from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, download
@@ -71,7 +70,7 @@ class ArchiveDataset:
         """The names of a text's two files."""
         return [f"{text.name}.{language}" for language in self.languages]
 
-    def find(self, folder: Path, say: Say = silent) -> list[Path]:
+    def find(self, folder: Path) -> list[Path]:
         """The six texts in `folder`, plain or gzip; those that are missing are put together there.
 
         Processes that ask at once wait for the first one. Hashes are recorded in hashes.json; what has been
@@ -81,7 +80,7 @@ class ArchiveDataset:
         folder.mkdir(parents=True, exist_ok=True)
         names = [name for text in self.texts for name in self.names(text)]
         with FileLock(folder / ".lock"):
-            self.assemble(folder, say)
+            self.assemble(folder)
             paths = [located(folder, name) for name in names]
             hashes = read_hashes(folder)
             new = {
@@ -96,7 +95,7 @@ class ArchiveDataset:
                 )
         return paths
 
-    def assemble(self, folder: Path, say: Say = silent) -> None:
+    def assemble(self, folder: Path) -> None:
         """Put together the texts that are missing, from archives that are verified first."""
         missing = [
             text
@@ -106,7 +105,7 @@ class ArchiveDataset:
         archives = list(dict.fromkeys(part.archive for text in missing for part in text.parts))
         for archive in archives:
             if not (folder / archive.name).exists():
-                self.fetch(archive, folder, archives, say)
+                self.fetch(archive, folder, archives)
             verify(archive, folder)
         for text in missing:
             source, target = (folder / name for name in self.names(text))
@@ -121,10 +120,10 @@ class ArchiveDataset:
                         sources.write(f"{pair[0]}\n")
                         targets.write(f"{pair[1]}\n")
 
-    def fetch(self, archive: Archive, folder: Path, archives: list[Archive], say: Say) -> None:
+    def fetch(self, archive: Archive, folder: Path, archives: list[Archive]) -> None:
         """Download an archive. The error lists all missing files, for users who must fetch them by hand."""
         try:
-            download(archive.url, folder / archive.name, say)
+            download(archive.url, folder / archive.name)
         except DOWNLOAD_ERRORS as error:
             missing = [entry for entry in archives if not (folder / entry.name).exists()]
             listing = "".join(f"\n  {entry.name}   from {entry.url}" for entry in missing)

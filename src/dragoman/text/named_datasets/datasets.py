@@ -1,6 +1,7 @@
 """Named datasets: their URLs, the hashes of their files, and their licences."""
 
 import gzip
+import logging
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +9,6 @@ from pathlib import Path
 from dragoman.system.caches import cache_folder
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write
-from dragoman.system.messages import Say, silent
 from dragoman.text.compression import GZIP_ERRORS
 from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, located
 from dragoman.text.named_datasets.archives import text_hash
@@ -16,6 +16,8 @@ from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, opened
 from dragoman.text.named_datasets.iwslt14 import IWSLT14
 from dragoman.text.named_datasets.wmt14 import WMT14
 from dragoman.text.settings import DataSettings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ class Dataset:
     training_bytes: int
     """Of the training text, both sides, about."""
 
-    def find(self, folder: Path, say: Say = silent) -> list[Path]:
+    def find(self, folder: Path) -> list[Path]:
         """The paths of the verified files in `folder`; those that are missing are downloaded."""
-        return [_find_or_download(file, folder, say) for file in self.files]
+        return [_find_or_download(file, folder) for file in self.files]
 
     def reversed(self, description: str) -> "Dataset":
         """The same files, to translate in the other direction."""
@@ -115,7 +117,7 @@ def find_dataset(name: str) -> Dataset | ArchiveDataset:
     return DATASETS[name]
 
 
-def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
+def resolve_dataset(settings: DataSettings) -> DataSettings:
     """The settings with the paths of the named dataset; files that are missing are downloaded to `folder`.
 
     Says what the dataset is, and its licence. A file in `folder` may be plain or end in .gz.
@@ -125,9 +127,9 @@ def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     if settings.dataset is None:
         return settings
     dataset = find_dataset(settings.dataset)
-    say(f"{settings.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
+    logger.info(f"{settings.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
     folder = settings.folder or cache_folder() / settings.dataset
-    source, target, valid_source, valid_target, test_source, test_target = dataset.find(folder, say)
+    source, target, valid_source, valid_target, test_source, test_target = dataset.find(folder)
     return replace(
         settings,
         folder=None,
@@ -141,11 +143,11 @@ def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     )
 
 
-def _find_or_download(file: DatasetFile, folder: Path, say: Say) -> Path:
+def _find_or_download(file: DatasetFile, folder: Path) -> Path:
     """The path of the verified file in `folder`."""
     path = located(folder, file.name)
     if not path.exists():
-        _download(file, path, say)
+        _download(file, path)
     _verify(file, path)
     return path
 
@@ -159,13 +161,13 @@ def _verify(file: DatasetFile, path: Path) -> None:
         )
 
 
-def _download(file: DatasetFile, path: Path, say: Say) -> None:
+def _download(file: DatasetFile, path: Path) -> None:
     """Download a file, and write its decompressed text to `path`. Raises `DragomanError` if that fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with (
             atomic_write(path) as new,
-            opened(file.url, say) as (packed, _),
+            opened(file.url) as (packed, _),
             gzip.open(packed) as text,
             new.open("wb") as copy,
         ):

@@ -18,7 +18,6 @@ import numpy as np
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST
-from dragoman.system.messages import Say
 from dragoman.system.new_folder import write_new_folder
 from dragoman.system.progress import with_progress
 from dragoman.system.wording import counted
@@ -249,7 +248,7 @@ class Notes:
 
 
 def clean_files(
-    files: Files, out: Path, settings: CleanSettings, languages: Languages, others: Others, say: Say
+    files: Files, out: Path, settings: CleanSettings, languages: Languages, others: Others
 ) -> CleanReport:
     """Write the pairs of two files that are not removed to a new folder, the others to removed.jsonl there.
 
@@ -257,7 +256,7 @@ def clean_files(
     ends and without a byte order mark. Raises `DragomanError` if a file cannot be read twice, the
     numbers of lines differ, no pair is left, or the folder exists.
     """
-    pairs = with_progress(raw_pairs(files), count_pairs(files, out), "pairs are checked", say)
+    pairs = with_progress(raw_pairs(files), count_pairs(files, out), "pairs are checked")
     notes = Notes(pairs, PairChecks(settings, languages, others))
     notes.compare(settings)
     names = file_names(files)
