@@ -634,7 +634,7 @@ REFUSED = [
     ),
     (
         ["translate", "{0}/run", "--shortlist", "{0}/none", "--temperature", "1"],
-        "in C++, without temperature, --force-words, groups and --coverage-penalty.",
+        "in C++, without --temperature, --force-words, --groups and --coverage-penalty.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/run/model"],
@@ -709,7 +709,7 @@ REFUSED = [
     (["translate", "{0}/run", "--max-length", "0"], "--max-length is 0; it must be at least 1."),
     (
         ["translate", "{0}/run", "--temperature", "1", "--diversity", "1"],
-        "groups and diversity are for the parts of a beam; samples, with a temperature, have none.",
+        "--diversity and --temperature exclude each other: samples have no beam, and are ranked by log-prob",
     ),
     (["train", "--minutes", "inf"], "--minutes is inf; it must be a finite number."),
     (
@@ -782,15 +782,15 @@ REFUSED = [
     # asked for by name, though it is the default
     (
         ["translate", "{0}/run", "--temperature", "1", "--beam-size", "4"],
-        "--beam-size and --length-penalty are for beam search; with a temperature",
+        "--beam-size and --temperature exclude each other: samples have no beam",
     ),
     (
         ["translate", "{0}/run", "--sampling-seed=1"],
-        "--sampling-seed is for sampling; it needs a temperature above 0.",
+        "--sampling-seed is for sampling and needs --temperature above 0; give both, or leave",
     ),
     (
         [*EVALUATE, "--length-power", "1", "--length_penalty", "0.6"],
-        "--length-power takes the place of --length-penalty; give one of them.",
+        "--length-power and --length-penalty exclude each other: both divide the score by a length;",
     ),
     (
         [
@@ -804,7 +804,7 @@ REFUSED = [
             "--diversity",
             "0.5",
         ],
-        "diversity is for several groups of a beam; give groups above 1.",
+        "--diversity needs --groups above 1; give both, or leave --diversity out.",
     ),
 ]
 

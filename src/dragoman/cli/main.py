@@ -12,7 +12,7 @@ from pathlib import Path
 from dragoman import __version__
 from dragoman.cli.console import print_own_warnings, silence_write_errors_of_threads
 from dragoman.cli.verbs import GROUPS, command, commands
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.processors import configure_threads
 
 
@@ -51,8 +51,9 @@ def run(arguments: list[str]) -> None:
     values = chosen.parse(arguments[1:])
     try:
         chosen.run(values)
-    except DragomanError as error:
-        raise DragomanError(chosen.with_flags(str(error), arguments[1:])) from error
+    except OptionError as error:
+        flags = {name: option.flag for name, option in chosen.options.items()}
+        raise DragomanError(error.told(flags)) from error
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
 from dragoman.search.settings import SearchSettings
 from dragoman.system.device import has_gpu
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.machine import configure_allocator
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.system.wording import counted
@@ -175,7 +175,7 @@ def refuse_shortlist(settings: Translate) -> None:
     if settings.stream or settings.trace or settings.alternatives:
         raise DragomanError("--stream, --trace and --alternatives need all tokens; leave --shortlist out.")
     if not settings.search.is_standard_beam_search:
-        raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+        raise OptionError(SHORTLIST_NEEDS_NATIVE)
 
 
 def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:

@@ -2,7 +2,7 @@
 
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes.baseline_shapes import ENRICHED
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 
 PARTS_OF_A_TRANSFORMER = (
     "decoder_d_ff",
@@ -42,14 +42,17 @@ def check_architecture(settings: ModelSettings) -> None:
     else:
         settings.refuse(*PARTS_OF_A_TRANSFORMER, *OF_CONVOLUTIONS, "positions", "first_position")
     if settings.neighbourhood is not None and settings.attention_score is not None:
-        raise DragomanError(
-            f"Restricted self-attention has scaled dot products, and attention_score is "
-            f"{settings.attention_score}; leave neighbourhood or attention_score out."
+        raise OptionError(
+            "Restricted self-attention has scaled dot products, and {attention_score} is {score}; leave "
+            "{neighbourhood} or {attention_score} out.",
+            score=settings.attention_score,
         )
     if settings.architecture in ("lstm-enriched", "gru-enriched") and settings.d_model % 2:
-        raise DragomanError(
-            f"d_model {settings.d_model} is odd, and an encoder of {settings.architecture} has two "
-            "directions of half the width; choose an even number."
+        raise OptionError(
+            "{d_model} {width} is odd, and an encoder of {kind} has two directions of half the width; choose "
+            "an even number.",
+            width=settings.d_model,
+            kind=settings.architecture,
         )
 
 
@@ -58,7 +61,7 @@ def refuse_ignored(settings: ModelSettings, explicit: set[str]) -> None:
     if settings.architecture in ("lstm", "gru", "conv"):
         for name in OF_EVERY_PRESET:
             if name in explicit:
-                raise DragomanError(
-                    f"The architecture {settings.architecture} has no {name}; leave it out, or "
-                    "choose another preset."
+                raise OptionError(
+                    f"The architecture {settings.architecture} has no {{{name}}}; leave it out, or choose "
+                    "another preset."
                 )

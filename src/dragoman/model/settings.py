@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_bounds
 
 Architecture = Literal["transformer", "lstm", "gru", "conv", "lstm-enriched", "gru-enriched", "conv-enriched"]
@@ -146,7 +146,7 @@ class ModelSettings:
         """Raise `DragomanError` for the first of these settings that is not its default."""
         for name in names:
             if getattr(self, name) != getattr(ModelSettings, name):
-                raise DragomanError(f"The architecture {self.architecture} has no {name}; leave it out.")
+                raise OptionError(f"The architecture {self.architecture} has no {{{name}}}; leave it out.")
 
     def check_vocabularies(self, source: int, target: int) -> None:
         """Raise `DragomanError` if embeddings are tied for different vocabularies, of these sizes."""
@@ -158,9 +158,11 @@ class ModelSettings:
 
     def _head_width(self) -> int:
         if self.d_model % self.heads:
-            raise DragomanError(
-                f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of "
-                "heads, or set d_k and d_v."
+            raise OptionError(
+                "{d_model} {width} does not divide into {count} heads; choose another number of heads, or "
+                "set {d_k} and {d_v}.",
+                width=self.d_model,
+                count=self.heads,
             )
         return self.d_model // self.heads
 

@@ -9,8 +9,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds
 
 SHORTLIST_NEEDS_NATIVE = (
-    "A shortlist is for greedy and beam search in C++, without temperature, force_words, groups and "
-    "coverage_penalty. This needs a compiler and a Transformer on a CPU. Leave the shortlist out."
+    "A shortlist is for greedy and beam search in C++, without {temperature}, {force_words}, {groups} and "
+    "{coverage_penalty}. This needs a compiler and a Transformer on a CPU. Leave the shortlist out."
 )
 
 

@@ -18,7 +18,7 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
 from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import file_hash
 from dragoman.system.messages import Say
 from dragoman.system.toml import check_bounds, overlay
@@ -72,9 +72,10 @@ class Distillation:
                 "--mbr another one; leave one of the two out."
             )
         if self.references is None and self.search.n_best > 1 and not self.search.mbr:
-            raise DragomanError(
-                f"n_best is {self.search.n_best}, and the student learns one translation of each line; give "
-                "--references to choose by, or leave n_best out."
+            raise OptionError(
+                "{n_best} is {count}, and the student learns one translation of each line; give "
+                "--references to choose by, or leave {n_best} out.",
+                count=self.search.n_best,
             )
 
 

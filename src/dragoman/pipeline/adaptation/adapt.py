@@ -12,7 +12,7 @@ from dragoman.model.settings import PRESETS
 from dragoman.pipeline.adaptation.fewer_layers import LAYERS, can_leave_out_layers, with_guided_head
 from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import overlay
 from dragoman.text.mixture import is_parallel
 from dragoman.text.records import primary
@@ -89,10 +89,12 @@ def refuse_contradictions(recipe: Recipe) -> None:
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         parallel_paths = [path for path in paths or () if is_parallel(Path(path))]
         if parallel_paths and len(paths or ()) != 1:
-            raise DragomanError(f"{parallel_paths[0]} has both sides of a corpus; give it alone, as {name}.")
+            raise OptionError(
+                f"{{path}} has both sides of a corpus; give it alone, as {{{name}}}.", path=parallel_paths[0]
+            )
         if paths is not None and not parallel_paths and len(paths) != 2:
-            raise DragomanError(
-                f"{name} needs two files, source and target, or one that has both, and has {len(paths)}."
+            raise OptionError(
+                f"{{{name}}} needs two files, source and target, or one that has both, and has {len(paths)}."
             )
     if "replay_share" in names and "replay" not in names:
         raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
@@ -168,7 +170,10 @@ def refuse_changes(recipe: Recipe, initial: Recipe, initial_model: Path) -> None
             if field.name in SAMPLING:
                 continue
             if (value := getattr(new, field.name)) != (before := getattr(old, field.name)):
-                raise DragomanError(
-                    f"{field.name} is {value!r}, and the initial model in {initial_model} has {before!r}, "
-                    f"which is kept; leave {field.name} out."
+                raise OptionError(
+                    f"{{{field.name}}} is {{value!r}}, and the initial model in {{folder}} has {{before!r}}, "
+                    f"which is kept; leave {{{field.name}}} out.",
+                    value=value,
+                    folder=initial_model,
+                    before=before,
                 )
