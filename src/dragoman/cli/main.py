@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> None:
     try:
         chosen.run(values)
     except OptionError as error:
-        flags = {name: option.flag for name, option in chosen.options.items()}
+        flags = {name: each.flag for name, each in chosen.options.items() if name not in chosen.positional}
         raise DragomanError(error.told(flags)) from error
 
 

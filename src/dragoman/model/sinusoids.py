@@ -47,8 +47,6 @@ def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal")
 def longer_than_table(tokens: int, positions: int) -> OptionError:
     """The error for a text that is longer than a learned table."""
     return OptionError(
-        "A text of {tokens} tokens is longer than the {positions} positions that this model has learned; "
-        "split the text, or train with a larger {max_positions}.",
-        tokens=tokens,
-        positions=positions,
+        f"A text of {tokens} tokens is longer than the {positions} positions that this model has learned; "
+        "split the text, or train with a larger {max_positions}."
     )

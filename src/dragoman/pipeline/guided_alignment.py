@@ -41,15 +41,13 @@ def refuse_contradictions(recipe: Recipe) -> None:
     model, tokenizer = recipe.model, recipe.tokenizer
     if model.architecture in ("lstm", "gru", "conv"):
         raise OptionError(
-            "{guided_alignment} guides a head of multi-head attention, and the architecture {kind} has none; "
-            "leave it out.",
-            kind=model.architecture,
+            "{guided_alignment} guides a head of multi-head attention, and the architecture "
+            f"{model.architecture} has none; leave it out."
         )
     if model.attention_score is not None:
         raise OptionError(
-            "{guided_alignment} is for scaled dot products, and {attention_score} is {score}; leave one of "
-            "them out.",
-            score=model.attention_score,
+            "{guided_alignment} is for scaled dot products, and {attention_score} is "
+            f"{model.attention_score}; leave one of them out."
         )
     if tokenizer.bpe_dropout or tokenizer.sampling_alpha:
         name = "bpe_dropout" if tokenizer.bpe_dropout else "sampling_alpha"

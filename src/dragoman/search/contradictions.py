@@ -21,18 +21,14 @@ def refuse_settings(settings: SearchSettings, requirement: str, names: Collectio
     """Raise `OptionError` for one of these settings, which contradicts a requirement."""
     for name in names:
         if getattr(settings, name):
-            raise OptionError(
-                f"{{requirement}}, which {{{name}}} excludes; leave it out.", requirement=requirement
-            )
+            raise OptionError(f"{requirement}, which {{{name}}} excludes; leave it out.")
 
 
 def refuse_n_best(settings: SearchSettings, feature: str) -> None:
     """Raise `OptionError` for settings that ask for several translations, if there is one `feature`."""
     if settings.n_best > 1:
         raise OptionError(
-            "{n_best} is {value}, and there is one {feature}; leave {n_best} out.",
-            value=settings.n_best,
-            feature=feature,
+            f"{{n_best}} is {settings.n_best}, and there is one {feature}; leave {{n_best}} out."
         )
 
 
@@ -43,8 +39,6 @@ def refuse_truncation(tokens: int, view: str) -> None:
     """
     if tokens:
         raise OptionError(
-            "{view} is of the whole sentence, and with {truncate} {tokens} the search reads only a part of "
-            "it; leave {truncate} out, or give a shorter sentence.",
-            view=view,
-            tokens=tokens,
+            f"{view} is of the whole sentence, and with {{truncate}} {tokens} the search reads only a part "
+            "of it; leave {truncate} out, or give a shorter sentence."
         )

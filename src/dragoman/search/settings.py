@@ -116,27 +116,23 @@ class SearchSettings:
         check_options(self)
         if 0 < self.temperature < 1e-6:
             raise OptionError(
-                "{temperature} is {value}; sampling needs at least 0.000001, and 0 is beam search.",
-                value=self.temperature,
+                f"{{temperature}} is {self.temperature}; sampling needs at least 0.000001, and 0 is beam "
+                "search."
             )
         if self.max_length is not None and self.min_length > self.max_length:
             raise OptionError(
-                "{min_length} is {least} and {max_length} {most}; no translation can have both.",
-                least=self.min_length,
-                most=self.max_length,
+                f"{{min_length}} is {self.min_length} and {{max_length}} {self.max_length}; no translation "
+                "can have both."
             )
         if not self.temperature and self.n_best > self.beam_size:
             raise OptionError(
-                "{n_best} is {value}, and a beam has no more than its {size} hypotheses; give a larger "
-                "{beam_size}.",
-                value=self.n_best,
-                size=self.beam_size,
+                f"{{n_best}} is {self.n_best}, and a beam has no more than its {self.beam_size} hypotheses; "
+                "give a larger {beam_size}."
             )
         if self.beam_size % self.groups:
             raise OptionError(
-                "{beam_size} is {size} and {groups} is {parts}; the first has to be a multiple of the other.",
-                size=self.beam_size,
-                parts=self.groups,
+                f"{{beam_size}} is {self.beam_size} and {{groups}} is {self.groups}; the first has to be a "
+                "multiple of the other."
             )
         if 1 in (self.truncate, self.split):
             raise OptionError(

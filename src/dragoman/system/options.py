@@ -6,8 +6,9 @@ Names in braces in the sentences are those of fields (`OptionError`).
 """
 
 import functools
+import typing
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dragoman.system.errors import OptionError
@@ -60,10 +61,11 @@ class OnlyWith:
 
     def check(self, settings: Any, name: str, given: Collection[str]) -> None:  # noqa: ARG002
         """Raise `OptionError` if the other option has another value."""
-        if getattr(settings, self.other) not in self.values:
+        if (value := getattr(settings, self.other)) not in self.values:
             values = " or ".join(filter(None, (", ".join(self.values[:-1]), self.values[-1])))
+            but = f", and not {value}" if value else ""
             raise OptionError(
-                f"{{{name}}} is for {{{self.other}}} {values} alone; give that, or leave {{{name}}} out."
+                f"{{{name}}} is for {{{self.other}}} {values}{but}; give that, or leave {{{name}}} out."
             )
 
 
@@ -81,50 +83,45 @@ def option(
 ) -> Any:
     """A field of a settings class with the bounds of its numbers, and its rules.
 
-    The value `off` turns the option off, as None does, and a default that is 0, empty or False.
+    The value `off` turns the option off, as None and "" do, and a default that is 0, empty or False.
     """
-    bounds = (at_least, above, at_most, below)
-    return field(
-        default=default, metadata={"rules": rules, "off": off} | dict(zip(BOUNDS, bounds, strict=True))
-    )
+    bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
+    return field(default=default, metadata={"rules": rules, "off": off, **bounds})
 
 
 def is_in_use(settings: Any, name: str, given: Collection[str]) -> bool:
     """Whether an option has an effect: it is not off, and it is `given` or not the default."""
     value, setting = getattr(settings, name), settings.__dataclass_fields__[name]
-    if value is None or value == setting.metadata.get("off"):
+    if value in (None, "", setting.metadata.get("off")):
         return False
     return bool(value != setting.default or (setting.default and name in given))
 
 
 @functools.cache  # settings are made for each request of a server
-def bounds_of(settings: type) -> dict[str, dict[str, float]]:
-    """The bounds of each kind, by the names of the fields."""
-    known: dict[str, Any] = vars(settings)["__dataclass_fields__"]
-    return {
-        kind: {
-            name: each.metadata[kind] for name, each in known.items() if each.metadata.get(kind) is not None
-        }
-        for kind in BOUNDS
-    }
-
-
-@functools.cache
-def rules_of(settings: type) -> dict[str, tuple[Rule, ...]]:
-    """The rules of the fields that have some."""
-    known: dict[str, Any] = vars(settings)["__dataclass_fields__"]
-    return {name: each.metadata["rules"] for name, each in known.items() if each.metadata.get("rules")}
+def stated(settings: type, what: str) -> dict[str, Any]:
+    """The rules, or the bounds of a kind, that stand beside fields, by their names."""
+    known = fields(typing.cast(Any, settings))
+    return {each.name: each.metadata[what] for each in known if each.metadata.get(what) not in (None, ())}
 
 
 def check_options(settings: Any) -> None:
-    """Check the types, bounds and rules of settings. Raises `OptionError`, and as `check_types`."""
-    check_bounds(settings, **bounds_of(type(settings)))
+    """Raise `OptionError` as `check_values` and `check_rules`."""
+    check_values(settings)
     check_rules(settings)
+
+
+def check_values(settings: Any) -> None:
+    """Raise `OptionError` for numbers that are out of bounds, and `DragomanError` as `check_types`."""
+    check_bounds(settings, **{kind: stated(settings.__class__, kind) for kind in BOUNDS})
 
 
 def check_rules(settings: Any, given: Collection[str] = ()) -> None:
     """Raise `OptionError` for options, `given` or not the defaults, that break one of their rules."""
-    for name, rules in rules_of(type(settings)).items():
-        if is_in_use(settings, name, given):
-            for rule in rules:
-                rule.check(settings, name, given)
+    rules = [
+        (rule, name)
+        for name, rules in stated(settings.__class__, "rules").items()
+        if is_in_use(settings, name, given)
+        for rule in rules
+    ]
+    for rule, name in sorted(rules, key=lambda pair: not isinstance(pair[0], Excludes)):
+        rule.check(settings, name, given)  # first those that no other option can satisfy

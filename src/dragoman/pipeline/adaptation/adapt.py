@@ -13,6 +13,7 @@ from dragoman.pipeline.adaptation.fewer_layers import LAYERS, can_leave_out_laye
 from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError, OptionError
+from dragoman.system.options import check_rules
 from dragoman.system.toml import overlay
 from dragoman.text.mixture import is_parallel
 from dragoman.text.records import primary
@@ -81,11 +82,7 @@ def without_average(recipe: Recipe) -> Recipe:
 def refuse_contradictions(recipe: Recipe) -> None:
     """Raise `DragomanError` for settings of the adaptation that do not belong together."""
     adaptation = recipe.adaptation
-    names = [field.name for field in fields(adaptation) if getattr(adaptation, field.name) is not None]
-    if adaptation.initial_model is None:
-        raise DragomanError(
-            f"{names[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
-        )
+    check_rules(adaptation)
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         parallel_paths = [path for path in paths or () if is_parallel(Path(path))]
         if parallel_paths and len(paths or ()) != 1:
@@ -96,11 +93,6 @@ def refuse_contradictions(recipe: Recipe) -> None:
             raise OptionError(
                 f"{{{name}}} needs two files, source and target, or one that has both, and has {len(paths)}."
             )
-    if "replay_share" in names and "replay" not in names:
-        raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
-    lora = [name for name in ("lora_alpha", "lora_maps") if name in names]
-    if lora and adaptation.lora_rank is None:
-        raise DragomanError(f"{lora[0]} belongs to adapters, and lora_rank is missing: give --lora-rank 8.")
     if adaptation.lora_rank is not None and recipe.training.shard:
         raise DragomanError("Adapters are not trained with --shard; leave it out, or --lora-rank.")
 
