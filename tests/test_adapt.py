@@ -356,12 +356,12 @@ def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has
     [
         (
             {"adaptation": {"freeze": ["encoder"]}},
-            "freeze belongs to an adaptation, and initial_model is missing",
+            "freeze is for adapting a model and needs initial_model; give both, or leave freeze out",
         ),
         ({"adaptation": {"peak_rate": 0.0}}, "peak_rate is 0.0; it must be at least"),
         (
             {"adaptation": {"replay_share": 0.5}},
-            "replay_share needs a text to replay: give --replay SOURCE TARGET",
+            "replay_share needs replay; give both, or leave replay_share out",
         ),
         (
             {"adaptation": {"replay": ["a", "b"], "replay_share": 1.0}},
@@ -387,7 +387,7 @@ def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has
 )
 def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder, tmp_path, asked, message):
     given = table(trained, folder, tmp_path / "out")
-    initial = {} if "belongs" in message else given["adaptation"]
+    initial = {} if "needs initial_model" in message else given["adaptation"]
     with pytest.raises(DragomanError, match=message):
         complete(given | asked | {"adaptation": initial | asked.get("adaptation", {})})
     assert not (tmp_path / "out").exists()

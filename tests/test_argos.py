@@ -290,7 +290,7 @@ def test_contradictions_are_told(trained, tmp_path, command_line):
         ),
         (
             ["--to", "onnx", *out, "--source-language", "en"],
-            "are for --to argos; leave them out with --to onnx",
+            "--source-language is for --to argos, and not onnx; give that, or leave --source-language out.",
         ),
         (["--to", "argos", "--out", tmp_path / "it"], "for --to argos it is a name that ends in .argosmodel"),
     ):

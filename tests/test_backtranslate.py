@@ -217,7 +217,7 @@ def test_wrong_input_is_refused_with_a_sentence(mono, run, command_line, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("options", "name"), [(["--beam-size", "2"], "--beam-size"), (["--precision", "int8"], "precision")]
+    ("options", "name"), [(["--beam-size", "2"], "--beam-size"), (["--precision", "int8"], "--precision")]
 )
 def test_a_folder_of_another_translation_is_refused(mono, run, tmp_path, command_line, options, name):
     asked = ("backtranslate", run, mono, "--out", tmp_path / "bt")

@@ -203,7 +203,7 @@ def test_a_search_is_shown_with_all_its_hypotheses(command_line, folder, precisi
     assert len(second["trace"]) == 1
     status, _, err = command_line("translate", folder / "run", "--trace", stdin=b"amber\n")
     assert status == 2
-    assert "--trace and --alternatives need --json" in err
+    assert "--trace does not fit into a line of plain text and needs --json; give both," in err
 
 
 def test_alternatives_at_a_position_are_given_instead_of_translations(command_line, folder):
@@ -224,10 +224,13 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(command_li
         stdin=b"amber\n",
     )
     assert status == 2
-    assert "--alternatives is -1; it must be between 0 and 100" in err
+    assert "--alternatives is -1; it must be at least 0" in err
     status, _, err = command_line("translate", folder / "run", *asked, "--trace", stdin=b"amber\n")
     assert status == 2
-    assert "--alternatives replaces the translations; leave --trace and --n-best out." in err
+    assert (
+        "--alternatives and --trace exclude each other: alternatives replace the translations; leave one of"
+        in err
+    )
 
 
 def test_a_model_may_be_the_folder_in_which_the_command_is_given(command_line, monkeypatch, folder):
@@ -243,8 +246,8 @@ def test_a_stream_adds_up_to_the_translations(command_line, folder):
     status, out, err = command_line("translate", folder / "run", "--stream", stdin=lines)
     assert (status, out) == (0, whole)
     for more, message in (
-        (["--json"], "leave --json, --trace, --alternatives, --n-best and --output out"),
-        (["--trace"], "leave --json, --trace, --alternatives, --n-best and --output out"),
+        (["--json"], "--stream and --json exclude each other: a stream is one plain translation for each"),
+        (["--trace"], "--stream and --trace exclude each other: a stream is one plain translation for each"),
         (["--temperature", 1], "A stream needs a single beam search"),
     ):
         status, _, err = command_line("translate", folder / "run", "--stream", *more, stdin=lines)
@@ -512,7 +515,7 @@ REFUSED = [
     ),
     (
         ["export", "{0}/run", "--to", "adapter", "--out", "a", "--samples", "x"],
-        "--samples is not for --to adapter",
+        "--samples is for --to huggingface, ctranslate2, onnx or argos, and not adapter;",
     ),
     (
         ["import", "{0}/run", "--from", "huggingface", "--out", "{0}/run/model/imported"],
@@ -634,7 +637,7 @@ REFUSED = [
     ),
     (
         ["translate", "{0}/run", "--shortlist", "{0}/none", "--temperature", "1"],
-        "in C++, without temperature, --force-words, groups and --coverage-penalty.",
+        "in C++, without --temperature, --force-words, --groups and --coverage-penalty.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/run/model"],
@@ -667,7 +670,7 @@ REFUSED = [
     ),
     (
         ["translate", "{0}/run", "--n-best", "2"],
-        "--n-best 2 needs --json: plain output has one line for each line of input.",
+        "--n-best 2 needs --json: plain output has a line for each line of input.",
     ),
     (
         ["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/train.target"],
@@ -700,7 +703,10 @@ REFUSED = [
         ["shortlist", "{0}/run", "-s", "{0}/test.source", "-t", "{0}/test.target", "-o", "{0}/missing/list"],
         "missing/list cannot be written: there is no such folder.",
     ),
-    (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
+    (
+        ["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"],
+        "A stream needs all tokens; leave --shortlist out.",
+    ),
     (
         ["train", "--seed", "99999999999999999999"],
         "seed is 99999999999999999999; it has to be a number of at most 64 bits",
@@ -709,7 +715,7 @@ REFUSED = [
     (["translate", "{0}/run", "--max-length", "0"], "--max-length is 0; it must be at least 1."),
     (
         ["translate", "{0}/run", "--temperature", "1", "--diversity", "1"],
-        "groups and diversity are for the parts of a beam; samples, with a temperature, have none.",
+        "--diversity and --temperature exclude each other: samples have no beam, and are ranked by log-prob",
     ),
     (["train", "--minutes", "inf"], "--minutes is inf; it must be a finite number."),
     (
@@ -782,15 +788,15 @@ REFUSED = [
     # asked for by name, though it is the default
     (
         ["translate", "{0}/run", "--temperature", "1", "--beam-size", "4"],
-        "--beam-size and --length-penalty are for beam search; with a temperature",
+        "--beam-size and --temperature exclude each other: samples have no beam",
     ),
     (
         ["translate", "{0}/run", "--sampling-seed=1"],
-        "--sampling-seed is for sampling; it needs a temperature above 0.",
+        "--sampling-seed is for sampling and needs --temperature above 0; give both, or leave",
     ),
     (
         [*EVALUATE, "--length-power", "1", "--length_penalty", "0.6"],
-        "--length-power takes the place of --length-penalty; give one of them.",
+        "--length-power and --length-penalty exclude each other: both divide the score by a length;",
     ),
     (
         [
@@ -804,7 +810,7 @@ REFUSED = [
             "--diversity",
             "0.5",
         ],
-        "diversity is for several groups of a beam; give groups above 1.",
+        "--diversity needs --groups above 1; give both, or leave --diversity out.",
     ),
 ]
 

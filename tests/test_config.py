@@ -15,9 +15,8 @@ from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.minutes import VALIDATIONS
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
-from dragoman.serving.settings import ServerSettings
 from dragoman.system.device import check_device
-from dragoman.system.errors import DragomanError, OutOfBoundsError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_types, overlay, read_toml, to_table, write_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.settings import TrainingSettings
@@ -84,12 +83,18 @@ class Outer:
     beams: int = 4
 
 
-def test_a_value_out_of_bounds_is_named_by_its_option_if_the_command_line_gave_it():
-    with pytest.raises(OutOfBoundsError, match=r"^--port is 99999; it must be at most 65535\.$") as raised:
+def test_a_wrong_option_is_named_as_in_python_or_as_on_the_command_line():
+    with pytest.raises(OptionError, match=r"^port is 99999; it must be at most 65535\.$") as raised:
         settings_from(Serve, {"port": 99_999})
+    assert raised.value.fields == ("port",)
+    assert raised.value.told({"port": "--port"}) == "--port is 99999; it must be at most 65535."
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
-    with pytest.raises(OutOfBoundsError, match=r"^port is 99999; it must be"):
-        ServerSettings(port=99_999)
+
+
+def test_braces_in_a_value_are_no_setting():
+    error = OptionError("{n_best} is {value:.1f} of {text}.", value=1.25, text="{top_k}")
+    assert error.fields == ("n_best",)
+    assert error.told({"n_best": "-n", "top_k": "-k"}) == "-n is 1.2 of {top_k}."
 
 
 def test_what_nobody_asks_for_is_as_in_the_paper():
@@ -130,7 +135,7 @@ MOST += [(AdaptationSettings, "peak_rate", 1, 1.01), (TrainingSettings, "seed", 
 def test_a_setting_is_what_it_counts_or_multiplies(settings, name, allowed, refused):
     """A count is at least 1, a factor is not negative, and a share of all is below 1."""
     assert getattr(settings(**{name: allowed}), name) == allowed
-    with pytest.raises(OutOfBoundsError, match=rf"^{name} is {refused}(\.0)?; it must be (at |below )"):
+    with pytest.raises(OptionError, match=rf"^{name} is {refused}(\.0)?; it must be (at |below )"):
         settings(**{name: refused})
 
 

@@ -182,12 +182,15 @@ def test_options_beside_those_of_other_toolkits_are_ours(path):
 @pytest.mark.parametrize(
     ("side", "message"),
     [
-        ("train --freeze encoder", "initial_model is missing"),
+        ("train --freeze encoder", "needs initial_model"),
         ("train --source-tokens bpe --sampling-alpha X", "sampling_alpha is for unigram tokens"),
         ("train --architecture lstm --heads N", "has no heads"),
-        ("translate --top-k N", "need a temperature above 0"),
-        ("translate --n-best N", "needs --json"),
-        ("evaluate --length-penalty X --length-power X", "takes the place of length_penalty"),
+        ("translate --top-k N", "needs temperature above 0"),
+        ("translate --n-best N", "needs json"),
+        (
+            "evaluate --length-penalty X --length-power X",
+            "length_power and length_penalty exclude each other",
+        ),
     ],
 )
 def test_options_that_are_refused_after_parsing_are_found(side, message):

@@ -93,9 +93,18 @@ def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind)
             "d_model 9 is odd, and an encoder of gru-enriched",
         ),
         ({"architecture": "conv-enriched", "heads": 3}, "d_model 8 does not divide into 3 heads"),
-        ({"architecture": "gru-enriched", "kernel_width": 5}, "gru-enriched has no kernel_width; leave it"),
-        ({"architecture": "conv-enriched", "neighbourhood": 4}, "conv-enriched has no neighbourhood"),
-        ({"architecture": "lstm-enriched", "input_feeding": True}, "lstm-enriched has no input_feeding"),
+        (
+            {"architecture": "gru-enriched", "kernel_width": 5},
+            "kernel_width is for .*, and not gru-enriched;",
+        ),
+        (
+            {"architecture": "conv-enriched", "neighbourhood": 4},
+            "neighbourhood is for architecture transformer, and not conv-",
+        ),
+        (
+            {"architecture": "lstm-enriched", "input_feeding": True},
+            "input_feeding is for .*, and not lstm-enr",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(settings, message):

@@ -175,7 +175,7 @@ def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, comm
     for arguments, message in (
         (
             ["export", run, "--to", "onnx", "--precision", "int8", *out],
-            "--precision int8 is for --to ctranslate2 and argos; --to onnx writes float32",
+            "--precision is for --to ctranslate2 or argos, and not onnx; give that, or leave --precision",
         ),
         (
             ["export", run, "--to", "onnx", "--samples", tmp_path / "blank", *out],

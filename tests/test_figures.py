@@ -157,7 +157,7 @@ def test_the_list_says_what_each_figure_shows_and_where_the_paper_has_it(figure)
         (["neighbours", "{run}", " "], "The text has no word; give words"),
         (["neighbours", "{run}", "a " * 25], "The text has 25 words; give at most 24."),
         (["figure-2", "{run}/data"], "holds no model"),
-        (["figure-1", "{run}", SENTENCE, "--split", "9"], "which split excludes"),
+        (["figure-1", "{run}", SENTENCE, "--split", "9"], "which --split excludes"),
     ],
 )
 def test_what_makes_no_sense_gets_a_sentence(figure, trained, tmp_path, monkeypatch, arguments, message):

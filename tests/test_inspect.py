@@ -145,34 +145,46 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.pdf"], "--out is x.pdf; its name has to end with .html, .json, .svg or .png."),
         (["--out", "x.svg"], "A picture shows one view: give --show beam, encoder"),
         (["--out", "x.html", "--show", "beam"], "--show is for pictures, and x.html holds the other views"),
-        (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
+        (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer and --head are for --show"),
         (
             ["--out", "x.json", "--layer", "1"],
-            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons, "
-            "attribution and pictures of value-zeroing.",
+            "--layer and --head are for --show encoder, decoder, cross or numbers and for .html, and --layer "
+            "is also for --show neurons, attribution and pictures of value-zeroing.",
         ),
-        (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
-        (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
-        (["--out", "x.svg", "--show", "lens", "--words"], "--words is for --show encoder, decoder or cross."),
+        (
+            ["--out", "x.svg", "--show", "numbers", "--lines"],
+            "--lines is for --show encoder, decoder or cross",
+        ),
+        (
+            ["--out", "x.svg", "--show", "cross", "--lines"],
+            "--lines needs --layer; give both, or leave --lines out.",
+        ),
+        (
+            ["--out", "x.svg", "--show", "lens", "--words"],
+            "--words is for --show encoder, decoder or cross, and not lens;",
+        ),
         (
             ["--out", "x.svg", "--show", "neurons", "--neuron", "1"],
-            "--neuron is for --show neurons, and needs a --layer.",
+            "--neuron needs --layer; give both, or leave --neuron out.",
         ),
-        (["--out", "x.html", "--layer", "1", "--neuron", "1"], "--neuron is for --show neurons, and needs"),
+        (
+            ["--out", "x.html", "--layer", "1", "--neuron", "1"],
+            "--neuron is for --show neurons; give that, or",
+        ),
         (
             ["--out", "x.svg", "--show", "neurons", "--head", "1"],
-            "--layer, --head and --lines are for --show",
+            "--layer and --head are for --show encoder,",
         ),
         (["--out", "x.svg", "--show", "neurons", "--layer", "9"], "There is no layer 9; the encoder has"),
         (
             ["--out", "x.svg", "--show", "beam", "--method", "occlusion"],
-            "--method, --target-tokens and --contrast are for --show attribution.",
+            "--method is for --show attribution, and not beam; give that, or leave --method out.",
         ),
-        (["--out", "x.html", "--target-tokens"], "--method, --target-tokens and --contrast are for --show"),
-        (["--out", "x.html", "--contrast"], "--method, --target-tokens and --contrast are for --show"),
+        (["--out", "x.html", "--target-tokens"], "--target-tokens is for --show attribution; give that"),
+        (["--out", "x.html", "--contrast"], "--contrast is for --show attribution; give that, or"),
         (
             ["--out", "x.svg", "--show", "attribution", "--method", "lime", "--head", "1"],
-            "--layer, --head and --lines are for",
+            "--layer and --head are for --show",
         ),
         (
             ["--out", "x.svg", "--show", "attribution", "--method", "reagent", "--layer", "1"],
@@ -182,7 +194,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
             ["--out", "x.svg", "--show", "attribution", "--method", "gradient-input", "--layer", "9"],
             "There is no encoder layer 9; there are",
         ),
-        (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
+        (["--out", "x.html", "--query", "1"], "--query is for --show numbers; give that, or"),
         (
             ["--out", "x.svg", "--show", "cross", "--kind", "cross"],
             "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing.",
@@ -191,7 +203,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
             ["--out", "x.json", "--show", "value-zeroing", "--kind", "cross"],
             "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing.",
         ),
-        (["--out", "x.json", "--show", "value-zeroing", "--layer", "1"], "--layer, --head and --lines are"),
+        (["--out", "x.json", "--show", "value-zeroing", "--layer", "1"], "--layer and --head are for --show"),
         (["--out", "x.svg", "--show", "value-zeroing", "--layer", "9"], "There is no layer 9; the decoder"),
         (
             ["--out", "x.html", "--show", "value-zeroing", "--kind", "cross"],
@@ -227,7 +239,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
         *(
             (
                 ["--out", "x.json", "--show", view, "--truncate", "2"],
-                f"--show {view} is of the whole sentence, and with truncate 2 the search reads only a part",
+                f"--show {view} is of the whole sentence, and with --truncate 2 the search reads only a part",
             )
             for view in ("heads", "attribution", "value-zeroing")
         ),

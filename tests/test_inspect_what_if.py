@@ -90,7 +90,10 @@ def test_the_data_has_the_effects_of_all_heads_if_they_are_asked_for(inspect, fo
             ["--what-if", "positions=off positions=off"],
             "positions=off and positions=off change the same part",
         ),
-        (["--file", "x"], "Give a sentence after the run, or with --show heads or neurons a --file"),
+        (
+            ["--file", "x", "--show", "heads"],
+            "Give a sentence after the run, or with --show heads or neurons a --file",
+        ),
     ],
 )
 def test_what_makes_no_sense_gets_a_sentence(inspect, tmp_path, options, message):  # noqa: F811
@@ -157,10 +160,10 @@ def test_an_interrupt_leaves_nothing(heads, tmp_path, monkeypatch):
     [
         (
             ["--out", "x.json"],
-            "--file is for --show heads and neurons alone; for other views give a sentence in",
+            "--file is for --show heads or neurons; give that, or leave --file out",
         ),
         (["--show", "heads", "--out", "x.html"], "with --file its name has to end with .json, .svg or .png"),
-        (["--show", "heads", "--out", "x.svg", "--layer", 1], "--layer, --head and --lines are for"),
+        (["--show", "heads", "--out", "x.svg", "--layer", 1], "--layer and --head are for --show"),
     ],
 )
 def test_what_does_not_fit_a_file_gets_a_sentence(heads, tmp_path, monkeypatch, options, message):

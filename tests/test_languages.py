@@ -271,7 +271,7 @@ def test_the_end_of_the_name_does_not_count_where_the_format_is_given(command_li
     assert "its encoding is latin1" in command_line(*command, "html")[2]
     assert "tags such as <meta charset=latin1> may be lost" in command_line(*command, "text")[2]
     status, _, err = command_line("translate", folder / "run", "--format", "xml")
-    assert (status, "--format xml is that of a document; give --document FILE." in err) == (2, True)
+    assert (status, "--format needs --document; give both, or leave --format out." in err) == (2, True)
 
 
 def test_a_document_may_be_split(command_line, folder, tmp_path):
@@ -314,7 +314,7 @@ def test_a_document_may_be_translated_by_mbr(command_line, folder, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--json"], "--document writes one translation of a whole document"),
+        (["--json"], "--document and --json exclude each other: a document has one translation as a whole"),
         (["--output", "{path}"], "is what this command reads; give another file"),
         (["--output", "nowhere/out"], "--output nowhere/out cannot be written: there is no such folder."),
     ],

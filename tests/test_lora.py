@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from torch import nn
 
 from dragoman.cli.adapter import export_adapter, import_adapter
-from dragoman.cli.export import Export, refuse_contradictions
+from dragoman.cli.export import Export
 from dragoman.cli.import_model import Import
 from dragoman.model.build import build_model
 from dragoman.native.settings import EngineSettings
@@ -306,7 +306,7 @@ def test_an_adapter_whose_factors_are_no_finite_numbers_is_refused(exported, tmp
         (
             {"lora_alpha": 4.0},
             {},
-            "lora_alpha belongs to adapters, and lora_rank is missing: give --lora-rank 8",
+            "lora_alpha needs lora_rank; give both, or leave lora_alpha out",
         ),
         ({"lora_rank": 0}, {}, "lora_rank is 0; it must be at least 1"),
         (
@@ -354,8 +354,10 @@ def test_a_base_is_asked_for_where_it_is_needed_and_only_there(base, exported, t
         status, _, err = command_line("import", *given)
         assert status == 2
         assert f"{exported} is an adapter: give --from adapter and its model, --base RUN." in err
-    with pytest.raises(DragomanError, match="--base is for --to adapter"):
-        refuse_contradictions(Export(base, "onnx", tmp_path / "out", base=base))
+    with pytest.raises(
+        DragomanError, match="base is for to adapter, and not onnx; give that, or leave base out"
+    ):
+        Export(base, "onnx", tmp_path / "out", base=base)
     tokenizer = Tokenizer.train(iter(["some other words"]), "word", TokenizerSettings(byte_fallback=False), 9)
     small = build_model(replace(TINY, tied="none"), len(tokenizer), len(tokenizer))
     save_model(tmp_path / "small", small, replace(TINY, tied="none"), Tokenizers(tokenizer, tokenizer))

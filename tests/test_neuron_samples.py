@@ -291,10 +291,16 @@ def test_a_file_gives_the_samples_of_its_lines(command, folder, tmp_path):  # no
     [
         (["--out", "x.html"], "with --file its name has to end with .json, .svg or .png."),
         (["--out", "x.svg", "--layer", 9], "There is no layer 9; the encoder has"),
-        (["--out", "x.svg", "--neuron", 1], "--neuron is for --show neurons, and needs a --layer."),
-        (["--out", "x.svg", "--head", 1], "--layer, --head and --lines are for --show"),
-        (["--out", "x.svg", "--window", 1, 2], "--window is for one sentence; with --file leave it out."),
-        (["--out", "x.json", "--what-if", "beam_size=1"], "--file is for --show heads and neurons alone"),
+        (["--out", "x.svg", "--neuron", 1], "--neuron needs --layer; give both, or leave --neuron out."),
+        (["--out", "x.svg", "--head", 1], "--layer and --head are for --show encoder,"),
+        (
+            ["--out", "x.svg", "--window", 1, 2],
+            "--file and --window exclude each other: a view of many sentences shows none of them;",
+        ),
+        (
+            ["--out", "x.json", "--what-if", "beam_size=1"],
+            "--file and --what-if exclude each other: a view of many sentences",
+        ),
     ],
     ids=str,
 )

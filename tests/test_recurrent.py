@@ -131,10 +131,13 @@ def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind)
     [
         (
             ModelSettings(input_feeding=True),
-            "transformer has no input_feeding; leave it out",
+            "input_feeding is for architecture lstm or gru, and not transformer; give that, or leave",
         ),
-        (ModelSettings("conv", input_feeding=True), "The architecture conv has no input_feeding"),
-        (ModelSettings("conv", attention_score="dot"), "The architecture conv has no attention_score"),
+        (
+            ModelSettings("conv", input_feeding=True),
+            "input_feeding is for architecture lstm or gru, and not conv",
+        ),
+        (ModelSettings("conv", attention_score="dot"), "attention_score is for .*, and not conv;"),
     ],
 )
 def test_settings_of_recurrent_models_are_refused_by_others(settings, message):

@@ -136,21 +136,21 @@ def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"top_k": 5}, "top_k and top_p are for sampling; they need a temperature above 0"),
-        ({"sampling_seed": 5}, "sampling_seed is for sampling; it needs a temperature above 0"),
+        ({"top_k": 5}, "top_k is for sampling and needs temperature above 0; give both, or leave top_k out"),
+        ({"sampling_seed": 5}, "sampling_seed is for sampling and needs temperature above 0"),
         (
             {"beam_size": 2, "temperature": 1.0},
-            "beam_size and length_penalty are for beam search; with a temperature",
+            "beam_size and temperature exclude each other: samples have no beam",
         ),
-        ({"top_p": 0.5}, "top_k and top_p are for sampling"),
-        ({"top_p": 0.0, "temperature": 1.0}, "top_p is 0.0; it must be above 0, and 1 at most"),
+        ({"top_p": 0.5}, "top_p is for sampling and needs temperature above 0"),
+        ({"top_p": 0.0, "temperature": 1.0}, "top_p is 0.0; it must be above 0"),
         (
             {"coverage_penalty": 0.2, "temperature": 1.0},
-            "rank the hypotheses of a beam; samples, with a temperature, are ranked by log-probability",
+            "coverage_penalty and temperature exclude each other: samples have no beam, and are ranked",
         ),
         (
             {"length_power": 1.0, "length_penalty": 1.0},
-            "length_power takes the place of length_penalty; give one of them",
+            "length_power and length_penalty exclude each other: both divide the score by a length",
         ),
     ],
 )

@@ -252,15 +252,15 @@ def test_the_penalty_is_that_of_wu_and_others():
     [
         ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
         ({"n_best": 5}, "n_best is 5, and a beam has no more than its 4 hypotheses"),
-        ({"diversity": 1.0}, "diversity is for several groups of a beam; give groups above 1"),
-        ({"groups": 3}, "beam_size is 4 and groups is 3; beam_size has to be a multiple of groups"),
+        ({"diversity": 1.0}, "diversity needs groups above 1; give both, or leave diversity out"),
+        ({"groups": 3}, "beam_size is 4 and groups is 3; the first has to be a multiple of the other"),
         (
             {"groups": 2, "temperature": 1.0},
-            "groups and diversity are for the parts of a beam; samples, with a temperature, have none",
+            "groups and temperature exclude each other: samples have no beam",
         ),
         (
             {"force_words": ("a",), "groups": 2},
-            "force_words needs grid beam search, which has no temperature, groups or coverage_penalty",
+            "force_words and groups exclude each other: words are forced by grid beam search alone",
         ),
         ({"length_penalty": -1.0}, "length_penalty is -1.0; it must be at least 0"),
     ],
@@ -312,7 +312,10 @@ def test_a_setting_of_a_beam_excludes_a_temperature(name):
 
 @pytest.mark.parametrize("name", ["groups", "coverage_penalty"])
 def test_forced_words_exclude_groups_and_a_coverage_penalty(name):
-    with pytest.raises(DragomanError, match="force_words needs grid beam search"):
+    with pytest.raises(
+        DragomanError,
+        match=f"force_words and {name} exclude each other: words are forced by grid beam search",
+    ):
         SearchSettings(force_words=("a",), **{name: OF_A_BEAM[name]})
 
 
@@ -321,7 +324,7 @@ def test_what_is_of_a_whole_sentence_excludes_splits(name):
     asked = {name: OF_A_WHOLE_SENTENCE[name]}
     for split in (None, 0):
         assert SearchSettings(split=split, **asked).needs_whole_sentences
-    with pytest.raises(DragomanError, match=name if name != "n_best" else "there is no n_best of them"):
+    with pytest.raises(DragomanError, match=f"split and {name} exclude each other"):
         SearchSettings(split=5, **asked)
     assert not SearchSettings(split=5).needs_whole_sentences
 

@@ -181,7 +181,10 @@ def test_values_out_of_bounds_are_refused(name, value):
     [
         ({"source_tokens": "word"}, "bpe_dropout is for bpe tokens, and source_tokens is word"),
         ({"target_tokens": "char", "share_vocabulary": False}, "for bpe tokens, and target_tokens is char"),
-        ({"sampling_alpha": 0.1}, "give one of them"),
+        (
+            {"sampling_alpha": 0.1},
+            "bpe_dropout and sampling_alpha exclude each other: the one is for BPE tokens",
+        ),
         ({"sampled_copies": 0}, "sampled_copies is 0; it must be at least 1"),
     ],
 )

@@ -278,7 +278,10 @@ def test_two_vocabularies_cannot_be_tied_three_ways(architecture):
 
 
 def test_options_of_the_transformer_are_refused_by_the_recurrent_model():
-    with pytest.raises(DragomanError, match="The architecture gru has no norm; leave it out"):
+    with pytest.raises(
+        DragomanError,
+        match="norm is for architecture transformer, .*, and not gru; give that, or leave norm out",
+    ):
         build_model(ModelSettings(architecture="gru", norm="pre"), 11, 11)
 
 

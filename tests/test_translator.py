@@ -730,14 +730,17 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"truncate": 5, "split": 5}, "truncate leaves out what split would translate; give one of them"),
+        (
+            {"truncate": 5, "split": 5},
+            "split and truncate exclude each other: split translates a sentence in parts; leave one",
+        ),
         (
             {"split": 9, "prefix": "a"},
-            "prefix is for a whole sentence, and split translates it in parts; give one of them",
+            "split and prefix exclude each other: split translates a sentence in parts; leave one of them",
         ),
         (
             {"split": 9, "no_repeat_ngram": 2},
-            "no_repeat_ngram is for a whole sentence, and split translates it in parts; give one of them",
+            "split and no_repeat_ngram exclude each other: split translates a sentence in parts",
         ),
         *(
             (
@@ -752,7 +755,7 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
         ),
         (
             {"split": 9, "n_best": 2},
-            "split puts the best translations of the parts together; there is no n_best of them",
+            "split and n_best exclude each other: split translates a sentence in parts",
         ),
     ],
 )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Arguments, Command, settings_from
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import MANIFEST, atomic_write
+from dragoman.system.options import OnlyWith, check_options, option
 from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
@@ -29,16 +30,23 @@ class Export:
     and LibreTranslate, or the adapter of a run with --lora-rank."""
     out: Path
     """The folder to write (for argos a file whose name ends in .argosmodel)."""
-    precision: Literal["float32", "int8"] = "float32"
+    precision: Literal["float32", "int8"] = option("float32", OnlyWith("to", ("ctranslate2", "argos")))
     """Number type of the weights; int8 is only for CTranslate2 and Argos Translate."""
-    samples: Path | None = None
+    samples: Path | None = option(None, OnlyWith("to", ("huggingface", "ctranslate2", "onnx", "argos")))
     """Sentences to compare with, one per line. None is a few sentences of random tokens."""
-    source_language: str | None = None
+    source_language: str | None = option(None, OnlyWith("to", ("argos",)))
     """For argos: the code of the source language, such as en or pt-BR; None is what the run says."""
-    target_language: str | None = None
+    target_language: str | None = option(None, OnlyWith("to", ("argos",)))
     """The same for the target."""
-    base: Path | None = None
+    base: Path | None = option(None, OnlyWith("to", ("adapter",)))
     """For adapter: the model that was adapted; None is the run's initial model."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.to == "argos" and not (self.out.suffix == ".argosmodel" and self.out.stem):
+            raise OptionError(
+                "{out} is {path}; for {to} argos it is a name that ends in .argosmodel.", path=self.out
+            )
 
 
 def export(arguments: Arguments) -> None:
@@ -48,7 +56,6 @@ def export(arguments: Arguments) -> None:
     not UTF-8.
     """
     settings = settings_from(Export, arguments)
-    refuse_contradictions(settings)
     settings = replace(settings, out=settings.out.absolute())
     refuse_taken(settings.out)
     if settings.to == "argos" and settings.out.exists():  # a package is a file
@@ -183,26 +190,6 @@ def write_package(out: Path, write: Callable[[Path], None]) -> None:
         refuse_existing(out)  # another process may have written it
         with atomic_write(out) as file:
             argos.pack(Path(folder), file)
-
-
-def refuse_contradictions(settings: Export) -> None:
-    """Raise `DragomanError` for options that are not for the format."""
-    if settings.precision != "float32" and settings.to not in ("ctranslate2", "argos"):
-        raise DragomanError(
-            f"--precision {settings.precision} is for --to ctranslate2 and argos; --to {settings.to} writes "
-            "float32."
-        )
-    if (settings.source_language or settings.target_language) and settings.to != "argos":
-        raise DragomanError(
-            "--source-language and --target-language are for --to argos; leave them out with "
-            f"--to {settings.to}."
-        )
-    if settings.base and settings.to != "adapter":
-        raise DragomanError("--base is for --to adapter.")
-    if settings.samples and settings.to == "adapter":
-        raise DragomanError("--samples is not for --to adapter, whose weights are compared; leave it out.")
-    if settings.to == "argos" and not (settings.out.suffix == ".argosmodel" and settings.out.stem):
-        raise DragomanError(f"--out is {settings.out}; for --to argos it is a name that ends in .argosmodel.")
 
 
 def refuse_existing(out: Path) -> None:

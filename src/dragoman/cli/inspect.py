@@ -14,8 +14,9 @@ from dragoman.inspection.record.kinds import Kind
 from dragoman.inspection.views.pictures import Picture
 from dragoman.search.contradictions import refuse_truncation
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import atomic_write
+from dragoman.system.options import Excludes, Needs, OnlyWith, check_options, option
 from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ Computed = Literal["heads", "attribution", "value-zeroing"]
 VIEWS = (*get_args(Picture), *get_args(Computed))
 WITH_WINDOW = tuple(view for view in get_args(Picture) if view not in ("statistics", "model"))
 ENDINGS = (".html", ".json", ".svg", ".png")
+OF_ATTENTION = OnlyWith("show", ("encoder", "decoder", "cross"))
+OF_ATTRIBUTION = OnlyWith("show", ("attribution",))
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,11 @@ class Inspect:
     """The run's folder, or the folder `model` in it."""
     sentence: str | None = None
     """The sentence."""
-    file: Path | None = None
+    file: Path | None = option(
+        None,
+        OnlyWith("show", ("heads", "neurons")),
+        Excludes(("what_if", "window"), "a view of many sentences shows none of them"),
+    )
     """With --show heads or neurons: a file of sentences, one per line.
     Effects of heads are means over its lines, with confidence intervals. The most active neurons of each
     layer or of a --layer, or one --neuron, are shown with the tokens at which they are most active."""
@@ -58,26 +65,26 @@ class Inspect:
     all; the default is the last."""
     head: int | None = None
     """The head, counted from 1; the default is the mean of all heads, or the first one for numbers."""
-    lines: bool = False
+    lines: bool = option(False, OF_ATTENTION, Needs("layer"))
     """Draw attention as lines between tokens, as in the paper's Figures 3 to 5."""
-    words: bool = False
+    words: bool = option(False, OF_ATTENTION)
     """Draw attention between words: weights are added over a word's keys and averaged over its queries."""
-    window: tuple[int, ...] | None = None
+    window: tuple[int, ...] | None = option(None, OnlyWith("show", WITH_WINDOW))
     """The first and the last token (step, position) of a long sentence to draw, counted from 1; by default 1
     to 60."""
     kind: Kind | None = None
     """The attention whose numbers, statistics or value-zeroing are drawn, by default cross, between encoder
     and decoder; for neurons, the side, by default both."""
-    query: int | None = None
+    query: int | None = option(None, OnlyWith("show", ("numbers",)))
     """The query whose numbers are drawn, counted from 1, by default the first."""
-    neuron: int | None = None
+    neuron: int | None = option(None, OnlyWith("show", ("neurons",)), Needs("layer"))
     """The neuron of the layer to draw, counted from 1; without it the most active ones are drawn."""
-    method: Method | None = None
+    method: Method | None = option(None, OF_ATTRIBUTION)
     """How contributions of tokens are computed for --show attribution, by default integrated-gradients. A
     .html or .json file has the first four methods and this one."""
-    target_tokens: bool = False
+    target_tokens: bool = option(False, OF_ATTRIBUTION)
     """With --show attribution: also attribute to the target tokens before each one."""
-    contrast: bool = False
+    contrast: bool = option(False, OF_ATTRIBUTION)
     """With --show attribution: why this token and not another. Attribute the log-probability of each target
     token minus that of the likeliest other token after the same tokens."""
     what_if: tuple[str, ...] = ()
@@ -85,6 +92,9 @@ class Inspect:
     switched off in a greedy search. With --show beam, one case: the picture has both trees.
     docs/inspection.md lists all changes."""
     search: SearchSettings = field(default_factory=SearchSettings)
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 def inspect(arguments: Arguments) -> None:
@@ -174,7 +184,11 @@ def refuse_contradictions(settings: Inspect) -> None:
             "a name that ends with .html or .json."
         )
     if settings.file is not None:
-        refuse_contradictions_of_file(settings, ending)
+        if ending == ".html":
+            raise OptionError(
+                "{out} is {path}; with {file} its name has to end with .json, .svg or .png.",
+                path=settings.out,
+            )
         refuse_options_of_other_views(settings, ending)
         return
     if ending in (".svg", ".png") and settings.show is None:
@@ -192,55 +206,25 @@ def refuse_contradictions(settings: Inspect) -> None:
 
 def refuse_options_of_other_views(settings: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not belong to the view."""
-    is_attention, is_numbers = settings.show in ("encoder", "decoder", "cross"), settings.show == "numbers"
-    has_heads, is_neurons = is_attention or is_numbers or ending == ".html", settings.show == "neurons"
+    is_attention, is_neurons = settings.show in ("encoder", "decoder", "cross"), settings.show == "neurons"
+    has_heads = is_attention or settings.show == "numbers" or ending == ".html"
     is_zeroing = settings.show == "value-zeroing" and ending in (".svg", ".png")
-    has_layers = is_zeroing or (settings.show == "attribution" and ending != ".html")
-    if (
-        (settings.lines and not is_attention)
-        or (settings.head is not None and not has_heads)
-        or (settings.layer is not None and not (has_heads or is_neurons or has_layers))
+    has_layers = is_neurons or is_zeroing or (settings.show == "attribution" and ending != ".html")
+    if (settings.head is not None and not has_heads) or (
+        settings.layer is not None and not (has_heads or has_layers)
     ):
-        raise DragomanError(
-            "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
-            "also for --show numbers and for .html, and --layer for --show neurons, attribution and pictures "
-            "of value-zeroing."
+        raise OptionError(
+            "{layer} and {head} are for {show} encoder, decoder, cross or numbers and for .html, and {layer} "
+            "is also for {show} neurons, attribution and pictures of value-zeroing."
         )
-    if settings.neuron is not None and (not is_neurons or settings.layer is None):
-        raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
-    if is_attention and settings.layer is None and (settings.head is not None or settings.lines):
-        raise DragomanError("--head and --lines need a --layer.")
-    has_attribution_options = settings.method is not None or settings.target_tokens or settings.contrast
-    if has_attribution_options and settings.show != "attribution":
-        raise DragomanError("--method, --target-tokens and --contrast are for --show attribution.")
-    if settings.words and not is_attention:
-        raise DragomanError("--words is for --show encoder, decoder or cross.")
-    if settings.query is not None and not is_numbers:
-        raise DragomanError("--query is for --show numbers.")
+    if is_attention and settings.layer is None and settings.head is not None:
+        raise OptionError("{head} needs {layer}; give both, or leave {head} out.")
     if settings.kind is not None and not (
         is_zeroing or settings.show in ("numbers", "statistics", "neurons")
     ):
-        raise DragomanError(
-            "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing."
-        )
-    if settings.window and settings.show not in WITH_WINDOW:
-        raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")
+        raise OptionError("{kind} is for {show} numbers, statistics, neurons, and pictures of value-zeroing.")
     if settings.window and len(settings.window) != 2:
-        raise DragomanError("--window has two numbers, the first and the last token: --window 61 120.")
-
-
-def refuse_contradictions_of_file(settings: Inspect, ending: str) -> None:
-    """Raise `DragomanError` for options that do not fit a --file."""
-    if settings.show not in ("heads", "neurons") or settings.what_if:
-        raise DragomanError(
-            "--file is for --show heads and neurons alone; for other views give a sentence in its place."
-        )
-    if ending == ".html":
-        raise DragomanError(
-            f"--out is {settings.out}; with --file its name has to end with .json, .svg or .png."
-        )
-    if settings.window:
-        raise DragomanError("--window is for one sentence; with --file leave it out.")
+        raise OptionError("{window} has two numbers, the first and the last token: {window} 61 120.")
 
 
 def methods_of(settings: Inspect) -> tuple[Method, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from dragoman import __version__
 from dragoman.cli.console import print_own_warnings, say, silence_write_errors_of_threads
 from dragoman.cli.verbs import GROUPS, command, commands
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.messages import messages_to
 from dragoman.system.processors import configure_threads
 
@@ -53,8 +53,9 @@ def run(arguments: list[str]) -> None:
     try:
         with messages_to(say):
             chosen.run(values)
-    except DragomanError as error:
-        raise DragomanError(chosen.with_flags(str(error), arguments[1:])) from error
+    except OptionError as error:
+        flags = {name: each.flag for name, each in chosen.options.items() if name not in chosen.positional}
+        raise DragomanError(error.told(flags)) from error
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from dragoman.system.docs import field_docs
-from dragoman.system.errors import DragomanError, OutOfBoundsError
+from dragoman.system.errors import DragomanError
 
 T = TypeVar("T")
 Arguments = dict[str, Any]  # values of the options that the user gave, by the names of their fields
@@ -131,23 +131,16 @@ def options_of(settings: type, group: str = "") -> Iterator[Option]:
 def settings_from(settings: type[T], arguments: Mapping[str, Any], default: T | None = None) -> T:
     """Settings with the given values in place of the defaults, also in settings within.
 
-    Raises `DragomanError` for settings that are out of bounds, with the option if it was given.
+    Raises `OptionError` for options that are out of bounds or contradict each other.
     """
     hints = typing.get_type_hints(settings)
-    flags = {
-        setting.name: flag_of(setting)
-        for setting in fields(typing.cast(Any, settings))
-        if setting.name in arguments
-    }
-    values: Arguments = {name: arguments[name] for name in flags}
+    names = [setting.name for setting in fields(typing.cast(Any, settings))]
+    values: Arguments = {name: arguments[name] for name in names if name in arguments}
     for name, hint in hints.items():
         if is_dataclass(hint):
             inner_default = None if default is None else getattr(default, name)
             values[name] = settings_from(typing.cast(type, hint), arguments, inner_default)
-    try:
-        return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
-    except OutOfBoundsError as error:
-        raise OutOfBoundsError(flags.get(error.field, error.field), error.problem) from error
+    return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
 
 
 def with_dashes(argument: str) -> str:
@@ -248,21 +241,6 @@ class Command(Generic[T]):
         values = {name: value for name, value in vars(namespace).items() if value not in (None, [])}
         self.refuse_missing(values)
         return values
-
-    def with_flags(self, sentence: str, arguments: Sequence[str]) -> str:
-        """A sentence about settings, with their options in place of their names: --n-best for n_best.
-
-        What is in an argument stays, and so does a sentence about a recipe, and a name without "_", which may
-        be a word.
-        """
-        flags = {name: option.flag for name, option in self.options.items() if "_" in name}
-        if not flags or re.search(r"\.toml( \[|:)", sentence):
-            return sentence
-        patterns = sorted(
-            (re.escape(argument) for argument in arguments if "_" in argument), key=len, reverse=True
-        )
-        names = re.compile("|".join([*patterns, rf"(?<![\w./-])({'|'.join(flags)})\b(?![-./]\w| =)"]))
-        return names.sub(lambda match: flags[match[1]] if match[1] else match[0], sentence)
 
     def refuse_missing(self, arguments: Arguments) -> None:
         """Raise `DragomanError` with all arguments that are required and missing."""

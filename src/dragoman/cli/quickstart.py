@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.train import run_training
-from dragoman.system.toml import check_bounds
+from dragoman.system.options import check_options, option
 
 
 @dataclass(frozen=True)
@@ -14,15 +14,15 @@ class Quickstart:
 
     out: Path = Path("runs/quickstart")
     """The run's folder."""
-    minutes: float = 4.2
+    minutes: float = option(4.2, at_least=0.01)
     """Training time for which the number of updates is chosen; 4 times as long on a GPU."""
-    updates: int | None = None
+    updates: int | None = option(None, at_least=1)
     """Number of updates, instead of minutes."""
     recipe: Path | None = None
     """A recipe (TOML) whose keys override those of the quickstart."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, at_least={"minutes": 0.01, "updates": 1})
+        check_options(self)
 
 
 def quickstart(arguments: Arguments) -> None:

@@ -9,7 +9,7 @@ from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
-from dragoman.system.toml import check_bounds
+from dragoman.system.options import check_options, option
 from dragoman.system.wording import counted
 from dragoman.text.mixture import refuse_both_sides
 
@@ -28,13 +28,13 @@ class MakeShortlist:
     """Their translations: line n is that of source line n."""
     out: Path
     """The file to write."""
-    most: int = 30
+    most: int = option(30, at_least=1, at_most=10_000)
     """Number of likeliest translations that are kept for each source token."""
-    always: int = 200
+    always: int = option(200, at_least=0, at_most=1_000_000)
     """Number of frequent tokens that every translation may contain."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, at_least={"most": 1, "always": 0}, at_most={"most": 10_000, "always": 1_000_000})
+        check_options(self)
 
 
 def shortlist(arguments: Arguments) -> None:

@@ -17,7 +17,7 @@ from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.from_python import recipe_table
 from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
 from dragoman.system.device import has_gpu
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import to_table
 from dragoman.text.compression import plain_name
 from dragoman.text.mixture import check_symbols, is_parallel
@@ -116,9 +116,12 @@ def refuse_overridden_preset(table: Mapping[str, Any], origin: str, arguments: A
     model = table.get("model", {})
     names = [name for name in COMMAND.from_preset if name in model and name != "dropout"]
     if "preset" in arguments and names:
-        raise DragomanError(
-            f"--preset {arguments['preset']} sets {', '.join(names)}, and so does {origin}, which wins. "
-            "Leave --preset out, or these settings."
+        settings = ", ".join(f"{{{name}}}" for name in names)
+        raise OptionError(
+            f"{{preset}} {{value}} sets {settings}, and so does {{origin}}, which wins. Leave {{preset}} "
+            "out, or these settings.",
+            value=arguments["preset"],
+            origin=origin,
         )
 
 

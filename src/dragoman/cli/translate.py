@@ -17,11 +17,12 @@ from dragoman.cli.languages import warn_of_document, warn_of_files
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
-from dragoman.search.contradictions import refuse_more_than_a_beam
+from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
 from dragoman.search.settings import SearchSettings
 from dragoman.system.device import has_gpu
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.machine import configure_allocator
+from dragoman.system.options import Excludes, Needs, check_options, option
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.system.wording import counted
 from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard_input_lines
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
 MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
+BEYOND_A_LINE = Needs("json", "does not fit into a line of plain text")
 
 
 @dataclass(frozen=True)
@@ -50,21 +52,38 @@ class Translate:
     output: Path | None = None
     """Write to this file, which appears when it is complete. FILE.json beside it lists the models and
     settings that made it, unless it is a document."""
-    document: Path | None = None
+    document: Path | None = option(
+        None, Excludes(("input", "json", "stream"), "a document has one translation as a whole")
+    )
     """Translate a document instead: a text (.txt, .md, .srt), HTML (.html, .htm, .xhtml) or XML (.xml) file.
     Paragraph breaks, tags, URLs and e-mail addresses stay as they are."""
-    format: DocumentFormat | None = None
+    format: DocumentFormat | None = option(None, Needs("document"))
     """Read the document as text, html or xml. None is what the end of its name says."""
     json: bool = False
     """Write one JSON object per line, with the n best translations and their scores."""
-    trace: bool = False
+    trace: bool = option(False, BEYOND_A_LINE)
     """Add every hypothesis of the search to each object: its token, parent, log-probability and why it
     ended. Needs `--json`."""
-    alternatives: int = 0
+    alternatives: int = option(
+        0,
+        BEYOND_A_LINE,
+        Excludes(("trace",), "alternatives replace the translations"),
+        at_least=0,
+        at_most=MAX_ALTERNATIVES,
+    )
     """Write this many of the likeliest tokens after the prefix instead of translations, each with its best
     continuation. Needs `--json`."""
-    stream: bool = False
+    stream: bool = option(
+        False,
+        Excludes(
+            ("json", "trace", "alternatives", "output"),
+            "a stream is one plain translation for each line, on standard output",
+        ),
+    )
     """Write each translation piece by piece, as soon as all hypotheses of the beam begin with it."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 def translate(arguments: Arguments) -> None:
@@ -116,66 +135,34 @@ def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
 
 
 def refuse_contradictions(settings: Translate) -> None:
-    """Raise `DragomanError` for options that contradict each other, before any work."""
-    if settings.stream:
-        refuse_more_than_a_beam(settings.search, "stream")
-        if (
-            settings.json
-            or settings.trace
-            or settings.alternatives
-            or settings.output
-            or settings.search.n_best > 1
-        ):
-            raise DragomanError(
-                "--stream writes one plain translation per line to standard output; leave --json, --trace, "
-                "--alternatives, --n-best and --output out."
+    """Raise `DragomanError` for options of the search and of files that contradict the others."""
+    search, out = settings.search, settings.output
+    features = {
+        "stream": settings.stream,
+        "trace": settings.trace,
+        "list of alternatives": settings.alternatives,
+    }
+    for feature in (name for name, is_asked in features.items() if is_asked):
+        refuse_more_than_a_beam(search, feature)
+        if settings.engine.shortlist is not None:
+            raise OptionError(f"A {feature} needs all tokens; leave {{shortlist}} out.")
+    if settings.engine.shortlist is not None and not search.is_standard_beam_search:
+        raise OptionError(SHORTLIST_NEEDS_NATIVE)
+    if search.n_best > 1 and not search.mbr:
+        if settings.stream or settings.alternatives or settings.document is not None:
+            refuse_n_best(search, "output for each text")
+        if not settings.json:
+            raise OptionError(
+                f"{{n_best}} {search.n_best} needs {{json}}: plain output has a line for each line of input."
             )
-    if settings.search.n_best > 1 and not settings.json and not settings.search.mbr:
-        raise DragomanError(
-            f"--n-best {settings.search.n_best} needs --json: plain output has one line for each line of "
-            "input."
+    if out is not None and settings.input is None and settings.document is None:
+        raise OptionError(
+            "{output} needs {input}: only a file can be resumed. Without {input} redirect the output: > FILE."
         )
-    if (settings.trace or settings.alternatives) and not settings.json:
-        raise DragomanError(
-            "--trace and --alternatives need --json: plain output has one translation per line."
-        )
-    if not 0 <= settings.alternatives <= MAX_ALTERNATIVES:
-        raise DragomanError(
-            f"--alternatives is {settings.alternatives}; it must be between 0 and {MAX_ALTERNATIVES}."
-        )
-    if settings.trace or settings.alternatives:
-        refuse_more_than_a_beam(settings.search, "trace" if settings.trace else "list of alternatives")
-    if settings.alternatives and (settings.trace or settings.search.n_best > 1):
-        raise DragomanError("--alternatives replaces the translations; leave --trace and --n-best out.")
-    refuse_shortlist(settings)
-    has_several_translations = settings.search.n_best > 1 and not settings.search.mbr
-    if settings.document is not None and (
-        settings.input or settings.json or settings.stream or has_several_translations
-    ):
-        raise DragomanError(
-            "--document writes one translation of a whole document; leave --input, --json, --stream and "
-            "--n-best out."
-        )
-    if settings.format is not None and settings.document is None:
-        raise DragomanError(f"--format {settings.format} is that of a document; give --document FILE.")
-    if settings.output is not None and settings.input is None and settings.document is None:
-        raise DragomanError(
-            "--output needs --input: only a file can be resumed. Without --input redirect the output: > FILE."
-        )
-    if settings.output is not None:
-        refuse_output(settings.output, settings.input, settings.document)
+    if out is not None:
+        refuse_output(out, settings.input, settings.document)
         if settings.document is not None:
-            refuse_missing_folder("--output", settings.output)
-
-
-def refuse_shortlist(settings: Translate) -> None:
-    """Raise `DragomanError` for a shortlist where all tokens are needed."""
-    if settings.engine.shortlist is None:
-        return
-    if settings.stream or settings.trace or settings.alternatives:
-        raise DragomanError("--stream, --trace and --alternatives need all tokens; leave --shortlist out.")
-    if not settings.search.is_standard_beam_search:
-        raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+            refuse_missing_folder("--output", out)
 
 
 def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:

@@ -28,7 +28,7 @@ from dragoman.model.symbols import END, PAD, START
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.translation.analysis import source_and_constraints
 from dragoman.translation.translator import Translator
 
@@ -169,7 +169,8 @@ def token_id(translator: Translator, change: SourceToken | TargetToken) -> int:
 def refuse_other_beginning(inspection: Inspection, tokens: Sequence[str]) -> None:
     """Raise `DragomanError` if other constraints did not let the translation begin with these tokens."""
     if list(inspection.target[: len(tokens)]) != list(tokens):
-        raise DragomanError(
-            f"The other settings of the search do not allow a translation that begins with "
-            f"{' '.join(tokens)}; leave no_repeat_ngram and banned words out."
+        raise OptionError(
+            "The other settings of the search do not allow a translation that begins with {beginning}; leave "
+            "{no_repeat_ngram} and banned words out.",
+            beginning=" ".join(tokens),
         )

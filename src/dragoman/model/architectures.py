@@ -1,54 +1,20 @@
 """Which settings each architecture has. Does not import torch: it is for recipes, too."""
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes.baseline_shapes import ENRICHED
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
+from dragoman.system.options import check_rules
 
-PARTS_OF_A_TRANSFORMER = (
-    "decoder_d_ff",
-    "d_k",
-    "d_v",
-    "attention_dropout",
-    "decoder_start",
-    "source_end",
-    "norm",
-    "norm_epsilon",
-    "activation",
-    "attention_bias",
-    "output_bias",
-    "scale_embeddings",
-    "concatenate_positions",
-    "residual",
-    "neighbourhood",
-    "alignment_head",
-)
-"""Settings of Transformers and enriched models, which an LSTM, a GRU and ConvS2S do not have."""
 OF_EVERY_PRESET = ("d_ff", "heads")
-"""They do not have these either, but every preset sets them: they are ignored, and refused as options."""
-OF_CONVOLUTIONS = ("kernel_width", "dilated")
-OF_THE_TRANSFORMER = ("neighbourhood", "concatenate_positions", "decoder_start", "source_end", "output_bias")
-"""Settings of the Transformer alone, also beside enriched models."""
+"""An LSTM, a GRU and ConvS2S do not have these, but every preset sets them: they are ignored, and refused as
+options."""
 
 
 def check_architecture(settings: ModelSettings) -> None:
-    """Raise `DragomanError` for a setting that the architecture lacks, or for two that exclude each other."""
-    if settings.architecture == "transformer":
-        settings.refuse(*OF_CONVOLUTIONS, "input_feeding")
-    elif settings.architecture in ENRICHED:
-        other = () if settings.architecture == "conv-enriched" else OF_CONVOLUTIONS
-        settings.refuse(*OF_THE_TRANSFORMER, *other, "input_feeding")
-    elif settings.architecture == "conv":
-        settings.refuse(*PARTS_OF_A_TRANSFORMER, "attention_score", "input_feeding")
-    else:
-        settings.refuse(*PARTS_OF_A_TRANSFORMER, *OF_CONVOLUTIONS, "positions", "first_position")
-    if settings.neighbourhood is not None and settings.attention_score is not None:
-        raise DragomanError(
-            f"Restricted self-attention has scaled dot products, and attention_score is "
-            f"{settings.attention_score}; leave neighbourhood or attention_score out."
-        )
+    """Raise `OptionError` for a setting that the architecture lacks, or for two that exclude each other."""
+    check_rules(settings)
     if settings.architecture in ("lstm-enriched", "gru-enriched") and settings.d_model % 2:
-        raise DragomanError(
-            f"d_model {settings.d_model} is odd, and an encoder of {settings.architecture} has two "
+        raise OptionError(
+            f"{{d_model}} {settings.d_model} is odd, and an encoder of {settings.architecture} has two "
             "directions of half the width; choose an even number."
         )
 
@@ -58,7 +24,7 @@ def refuse_ignored(settings: ModelSettings, explicit: set[str]) -> None:
     if settings.architecture in ("lstm", "gru", "conv"):
         for name in OF_EVERY_PRESET:
             if name in explicit:
-                raise DragomanError(
-                    f"The architecture {settings.architecture} has no {name}; leave it out, or "
-                    "choose another preset."
+                raise OptionError(
+                    f"The architecture {settings.architecture} has no {{{name}}}; leave it out, or choose "
+                    "another preset."
                 )

@@ -5,8 +5,7 @@ from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
 from dragoman.model.interface import Model
 from dragoman.model.recurrent import Recurrent
-from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes.baseline_shapes import ENRICHED
+from dragoman.model.settings import ENRICHED, ModelSettings
 from dragoman.model.transformer import Transformer
 from dragoman.model.variants import VariedTransformer
 

@@ -9,8 +9,8 @@ layer normalisation and the look-up of embeddings are not counted, as in torch's
 import math
 
 from dragoman.model.baseline_costs import multiply_adds_of_baseline
-from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes.baseline_shapes import ENRICHED, token_mixer_shapes
+from dragoman.model.settings import ENRICHED, ModelSettings
+from dragoman.model.shapes.baseline_shapes import token_mixer_shapes
 from dragoman.model.shapes.weight_shapes import weight_shapes
 
 Counts = dict[str, int]  # by part of the model

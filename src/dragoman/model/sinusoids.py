@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.settings import PositionKind
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 
 Table = npt.NDArray[np.float32]
 
@@ -44,9 +44,9 @@ def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal")
     return np.concatenate([sine, cosine[:, : d_model // 2]], -1).astype(np.float32)
 
 
-def longer_than_table(tokens: int, positions: int) -> DragomanError:
+def longer_than_table(tokens: int, positions: int) -> OptionError:
     """The error for a text that is longer than a learned table."""
-    return DragomanError(
+    return OptionError(
         f"A text of {tokens} tokens is longer than the {positions} positions that this model has learned; "
-        "split the text, or train with a larger max_positions."
+        "split the text, or train with a larger {max_positions}."
     )

@@ -18,6 +18,7 @@ from dragoman.model.interface import Model, State
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation, ModelSettings
 from dragoman.model.symbols import END, PAD
+from dragoman.system.options import check_rules
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
@@ -139,7 +140,7 @@ class Transformer(Model):
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        settings.refuse("kernel_width", "dilated", "input_feeding")
+        check_rules(settings)
         settings.check_vocabularies(source_vocabulary, target_vocabulary)
         self.settings = settings
         self.target_embedding = self._embedding(target_vocabulary)

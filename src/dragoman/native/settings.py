@@ -6,11 +6,11 @@ from pathlib import Path
 from dragoman.model.settings import Precision
 from dragoman.system.device import check_device, default_device
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import check_bounds
+from dragoman.system.options import check_options, option
 
 SHORTLIST_NEEDS_NATIVE = (
-    "A shortlist is for greedy and beam search in C++, without temperature, force_words, groups and "
-    "coverage_penalty. This needs a compiler and a Transformer on a CPU. Leave the shortlist out."
+    "A shortlist is for greedy and beam search in C++, without {temperature}, {force_words}, {groups} and "
+    "{coverage_penalty}. This needs a compiler and a Transformer on a CPU. Leave the shortlist out."
 )
 
 
@@ -21,7 +21,7 @@ class EngineSettings:
     precision: Precision = "float32"
     """Number type of a Transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as
     good."""
-    workers: int | None = None
+    workers: int | None = option(None, at_least=1, at_most=10_000)
     """Threads, each of which translates batches of its own; None is OMP_NUM_THREADS, or one per core. Their
     number affects only memory and speed."""
     native: bool = True
@@ -51,7 +51,7 @@ class EngineSettings:
     def __post_init__(self) -> None:
         if self.device is not None:
             check_device(self.device)
-        check_bounds(self, at_least={"workers": 1}, at_most={"workers": 10_000})
+        check_options(self)
         if self.shortlist is not None and not self.native:
             raise DragomanError(
                 "A shortlist is for search in C++, which native = false turns off; leave one out."

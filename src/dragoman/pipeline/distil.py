@@ -19,9 +19,10 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
 from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import file_hash
-from dragoman.system.toml import check_bounds, overlay
+from dragoman.system.options import check_options, option
+from dragoman.system.toml import overlay
 from dragoman.system.wording import counted
 from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
@@ -57,11 +58,11 @@ class Distillation:
     """The teacher's search."""
     precision: Precision = "float32"
     """Of the teacher's matrix products."""
-    new_sentences: int = 0
+    new_sentences: int = option(0, at_least=0, at_most=10**8)
     """Sentences made of the text's words (`sample_sentences`), which the teacher translates, too."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, at_least={"new_sentences": 0}, at_most={"new_sentences": 10**8})
+        check_options(self)
         if self.references is not None and self.search.n_best == 1:
             raise DragomanError(
                 "With references, the student learns the candidate that is nearest to each of them; ask for "
@@ -73,9 +74,9 @@ class Distillation:
                 "--mbr another one; leave one of the two out."
             )
         if self.references is None and self.search.n_best > 1 and not self.search.mbr:
-            raise DragomanError(
-                f"n_best is {self.search.n_best}, and the student learns one translation of each line; give "
-                "--references to choose by, or leave n_best out."
+            raise OptionError(
+                f"{{n_best}} is {self.search.n_best}, and the student learns one translation of each line; "
+                "give --references to choose by, or leave {n_best} out."
             )
 
 
@@ -182,9 +183,11 @@ def refuse_other_translations(out: Path, about: dict[str, object]) -> None:
     if not (out / "recipe.toml").exists() or not record.exists():
         return
     if names := different_names(read_record(record), json.loads(json.dumps(about))):
-        raise DragomanError(
-            f"The student in {out} is trained on other translations (changed: {', '.join(names)}); give "
-            "another --out, or the options of before."
+        changed = ", ".join(f"{{{name}}}" for name in names)
+        raise OptionError(
+            f"The student in {{folder}} is trained on other translations (changed: {changed}); give another "
+            "--out, or the options of before.",
+            folder=out,
         )
 
 

@@ -7,7 +7,7 @@ from torch import nn
 from dragoman.model.architectures import check_architecture
 from dragoman.model.interface import Model
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.text.mixture import is_parallel
 from dragoman.text.settings import DataSettings
 from dragoman.text.token_alignment import AlignedCorpus, check_alignment
@@ -28,9 +28,9 @@ def with_alignment_head(recipe: Recipe, texts: DataSettings) -> Recipe:
     check_architecture(recipe.model)
     assert texts.guided_alignment is not None
     if texts.source is None or texts.target is None or is_parallel(texts.source):
-        raise DragomanError(
-            "guided_alignment has the links of line n of two files, and the training text is not two files; "
-            "write it to a file of sources and a file of targets, or leave guided_alignment out."
+        raise OptionError(
+            "{guided_alignment} has the links of line n of two files, and the training text is not two "
+            "files; write it to a file of sources and a file of targets, or leave {guided_alignment} out."
         )
     check_alignment(texts.guided_alignment, (texts.source, texts.target))
     return recipe
@@ -40,24 +40,24 @@ def refuse_contradictions(recipe: Recipe) -> None:
     """Raise `DragomanError` for settings that guided alignment excludes."""
     model, tokenizer = recipe.model, recipe.tokenizer
     if model.architecture in ("lstm", "gru", "conv"):
-        raise DragomanError(
-            "guided_alignment guides a head of multi-head attention, and the architecture "
+        raise OptionError(
+            "{guided_alignment} guides a head of multi-head attention, and the architecture "
             f"{model.architecture} has none; leave it out."
         )
     if model.attention_score is not None:
-        raise DragomanError(
-            "guided_alignment is for scaled dot products, and attention_score is "
+        raise OptionError(
+            "{guided_alignment} is for scaled dot products, and {attention_score} is "
             f"{model.attention_score}; leave one of them out."
         )
     if tokenizer.bpe_dropout or tokenizer.sampling_alpha:
         name = "bpe_dropout" if tokenizer.bpe_dropout else "sampling_alpha"
-        raise DragomanError(
-            f"guided_alignment is for one segmentation of the text, and {name} samples several; leave one of "
-            "them out."
+        raise OptionError(
+            f"{{guided_alignment}} is for one segmentation of the text, and {{{name}}} samples several; "
+            "leave one of them out."
         )
     if recipe.adaptation.replay is not None:
-        raise DragomanError(
-            "guided_alignment has no links of the text to replay; leave guided_alignment or replay out."
+        raise OptionError(
+            "{guided_alignment} has no links of the text to replay; leave {guided_alignment} or {replay} out."
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_types, overlay, read_toml
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
@@ -117,8 +117,9 @@ def resolve_paths(data: DataSettings) -> DataSettings:
         paths[name] = next(filter(Path.is_file, files), None)
         if paths[name] is None:
             reason = "which is not a regular file: it is read several times"
-            raise DragomanError(
-                f"{name} is {path}, {reason if path.exists() else 'and there is no such file'}."
+            raise OptionError(
+                f"{{{name}}} is {{path}}, {reason if path.exists() else 'and there is no such file'}.",
+                path=path,
             )
     return replace(data, folder=None, **paths)
 

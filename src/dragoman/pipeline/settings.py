@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.system.toml import check_bounds
+from dragoman.system.options import Needs, check_values, option
+
+ADAPTS = Needs("initial_model", "is for adapting a model")
 
 
 @dataclass(frozen=True)
@@ -17,31 +19,29 @@ class AdaptationSettings:
     """Adapt this model to the text; it is a run, or a folder written by dragoman import. Its tokenizers and
     model settings are kept; only dropout, the alignment head and the numbers of layers may
     change; layers can only be left out."""
-    peak_rate: float | None = None
+    peak_rate: float | None = option(None, ADAPTS, at_least=1e-9, at_most=1)
     """Highest learning rate with an initial model; --learning-rate-scale multiplies it. None is 0.0003, or
     0.002 with lora_rank, fewer layers, or a text that the initial model predicts badly."""
-    freeze: tuple[str, ...] | None = None
+    freeze: tuple[str, ...] | None = option(None, ADAPTS)
     """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
     named in model.safetensors, such as encoder.0."""
-    lora_rank: int | None = None
+    lora_rank: int | None = option(None, ADAPTS, at_least=1, at_most=2**16)
     """Train adapters of this rank instead of the weights: the change of a linear map is a product of two
     narrow matrices (LoRA), and all other weights stay as they are. Checkpoints are not averaged.
     dragoman export --to adapter writes the adapters alone."""
-    lora_alpha: float | None = None
+    lora_alpha: float | None = option(None, ADAPTS, Needs("lora_rank"), at_least=1e-9, at_most=10**6)
     """α: the adapters are multiplied by α / rank. None is twice the rank."""
-    lora_maps: tuple[str, ...] | None = None
+    lora_maps: tuple[str, ...] | None = option(None, ADAPTS, Needs("lora_rank"))
     """Which linear maps get adapters, by words of their names in model.safetensors: attention, feed_forward,
     encoder.0 and so on. None is attention."""
-    replay: tuple[str, ...] | None = None
+    replay: tuple[str, ...] | None = option(None, ADAPTS)
     """Source and target of the initial model's text, or one file that has both; some pairs are added to the
     training text, so that what was learned from them is kept."""
-    replay_share: float | None = None
+    replay_share: float | None = option(None, ADAPTS, Needs("replay"), at_least=0, at_most=0.99)
     """Share of the training pairs that comes from the replay text; the seed decides which. None is 0.3."""
-    replay_valid: tuple[str, ...] | None = None
+    replay_valid: tuple[str, ...] | None = option(None, ADAPTS)
     """Source and target of old validation pairs, scored at each validation. None is some pairs that are held
     out of the replay text."""
 
     def __post_init__(self) -> None:
-        least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
-        most = {"peak_rate": 1, "replay_share": 0.99, "lora_rank": 2**16, "lora_alpha": 10**6}
-        check_bounds(self, at_least=least, at_most=most)
+        check_values(self)  # `adapted_recipe` checks the rules: a recipe and the command line are one

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 
 Number = TypeVar("Number")  # a float, or an array or tensor of them
 
@@ -88,14 +88,14 @@ def max_target_length(
     """
     length = max(source_tokens - 1 + settings.extra_tokens, min_capacity)
     for limit, reason in (
-        (settings.max_length, "max_length allows"),
+        (settings.max_length, "{max_length} allows"),
         (None if model_limit is None else model_limit - 1, "this model can write"),
     ):
         if limit is not None:
             if min_capacity > limit:
-                raise DragomanError(
-                    f"The prefix, force_words or min_length asks for {min_capacity} tokens, and {reason} "
-                    f"{limit}; ask for fewer."
+                raise OptionError(
+                    f"The prefix, {{force_words}} or {{min_length}} asks for {min_capacity} tokens, and "
+                    f"{reason} {limit}; ask for fewer."
                 )
             length = min(length, limit)
     return length

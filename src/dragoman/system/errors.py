@@ -4,21 +4,41 @@ Also how a lack of memory is told from other errors.
 """
 
 import re
+from collections.abc import Mapping
+from functools import partial
+from string import Formatter
 
 
 class DragomanError(ValueError):
     """An error of the user's input. The command line prints its message without a traceback."""
 
 
-class OutOfBoundsError(DragomanError):
-    """A value of a setting is out of bounds: the name of the setting, and the rest of the sentence."""
+class OptionError(DragomanError):
+    """A wrong option: a sentence in which the names of settings, and of values, stand in braces.
 
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(field, problem)
-        self.field, self.problem = field, problem
+    `OptionError("{n_best} is {value}; leave {n_best} out.", value=2)`; the command line writes `--n-best`.
+    """
+
+    def __init__(self, sentence: str, **values: object) -> None:
+        super().__init__(sentence)
+        self.sentence, self.values = sentence, values
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The settings that the sentence names."""
+        names = [name for _, name, _, _ in Formatter().parse(self.sentence) if name]
+        return tuple(dict.fromkeys(name for name in names if name not in self.values))
+
+    def told(self, names: Mapping[str, str]) -> str:
+        """The sentence with these names of settings; others stay."""
+        return self.sentence.format_map({name: names.get(name, name) for name in self.fields} | self.values)
 
     def __str__(self) -> str:
-        return f"{self.field} {self.problem}"
+        return self.told({})
+
+    def __reduce__(self) -> tuple[object, tuple[()]]:
+        """Errors go from process to process in pickles."""
+        return partial(type(self), self.sentence, **self.values), ()
 
 
 class NonFiniteError(DragomanError):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from dragoman.system.errors import DragomanError, OutOfBoundsError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import atomic_write
 from dragoman.system.keys import REMOVED, unknown_key
 from dragoman.system.readers import MAX_INTEGER, check_toml, read_text
@@ -129,10 +129,11 @@ def check_bounds(
     at_least: Mapping[str, float] | None = None,
     below: Mapping[str, float] | None = None,
     at_most: Mapping[str, float] | None = None,
+    above: Mapping[str, float] | None = None,
 ) -> None:
-    """Check the types of settings, and compare values, given by their names, with bounds. None is allowed.
+    """Check the types of settings, and compare numbers, given by their names, with bounds.
 
-    A number without a bound is at most `MAX_NUMBER`. Raises `OutOfBoundsError` with the name, the value and
+    A number without an upper bound is at most `MAX_NUMBER`. Raises `OptionError` with the name, the value and
     the bound, also for a number that is not finite, and as `check_types`.
     """
     check_types(settings)
@@ -140,19 +141,19 @@ def check_bounds(
     numbers = [name for name in names if type(getattr(settings, name)) in (int, float)]
     for name in numbers:
         if not math.isfinite(value := getattr(settings, name)):
-            raise OutOfBoundsError(name, f"is {value}; it must be a finite number.")
+            raise OptionError(f"{{{name}}} is {value}; it must be a finite number.")
     bounded = {*(below or {}), *(at_most or {})}
     at_most = {name: MAX_NUMBER for name in numbers if name not in bounded} | dict(at_most or {})
     comparisons = (
         (at_least, operator.ge, "at least {}"),
+        (above, operator.gt, "above {}"),
         (at_most, operator.le, "at most {:.15g}"),
         (below, operator.lt, "below {}"),
     )
     for bounds, compare, words in comparisons:
         for name, bound in (bounds or {}).items():
-            value = getattr(settings, name)
-            if value is not None and not compare(value, bound):
-                raise OutOfBoundsError(name, f"is {value}; it must be {words.format(bound)}.")
+            if name in numbers and not compare(value := getattr(settings, name), bound):
+                raise OptionError(f"{{{name}}} is {value}; it must be {words.format(bound)}.")
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:

@@ -11,7 +11,7 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from dragoman.model.symbols import END, PAD, START
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.text.corpus import Corpus
 from dragoman.text.shares import Pairs, share_batches
 
@@ -134,9 +134,9 @@ class Batches:
         self.lengths = source + 1, target + 1
         for name, cap, lengths in zip(("source", "target"), self.caps, self.lengths, strict=True):
             if lengths.max() > cap:
-                raise DragomanError(
+                raise OptionError(
                     f"A training pair has {lengths.max()} {name} tokens, and a batch may have {cap}. Raise "
-                    f"{name}_tokens_per_batch, or lower longest to leave such pairs out."
+                    f"{{{name}_tokens_per_batch}}, or lower {{longest}} to leave such pairs out."
                 )
         self._plan: tuple[int, list[Pairs]] = (-1, [])  # of the epoch that was asked for last
 

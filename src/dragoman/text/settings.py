@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import check_bounds
+from dragoman.system.options import check_options, option
 from dragoman.text.mixture import WeightedCorpus
-from dragoman.text.sampling_settings import MAX_COPIES, SubwordSampling
+from dragoman.text.sampling_settings import SubwordSampling
 
 TokenKind = Literal["bpe", "unigram", "char", "word", "byte"]
 UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
@@ -89,7 +89,7 @@ class DataSettings(CorpusFiles):
     guided_alignment: Path | None = None
     """A word alignment of the training text: each line has the links of a pair, such as `0-0 1-2`. Training
     guides the attention of a head by it; `align` and `--keep-tags` then make fewer errors."""
-    longest: int = 250
+    longest: int = option(250, at_least=0)
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
     them. If tokens are bytes, the default is 1000."""
     drop_copies: bool = False
@@ -99,7 +99,7 @@ class DataSettings(CorpusFiles):
     any case."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, at_least={"longest": 0})
+        check_options(self)
         self.check_languages()
 
     def check_languages(self) -> None:
@@ -146,28 +146,26 @@ class TokenizerSettings(SubwordSampling):
     UTF-8 (byte)."""
     target_tokens: TokenKind | None = None
     """The same for the target; None is the same as for the source."""
-    vocabulary: int | None = None
+    vocabulary: int | None = option(None, at_least=5, at_most=10**7)
     """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus. A
     vocabulary of bytes always has the same size."""
     share_vocabulary: bool = True
     """Share one vocabulary between source and target. The paper shares one (section 5.1)."""
     byte_fallback: bool = True
     """Encode characters outside the vocabulary as bytes (bpe and unigram). Without bytes they are unknown."""
-    character_coverage: float = 0.9999
+    character_coverage: float = option(0.9999, at_least=0.98, at_most=1)
     """The share of the text's characters that get a token of their own."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
     """Unicode normalisation before tokenising; "identity" keeps every character as it is."""
     symbols: tuple[str, ...] = ()
     """Strings that are always one token, such as <name>. The tags of corpora are added to them."""
-    tokenizer_pairs: int = 1_000_000
+    tokenizer_pairs: int = option(1_000_000, at_least=1)
     """Maximum number of pairs to learn the vocabulary from; of a larger corpus, every k-th pair is used."""
     # Set by `distil`: take the tokenizers of this model. Without a docstring the help does not show it.
     of_model: Path | None = None
 
     def __post_init__(self) -> None:
-        least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1, "sampled_copies": 1}
-        most = {"character_coverage": 1, "vocabulary": 10**7, "sampled_copies": MAX_COPIES}
-        check_bounds(self, at_least=least, at_most=most)
+        check_options(self)
         if self.bpe_dropout or self.sampling_alpha:
             self.check(self.source_tokens, self.target_tokens)
 
@@ -179,20 +177,17 @@ class BatchSettings:
     Raises `DragomanError` for a number that is out of bounds.
     """
 
-    source_tokens_per_batch: int | None = None
+    source_tokens_per_batch: int | None = option(None, at_least=1, below=2**31)
     """Maximum number of source tokens in a batch, padding included (the paper's 25,000); None chooses from
     the corpus and the machine."""
-    target_tokens_per_batch: int | None = None
+    target_tokens_per_batch: int | None = option(None, at_least=1, below=2**31)
     """Maximum number of target tokens in a batch, padding included."""
-    accumulate: int = 1
+    accumulate: int = option(1, at_least=1, below=2**31)
     """Batches per update; their gradient is that of one large batch. An update is the same on any number of
     processes."""
-    micro_batch_tokens: int | Literal["auto"] | None = None
+    micro_batch_tokens: int | Literal["auto"] | None = option(None, at_least=1)
     """Maximum number of tokens per side that a process computes at once: a larger batch is cut into parts,
     whose gradients are added. "auto" finds what fits into memory; None cuts only if memory has run out."""
 
     def __post_init__(self) -> None:
-        counts = ("source_tokens_per_batch", "target_tokens_per_batch", "accumulate")
-        check_bounds(self, at_least=dict.fromkeys(counts, 1), below=dict.fromkeys(counts, 2**31))
-        if isinstance(self.micro_batch_tokens, int):
-            check_bounds(self, at_least={"micro_batch_tokens": 1})
+        check_options(self)

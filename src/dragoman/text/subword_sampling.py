@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.system.processors import map_in_processes
 from dragoman.text.corpus import SHARD_LINES, Corpus, Files, PairFilter, Shard
 from dragoman.text.lines import line_offsets
@@ -32,8 +32,9 @@ def make_sampler(tokenizer: Tokenizer, settings: TokenizerSettings) -> Segmentat
     name, kind = ("bpe_dropout", "bpe") if settings.bpe_dropout else ("sampling_alpha", "unigram")
     actual_kind = "word" if tokenizer.codes is not None else model_kind(tokenizer.model)
     if actual_kind != kind:
-        raise DragomanError(
-            f"{name} is for {kind} tokens, and those of this tokenizer are {actual_kind}; leave {name} out."
+        raise OptionError(
+            f"{{{name}}} is for {kind} tokens, and those of this tokenizer are {actual_kind}; leave "
+            f"{{{name}}} out."
         )
     return SegmentationSampler(tokenizer.model, settings.bpe_dropout or settings.sampling_alpha)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError, OptionError, reason
 from dragoman.system.processors import map_in_processes
 from dragoman.system.wording import shown
 from dragoman.text.corpus import SHARD_LINES, Corpus, Files, Ids, raise_open_file_limit
@@ -142,9 +142,11 @@ class AlignedCorpus(Corpus):
         try:
             self._links = [self._load_side(folder, name, KIND) for name in names]
         except (OSError, ValueError) as error:
-            raise DragomanError(
-                f"{folder} has no word alignment ({reason(error)}), which guided_alignment needs; begin "
-                "again with another --out."
+            raise OptionError(
+                "{folder} has no word alignment ({reason}), which {guided_alignment} needs; begin again with "
+                "another --out.",
+                folder=folder,
+                reason=reason(error),
             ) from error
 
     def links(self, pair: int) -> Ids:

@@ -11,7 +11,7 @@ from pathlib import Path
 import sentencepiece
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError, OptionError, reason
 from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
 from dragoman.text.settings import TokenizerSettings, TokenKind
 from dragoman.text.words import SPACE, piece_ids, word_ids
@@ -105,9 +105,9 @@ class Tokenizer:
             )
         except (RuntimeError, TypeError) as error:  # a TypeError is of a symbol that is not Unicode
             if needed := re.search(r"required_chars\. (\d+) vs (\d+)", str(error)):
-                raise DragomanError(
+                raise OptionError(
                     f"A vocabulary of {vocabulary} tokens is too small: the text's characters alone need "
-                    f"{needed[2]}. Ask for a larger vocabulary, or a lower character_coverage."
+                    f"{needed[2]}. Ask for a larger vocabulary, or a lower {{character_coverage}}."
                 ) from error
             raise DragomanError(f"SentencePiece cannot make a vocabulary from this text: {error}") from error
         return cls(model.getvalue())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from dragoman.system.toml import check_bounds
+from dragoman.system.options import check_options, option
 
 SCORES = ("loss", "nll", "perplexity", "bleu")
 """The names of the scores that each validation has."""
@@ -16,29 +16,29 @@ class TrainingSettings:
     A setting that is left out (None) is chosen when a run begins, and printed.
     """
 
-    updates: int | None = None
+    updates: int | None = option(None, at_least=1, at_most=10**9)
     """Number of updates; None chooses it from the size of the corpus and the speed of this machine."""
-    minutes: float | None = None
+    minutes: float | None = option(None, at_least=0.01, at_most=10**7)
     """Time of the run, with preparation, validations and test data, for which the number of updates is
     chosen; None is 45 on a CPU and 180 on a GPU. Training has half of it at least."""
     schedule: Literal["paper", "trapezoid"] | None = None
     """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
     falls to zero during the cooldown. None is a trapezoid for the presets `tiny` and `small` with
     pre-norm and without an initial model, and equation 3 otherwise."""
-    warmup_steps: int | None = None
+    warmup_steps: int | None = option(None, at_least=1, at_most=10**9)
     """Updates during which the learning rate rises (the paper: 4000). None is an eighth of the updates. Of a
     trapezoid it is at most 250. Of equation 3 it is more where the rate would exceed 0.002, at most 4000 and
     at most half of the updates; with an initial model it is a tenth."""
-    cooldown_steps: int | None = None
+    cooldown_steps: int | None = option(None, at_least=1)
     """Last updates of a trapezoid, during which the learning rate falls to zero; None is half of the
     updates."""
-    learning_rate_scale: float = 1.0
-    """Factor of the learning rate."""
-    label_smoothing: float = 0.1
+    learning_rate_scale: float = option(1.0, at_least=0, at_most=10**301)
+    """Factor of the learning rate."""  # training reports what a rate near the bound does
+    label_smoothing: float = option(0.1, at_least=0, below=1)
     """ε_ls (section 5.4)."""
-    guided_alignment_weight: float = 0.1
+    guided_alignment_weight: float = option(0.1, at_least=0, at_most=10**4)
     """Factor of the loss that a guided alignment adds (Chen et al. 2016; Marian also has 0.1)."""
-    clip_norm: float = 0.0
+    clip_norm: float = option(0.0, at_least=0, at_most=10**9)
     """Largest gradient norm; 0 does not clip, as in the paper."""
     on_divergence: Literal["stop", "skip", "rollback"] = "stop"
     """What to do if the gradient is NaN or infinite: stop; skip the update (at most 19 in a row); or
@@ -47,21 +47,21 @@ class TrainingSettings:
     precision: Literal["float32", "bfloat16"] | None = None
     """Number type of matrix products; with `native` and post-norm also of activations between sub-layers.
     Weights stay float32. None is bfloat16 if the processor supports it."""
-    seed: int = 1
+    seed: int = option(1, at_least=0, below=2**63)
     """Seed of initial weights, dropout and the order of batches."""
-    validate_every: int | None = None
+    validate_every: int | None = option(None, at_least=1, at_most=10**9)
     """Updates between validations; None is a twentieth of all updates, at most 1000."""
-    checkpoint_every: int | None = None
+    checkpoint_every: int | None = option(None, at_least=1, at_most=10**9)
     """Updates between checkpoints; None is the same as between validations."""
-    average: int = 5
+    average: int = option(5, at_least=1, at_most=10**4)
     """Number of last checkpoints to average (section 6.1: 5, for big models 20); at least 2 are kept."""
     best_by: Literal["bleu", "loss"] = "bleu"
     """Score that decides which checkpoint is the best one: BLEU of greedy translations, or the loss. At the
     end the perplexity decides among this checkpoint, the last one and the average."""
-    patience: int = 8
+    patience: int = option(8, at_least=0)
     """Stop after this many validations in a row that improve neither BLEU nor loss, not during the warm-up; 0
     never stops early. A trapezoid is never stopped early."""
-    log_every: int = 20
+    log_every: int = option(20, at_least=1, at_most=10**9)
     """Updates between lines of log.jsonl."""
     tensorboard: bool = False
     """Also write the log for TensorBoard (extra: dragoman[tensorboard])."""
@@ -71,19 +71,11 @@ class TrainingSettings:
     native: bool = True
     """Use compiled kernels (C++ on a CPU, Triton on a GPU) between matrix products. PyTorch's are slower and
     need no compiler."""
-    threads: int | None = None
+    threads: int | None = option(None, at_least=1, at_most=1024)
     """CPU threads; None leaves the choice to PyTorch."""
 
     def __post_init__(self) -> None:
-        intervals = ("validate_every", "checkpoint_every", "log_every")
-        counts = ("updates", "warmup_steps", "cooldown_steps", "average", "threads", *intervals)
-        rates = ("learning_rate_scale", "label_smoothing", "clip_norm", "guided_alignment_weight")
-        least = dict.fromkeys(counts, 1) | dict.fromkeys((*rates, "seed", "patience"), 0) | {"minutes": 0.01}
-        most = dict.fromkeys(("updates", "warmup_steps", *intervals), 10**9) | dict.fromkeys(rates, 10**4)
-        most |= {"threads": 1024, "minutes": 10**7, "average": 10**4, "clip_norm": 10**9}
-        most["learning_rate_scale"] = 10**301  # training reports what such a rate does
-        del most["label_smoothing"]
-        check_bounds(self, at_least=least, below={"label_smoothing": 1, "seed": 2**63}, at_most=most)
+        check_options(self)
 
 
 @dataclass(frozen=True)

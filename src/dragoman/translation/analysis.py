@@ -22,7 +22,7 @@ from dragoman.search.hypothesis import Constraints
 from dragoman.search.scoring import Likelihood, token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, stable_prefixes, trace_nodes
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.futures import interruption
 from dragoman.system.wording import shown
 from dragoman.text.batches import pad
@@ -90,7 +90,7 @@ def source_and_constraints(
 ) -> tuple[Tensor, Constraints]:
     """A sentence's ids [1 S] and constraints. Raises `DragomanError` if the sentence is too long."""
     if translator.engine_settings.shortlist is not None:
-        raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+        raise OptionError(SHORTLIST_NEEDS_NATIVE)
     ids = encode_sentences(translator.tokenizers.source, [sentence])
     if settings.truncate:
         ids = [truncate(ids[0], settings.truncate)]

@@ -8,7 +8,7 @@ from itertools import combinations
 from dragoman.model.symbols import UNKNOWN
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted, shown
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.tags import UNSPACED, remove_tags
@@ -27,16 +27,17 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
     if settings.keep_tags and any(
         remove_tags(text)[1] for text in (settings.prefix, *settings.force_words, *settings.ban_words)
     ):
-        raise DragomanError(
-            "Tags and addresses are put back where the source has them; leave tags out of prefix, "
-            "force_words and ban_words."
+        raise OptionError(
+            "Tags and addresses are put back where the source has them; leave tags out of {prefix}, "
+            "{force_words} and {ban_words}."
         )
     prefix, banned, forced = encode_texts(settings, tokenizer)
     prefix_text, phrases = as_characters(prefix), list(map(as_characters, forced))
     for text, ids in ((text, as_characters(tokens)) for text, tokens in banned):
         if any(ids in phrase for phrase in phrases):
-            raise DragomanError(
-                f"ban_words has {text!r}, which is part of a text of force_words; leave one out."
+            raise OptionError(
+                "{ban_words} has {text!r}, which is part of a text of {force_words}; leave one out.",
+                text=text,
             )
         if ids in prefix_text:
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
@@ -82,11 +83,12 @@ def encode_texts(
     names = ("prefix", *["ban_words"] * len(settings.ban_words), *["force_words"] * len(settings.force_words))
     for name, text, ids in zip(names, texts, encoded, strict=True):
         if not ids and (text or name != "prefix"):
-            raise DragomanError(f"{name} is {text!r}, which has no tokens.")
+            raise OptionError(f"{{{name}}} is {{text!r}}, which has no tokens.", text=text)
         if UNKNOWN in ids:
-            raise DragomanError(
-                f"{shown(text)} cannot be written with this model's vocabulary; leave it out of prefix, "
-                "ban_words and force_words."
+            raise OptionError(
+                "{text} cannot be written with this model's vocabulary; leave it out of {prefix}, "
+                "{ban_words} and {force_words}.",
+                text=shown(text),
             )
     prefix, *others = encoded
     ban, force = settings.ban_words, settings.force_words
@@ -110,15 +112,20 @@ def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
     """Raise `DragomanError` if the prefix (the first) and forced texts together repeat an n-gram."""
     for text, ids in required:
         if repeats(ids, size):
-            raise DragomanError(
-                f"{text!r}, of prefix or force_words, repeats what no_repeat_ngram {size} forbids."
+            raise OptionError(
+                "{text!r}, of {prefix} or {force_words}, repeats what {no_repeat_ngram} {size} forbids.",
+                text=text,
+                size=size,
             )
     _, prefix = required[0]
     for (first_text, first), (second_text, second) in combinations(required, 2):
         if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
-            raise DragomanError(
-                f"{first_text!r} and {second_text!r} have {counted(size, 'token')} in common, which "
-                "no_repeat_ngram forbids to repeat."
+            raise OptionError(
+                "{first!r} and {second!r} have {common} in common, which {no_repeat_ngram} forbids to "
+                "repeat.",
+                first=first_text,
+                second=second_text,
+                common=counted(size, "token"),
             )
 
 

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.progress import with_progress
 from dragoman.system.readers import MAX_LIST, read_json
@@ -235,9 +235,12 @@ def refuse_another(paths: Sequence[Path], recorded: About, about: About) -> None
             "output."
         )
     if names := different_names(recorded, about):
-        raise DragomanError(
-            f"{path} exists and was made with something else (changed: {', '.join(names)}); delete "
-            f"{all_paths}, or choose another output."
+        changed = ", ".join(f"{{{name}}}" for name in names)
+        raise OptionError(
+            f"{{path}} exists and was made with something else (changed: {changed}); delete {{paths}}, or "
+            "choose another output.",
+            path=path,
+            paths=all_paths,
         )
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dragoman.model.symbols import END
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError, NotEnoughMemoryError, is_out_of_memory
+from dragoman.system.errors import NotEnoughMemoryError, OptionError, is_out_of_memory
 from dragoman.system.wording import counted
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import encode_constraints
@@ -44,11 +44,13 @@ def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_sour
     """Raise `DragomanError` for a text of more tokens than the model can read."""
     for sentence, row in zip(sentences, ids, strict=True):
         if longest_source is not None and len(row) > longest_source:
-            raise DragomanError(
-                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and "
-                f"this model has learned positions for {longest_source}. Shorten it (translate takes "
-                f"--truncate {longest_source} or --split {longest_source}), or train with a larger "
-                "max_positions."
+            raise OptionError(
+                "The text that begins with {text!r} has {tokens} tokens, its end included, and this model "
+                "has learned positions for {longest}. Shorten it (translate takes --truncate {longest} or "
+                "--split {longest}), or train with a larger {max_positions}.",
+                text=sentence[:40],
+                tokens=len(row),
+                longest=longest_source,
             )
 
 

@@ -18,7 +18,7 @@ from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, SeveralSentences
+from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
 from dragoman.text.byte_lengths import extra_bytes
@@ -161,7 +161,7 @@ class Translator:
             stored[0].languages,
         )
         if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
-            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+            raise OptionError(SHORTLIST_NEEDS_NATIVE)
         if not in_cpp or engine.precision == "bfloat16":
             _ = translator.torch_backend  # refuses unsupported settings, and weights that do not fit, now
         return translator
@@ -220,7 +220,7 @@ class Translator:
         if settings.is_standard_beam_search and not still_compiling and self.native_backend is not None:
             return self.native_backend
         if engine.shortlist is not None:
-            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+            raise OptionError(SHORTLIST_NEEDS_NATIVE)
         return None
 
     def search_settings(self, settings: SearchSettings | None, options: SearchOptions) -> SearchSettings:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from dragoman.cli.parsing import Arguments, Command, settings_from
-from dragoman.system.toml import check_bounds
+from dragoman.system.options import check_options, option
 
 
 @dataclass(frozen=True)
@@ -13,24 +13,23 @@ class Paper:
 
     subject: str = "base"
     """A preset, a row of Table 3 (A1 … E), a recipe in TOML, or a run's folder."""
-    vocabulary: int | None = None
+    vocabulary: int | None = option(None, at_least=1)
     """Tokens of the vocabulary; the default is the recipe's or run's, else the paper's 37,000."""
-    length: int = 25
+    length: int = option(25, at_least=1, at_most=2**20)
     """Tokens of a sentence, on either side, for which multiply-adds are counted."""
-    updates: int | None = None
+    updates: int | None = option(None, at_least=1)
     """Updates of the training; the default is the recipe's, else the paper's."""
-    tokens: int | None = None
+    tokens: int | None = option(None, at_least=1)
     """Target tokens of an update, and as many source tokens; the default is the recipe's, else 25,000."""
-    hours: float | None = None
+    hours: float | None = option(None, at_least=0.01)
     """Hours of training, for the paper's estimate of its cost; known for base (12) and big (84)."""
-    gpus: int = 8
+    gpus: int = option(8, at_least=1)
     """Number of GPUs, for the same estimate."""
     json: bool = False
     """Write one JSON object."""
 
     def __post_init__(self) -> None:
-        counts = ("vocabulary", "length", "updates", "tokens", "gpus")
-        check_bounds(self, at_least=dict.fromkeys(counts, 1) | {"hours": 0.01}, at_most={"length": 2**20})
+        check_options(self)
 
 
 def paper(arguments: Arguments) -> None:

@@ -3,8 +3,7 @@
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.model.shapes.baseline_shapes import ENRICHED
+from dragoman.model.settings import ENRICHED, PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
 from dragoman.text.settings import BatchSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings

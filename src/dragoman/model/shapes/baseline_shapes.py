@@ -1,11 +1,10 @@
 """Names and shapes of the weights of the baselines, from their settings. This module imports no torch."""
 
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import ENRICHED, ModelSettings
 from dragoman.model.shapes.recurrent_shapes import cell_shapes, recurrent_shapes
 from dragoman.model.shapes.transformer_shapes import Shapes, linear_shapes, transformer_shapes
 from dragoman.model.shapes.variant_shapes import varied_shapes
 
-ENRICHED = ("lstm-enriched", "gru-enriched", "conv-enriched")
 """Architectures that have the Transformer's parts but self-attention (model/enriched.py)."""
 
 

@@ -12,7 +12,8 @@ from dragoman.model.settings import PRESETS
 from dragoman.pipeline.adaptation.fewer_layers import LAYERS, can_leave_out_layers, with_guided_head
 from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
+from dragoman.system.options import check_rules
 from dragoman.system.toml import overlay
 from dragoman.text.mixture import is_parallel
 from dragoman.text.records import primary
@@ -81,24 +82,17 @@ def without_average(recipe: Recipe) -> Recipe:
 def refuse_contradictions(recipe: Recipe) -> None:
     """Raise `DragomanError` for settings of the adaptation that do not belong together."""
     adaptation = recipe.adaptation
-    names = [field.name for field in fields(adaptation) if getattr(adaptation, field.name) is not None]
-    if adaptation.initial_model is None:
-        raise DragomanError(
-            f"{names[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
-        )
+    check_rules(adaptation)
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         parallel_paths = [path for path in paths or () if is_parallel(Path(path))]
         if parallel_paths and len(paths or ()) != 1:
-            raise DragomanError(f"{parallel_paths[0]} has both sides of a corpus; give it alone, as {name}.")
-        if paths is not None and not parallel_paths and len(paths) != 2:
-            raise DragomanError(
-                f"{name} needs two files, source and target, or one that has both, and has {len(paths)}."
+            raise OptionError(
+                f"{{path}} has both sides of a corpus; give it alone, as {{{name}}}.", path=parallel_paths[0]
             )
-    if "replay_share" in names and "replay" not in names:
-        raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
-    lora = [name for name in ("lora_alpha", "lora_maps") if name in names]
-    if lora and adaptation.lora_rank is None:
-        raise DragomanError(f"{lora[0]} belongs to adapters, and lora_rank is missing: give --lora-rank 8.")
+        if paths is not None and not parallel_paths and len(paths) != 2:
+            raise OptionError(
+                f"{{{name}}} needs two files, source and target, or one that has both, and has {len(paths)}."
+            )
     if adaptation.lora_rank is not None and recipe.training.shard:
         raise DragomanError("Adapters are not trained with --shard; leave it out, or --lora-rank.")
 
@@ -168,7 +162,10 @@ def refuse_changes(recipe: Recipe, initial: Recipe, initial_model: Path) -> None
             if field.name in SAMPLING:
                 continue
             if (value := getattr(new, field.name)) != (before := getattr(old, field.name)):
-                raise DragomanError(
-                    f"{field.name} is {value!r}, and the initial model in {initial_model} has {before!r}, "
-                    f"which is kept; leave {field.name} out."
+                raise OptionError(
+                    f"{{{field.name}}} is {{value!r}}, and the initial model in {{folder}} has {{before!r}}, "
+                    f"which is kept; leave {{{field.name}}} out.",
+                    value=value,
+                    folder=initial_model,
+                    before=before,
                 )

@@ -19,7 +19,7 @@ from dragoman.pipeline.adaptation.replay import prepare_replay
 from dragoman.pipeline.prepared import PreparedData, validation_batches
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted
 from dragoman.text.corpus import Files, PairFilter
 from dragoman.training.checkpoint import (
@@ -110,17 +110,19 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
     if not trained:
         names = ("freeze",) if adaptation.lora_rank is None else ("freeze", "lora_maps")
         values = {name: getattr(adaptation, name) for name in names}
-        conditions = (f"{name} is {', '.join(map(repr, value))}" for name, value in values.items() if value)
-        raise DragomanError(f"No weight of the initial model is left to train: {'; '.join(conditions)}.")
+        conditions = (
+            f"{{{name}}} is {', '.join(map(repr, value))}" for name, value in values.items() if value
+        )
+        raise OptionError(f"No weight of the initial model is left to train: {'; '.join(conditions)}.")
     for name in trained:
         if adaptation.lora_rank is not None and adaptation.lora_rank >= min(shapes[name]):
-            raise DragomanError(
-                f"lora_rank is {adaptation.lora_rank}, and {name} is a matrix of {shapes[name][0]} × "
+            raise OptionError(
+                f"{{lora_rank}} is {adaptation.lora_rank}, and {name} is a matrix of {shapes[name][0]} × "
                 f"{shapes[name][1]}; give a rank below {min(shapes[name])}."
             )
     if len(trained) < len(shapes) and recipe.model.norm == "batch":
-        raise DragomanError(
-            "freeze and lora_rank do not freeze the running averages of batch normalisation, which the "
+        raise OptionError(
+            "{freeze} and {lora_rank} do not freeze the running averages of batch normalisation, which the "
             "initial model has; leave them out."
         )
 
@@ -131,10 +133,12 @@ def refuse_unknown_maps(words: Iterable[str], shapes: dict[str, tuple[int, ...]]
     for word in words:
         if not any(word in name for name in maps):
             parts = {part for name in maps for part in name.split(".")[:-1] if not part.isdecimal()}
-            raise DragomanError(
-                f"lora_maps names {word!r}, and no linear map of the initial model has it in its name. Their "
-                f"names are made of {', '.join(sorted(parts))}, and the numbers of layers, as in "
-                f"{maps[0].removesuffix('.weight')}."
+            raise OptionError(
+                "{lora_maps} names {word!r}, and no linear map of the initial model has it in its name. "
+                "Their names are made of {parts}, and the numbers of layers, as in {example}.",
+                word=word,
+                parts=", ".join(sorted(parts)),
+                example=maps[0].removesuffix(".weight"),
             )
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from dragoman.system.errors import DragomanError
-from dragoman.system.toml import check_bounds
+from dragoman.system.errors import OptionError
+from dragoman.system.options import check_options, option
 
 MAX_LENGTH_RATIO = 3.0  # the ratio of target and source length may be 3 times or a third of the median one
 MAX_WORDS = 250
@@ -51,9 +51,9 @@ class CleanSettings:
     language: bool = True
     """Remove pairs with a side in another language than the file's; lines of fewer than 15 characters are not
     checked."""
-    max_words: int = MAX_WORDS
+    max_words: int = option(MAX_WORDS, at_least=0)
     """Remove pairs with more words than this on a side; 0 keeps them."""
-    max_ratio: float = MAX_LENGTH_RATIO
+    max_ratio: float = option(MAX_LENGTH_RATIO, at_least=0, at_most=10**6)
     """Remove pairs with a side this many times as long as usual, compared with the other side; 0 keeps them.
     Pairs of at most 30 characters per side are not checked."""
     overlap: bool = True
@@ -65,8 +65,8 @@ class CleanSettings:
     """Remove pairs that differ from an earlier pair only in case, digits, punctuation, symbols and spaces."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, at_least={"max_words": 0, "max_ratio": 0}, at_most={"max_ratio": 10**6})
+        check_options(self)
         if 0 < self.max_ratio <= 1:
-            raise DragomanError(
-                f"max_ratio is {self.max_ratio:g}; it must be above 1, or 0 to keep all pairs."
+            raise OptionError(
+                f"{{max_ratio}} is {self.max_ratio:g}; it must be above 1, or 0 to keep all pairs."
             )

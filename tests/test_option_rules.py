@@ -1,0 +1,177 @@
+"""Rules beside the fields of settings: what breaks one is refused by the field's name, and no more is."""
+
+import math
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.cli.verbs import commands
+from dragoman.model.settings import ModelSettings
+from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import OptionError
+from dragoman.system.options import (
+    BOUNDS,
+    Excludes,
+    Needs,
+    OnlyWith,
+    check_rules,
+    check_values,
+    is_in_use,
+    stated,
+)
+from dragoman.system.toml import MAX_NUMBER
+
+VALUES: dict[Any, list[Any]] = {bool: [True, False], str: ["a"], Path: [Path("a")]}
+VALUES |= {tuple[int, ...]: [(1, 2)], tuple[str, ...]: [("a",)], tuple[Path, ...]: [(Path("a"),)]}
+FEW = settings(max_examples=20)
+
+
+def classes_of(kind: type) -> Iterator[type]:
+    """A class of settings, and those of the settings within."""
+    yield kind
+    for hint in typing.get_type_hints(kind).values():
+        if is_dataclass(hint):
+            yield from classes_of(typing.cast(type, hint))
+
+
+CLASSES = list(dict.fromkeys(kind for verb in commands().values() for kind in classes_of(verb.settings)))
+LIMITS = [(kind, limit, name) for kind in CLASSES for limit in BOUNDS for name in stated(kind, limit)]
+RULES = [
+    (kind, name, rule) for kind in CLASSES for name, rules in stated(kind, "rules").items() for rule in rules
+]
+LAW = {"ids": lambda value: getattr(value, "__name__", None) or str(value)}
+
+
+def unchecked(kind: type, values: dict[str, Any]) -> Any:
+    """Settings of a class as they are before they check themselves."""
+    made, given_values = object.__new__(kind), required(kind) | values
+    for each in fields(kind):
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        object.__setattr__(made, each.name, given_values.get(each.name, default))
+    return made
+
+
+def required(kind: type) -> dict[str, Any]:
+    """Values of the fields that have no default."""
+    names = [each.name for each in fields(kind) if each.default is each.default_factory is MISSING]
+    return {name: some_values(type_of(kind, name))[0] for name in names}
+
+
+def some_values(hint: Any) -> list[Any]:
+    """Values of a type that is no number."""
+    is_choice = typing.get_origin(hint) is typing.Literal
+    return [*typing.get_args(hint)] if is_choice else VALUES[hint]
+
+
+def type_of(kind: type, name: str) -> Any:
+    """The type of a field, without None and without a second one."""
+    hint = typing.get_type_hints(kind)[name]
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    return typing.get_args(hint)[0] if is_union else hint
+
+
+def values_in_use(kind: type, name: str) -> st.SearchStrategy[Any]:
+    """Values within bounds with which the option is in use."""
+    hint = type_of(kind, name)
+    if hint in (int, float):
+        least = max(stated(kind, limit).get(name, 0) for limit in ("at_least", "above"))
+        most = min(stated(kind, limit).get(name, MAX_NUMBER) for limit in ("at_most", "below"))
+        numbers = st.integers(math.ceil(least), math.floor(most)) if hint is int else st.floats(least, most)
+        values = numbers.filter(lambda value: is_within(kind, name, value))
+    else:
+        values = st.sampled_from(some_values(hint))
+    return values.filter(lambda value: is_in_use(unchecked(kind, {name: value}), name, ()))
+
+
+def is_within(kind: type, name: str, value: float) -> bool:
+    """Whether a number is within the bounds that exclude themselves."""
+    above, below = (stated(kind, limit).get(name) for limit in ("above", "below"))
+    return (above is None or value > above) and (below is None or value < below)
+
+
+def draw_valid(data: st.DataObject, kind: type, name: str) -> dict[str, Any]:
+    """A value of an option with which it is in use, and values of the others that its rules ask for."""
+    values = {name: data.draw(values_in_use(kind, name), name)}
+    for rule in stated(kind, "rules").get(name, ()):
+        if isinstance(rule, OnlyWith):
+            values[rule.other] = data.draw(st.sampled_from(rule.values), rule.other)
+        elif isinstance(rule, Needs):
+            values |= draw_valid(data, kind, rule.other)
+    return values
+
+
+@pytest.mark.parametrize(("kind", "limit", "name"), LIMITS, **LAW)
+@FEW
+@given(data=st.data())
+def test_a_number_beyond_its_bound_is_refused_by_its_name_and_the_bound_is_not(kind, limit, name, data):
+    bound, is_whole = stated(kind, limit)[name], type_of(kind, name) is int
+    distance = data.draw(st.integers(1, 9)) if is_whole else bound * data.draw(st.floats(1e-9, 1)) or 1
+    beyond = bound - distance if limit in ("at_least", "above") else bound + distance
+    for wrong in [beyond, *([bound] if limit in ("above", "below") else [])]:
+        with pytest.raises(
+            OptionError, match=f"{name} is .*; it must be {limit.replace('_', ' ')}"
+        ) as raised:
+            kind(**required(kind) | {name: (int if is_whole else float)(wrong)})
+        assert raised.value.fields == (name,)
+    check_values(unchecked(kind, {name: data.draw(values_in_use(kind, name))}))
+
+
+@pytest.mark.parametrize(("kind", "name", "rule"), RULES, **LAW)
+@FEW
+@given(data=st.data())
+def test_what_breaks_a_rule_is_refused_by_its_name_and_what_keeps_it_is_not(kind, name, rule, data):
+    valid = draw_valid(data, kind, name)
+    check_rules(unchecked(kind, valid))
+    others = rule.others if isinstance(rule, Excludes) else (rule.other,)
+    for other in others:
+        if isinstance(rule, Needs):
+            wrong = {each: value for each, value in valid.items() if each != other}
+        elif isinstance(rule, Excludes):
+            wrong = {name: valid[name], other: data.draw(values_in_use(kind, other), other)}
+        else:
+            known = typing.get_args(type_of(kind, other))
+            wrong = valid | {other: data.draw(st.sampled_from(sorted({*known} - {*rule.values})), other)}
+        with pytest.raises(OptionError) as raised:
+            rule.check(unchecked(kind, wrong), name, ())
+        assert raised.value.fields[:2] == (name, other)
+        with pytest.raises(OptionError) as raised:
+            check_rules(unchecked(kind, wrong))
+        assert raised.value.fields[0] in wrong
+        if kind not in (AdaptationSettings, ModelSettings):  # a recipe may have a part of these
+            with pytest.raises(OptionError):
+                kind(**required(kind) | wrong)
+
+
+@pytest.mark.parametrize("kind", CLASSES, **LAW)
+def test_the_names_of_rules_are_fields(kind):
+    names = {each.name for each in fields(kind)}
+    for rules in stated(kind, "rules").values():
+        for rule in rules:
+            others = rule.others if isinstance(rule, Excludes) else (rule.other,)
+            assert names.issuperset([*others, *OptionError(getattr(rule, "because", "")).fields])
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "other"),
+    [
+        ({"temperature": 1.0}, "beam_size", "temperature"),
+        ({"temperature": 1.0}, "diversity", "temperature"),
+        ({"length_power": 1.0}, "length_penalty", "length_power"),
+        ({}, "sampling_seed", "temperature"),
+        ({}, "diversity", "groups"),
+    ],
+)
+def test_a_default_that_is_given_counts_if_it_is_not_off(values, name, other):
+    search = SearchSettings(**values)
+    check_rules(search, {"top_k", "top_p", "groups", "n_best", "split", "min_length"})
+    with pytest.raises(OptionError) as raised:
+        check_rules(search, {name})
+    assert set(raised.value.fields) == {name, other}
