@@ -410,6 +410,8 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
     inspection = fake_inspection(5, 4, 1, 2, 8)
     random = np.random.default_rng(2)
     arrays = {method: random.normal(size=(4, 9)).astype(np.float32) for method in METHODS}
+    for numbers in arrays.values():
+        numbers[2, 1] = -np.abs(numbers).max() - random.uniform(0.1, 0.4)  # the greatest magnitude
     arrays |= {method: np.abs(arrays[method]) for method in UNSIGNED}
     layers = random.normal(size=(1, 4, 5)).astype(np.float32)
     totals = random.normal(size=(2, 4)).astype(np.float32)
@@ -420,6 +422,8 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
     names = page.get_by_role("group", name="Method").get_by_role("button").all_inner_texts()
     for name, method in zip(names, METHODS, strict=True):
         page.get_by_role("button", name=name, exact=True).click()
+        end = float(page.locator(".legend .marks span").last.inner_text())
+        assert end == pytest.approx(np.abs(found.of(method)).max(), abs=0.006), "the scale has every number"
         for side, columns in (("source", slice(0, 5)), ("target", slice(5, 9))):
             numbers = page.locator(".numbers", has_text=f"Contributions of {side} tokens as a table")
             if not numbers.locator("table").count():
