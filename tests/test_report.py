@@ -511,7 +511,7 @@ def test_a_head_is_shown_as_it_is_in_the_data(open_report):
     assert head.locator(".lines line").count() == (weights.astype(np.float16) >= 0.02).sum()
 
 
-def test_heads_are_sorted_by_a_statistic(open_report):
+def test_heads_are_sorted_by_a_statistic_and_each_is_shown_below(open_report):
     page = open_report(fake_inspection(8, 8, 2, 4, 32))
     tab(page, "Attention")
     for kind in ("Encoder self-attention", "Decoder self-attention", "Encoder-decoder attention"):
@@ -520,6 +520,15 @@ def test_heads_are_sorted_by_a_statistic(open_report):
         values = [float(text) for text in page.locator(".caption b").all_inner_texts()]
         assert len(values) == 8
         assert values == sorted(values, reverse=True)
+        heads = [text.split()[0] for text in page.locator(".caption").all_inner_texts()]
+        assert sorted(heads) == [f"{layer}.{head}" for layer in (1, 2) for head in (1, 2, 3, 4)]
+        for order, numbers in (("entropy", heads), ("layer", sorted(heads))):
+            page.get_by_label("Order").select_option(order)
+            for place in (1, 6):
+                page.get_by_role("gridcell").nth(place).click()
+                layer, head = numbers[place].split(".")
+                title = page.get_by_role("region", name="The head").locator("h3").inner_text()
+                assert title == f"Layer {layer}, head {head}"
 
 
 def test_masks_show_the_padding_that_is_asked_for(open_report):
