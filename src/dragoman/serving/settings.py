@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from dragoman.system.errors import DragomanError
-from dragoman.system.toml import check_bounds
+from dragoman.system.errors import OptionError
+from dragoman.system.options import Needs, check_options, option
 
 HOST_PATTERN = re.compile(r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:]+:[0-9a-f:.]*", re.IGNORECASE)
 ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
@@ -26,38 +26,38 @@ def is_loopback(host: str) -> bool:
 class ServerSettings:
     """Address, access and limits of a server.
 
-    Raises `DragomanError` for values out of bounds, and for an address beyond this machine without keys.
+    Raises `OptionError` for values out of bounds, and for an address beyond this machine without keys.
     """
 
     host: str = "127.0.0.1"
     """Address to listen on. Any address other than loopback needs `--api-keys` or `--no-auth`."""
-    port: int = 8000
+    port: int = option(8000, at_least=0, at_most=65_535)
     """Port to listen on; 0 chooses a free one."""
-    processes: int = 1
+    processes: int = option(1, at_least=1, at_most=256)
     """Server processes. Each has its own search threads and its own copy of the models."""
     api_keys: Path | None = None
     """TOML file with the hashes of the API keys, as `--new-key` writes it. Requests then need a key."""
-    new_key: str = ""
+    new_key: str = option("", Needs("api_keys", "is added to a file of keys"))
     """Add a key with this name to the file of `--api-keys`, print the key once, and exit."""
     no_auth: bool = False
     """Serve without keys on an address that other machines can reach."""
-    requests_per_minute: int = 0
+    requests_per_minute: int = option(0, at_least=0)
     """Maximum number of requests per minute for a key, or for a client address if there are no keys (0: no
     limit)."""
-    deadline: float = 8.0
+    deadline: float = option(8.0, at_least=1e-3, at_most=3_600)
     """Seconds after which a request is answered with 504 and its search is stopped."""
-    queue_tokens: int = 50_000
+    queue_tokens: int = option(50_000, at_least=1)
     """Maximum number of source tokens of all requests that are being translated; beyond that the answer is
     429."""
-    max_body: int = 1_000_000
+    max_body: int = option(1_000_000, at_least=1)
     """Maximum size of a request's body in bytes."""
-    max_texts: int = 128
+    max_texts: int = option(128, at_least=1)
     """Maximum number of texts, or of pairs to score, in a request."""
-    max_tokens: int = 20_000
+    max_tokens: int = option(20_000, at_least=1)
     """Maximum number of source tokens in a request."""
-    max_beam_size: int = 16
+    max_beam_size: int = option(16, at_least=1, at_most=1_000)
     """Maximum beam size of a request and of the default search."""
-    max_n_best: int = 32
+    max_n_best: int = option(32, at_least=1)
     """Maximum number of translations of a sentence that a request may ask for."""
     allow_hosts: tuple[str, ...] = ()
     """Names of the server that requests may have as their Host, without port: those under which a proxy or
@@ -72,33 +72,27 @@ class ServerSettings:
     """Write texts into the log. Without this option the log contains no text of a request."""
 
     def __post_init__(self) -> None:
-        positive = ("processes", "queue_tokens", "max_body", "max_texts", "max_tokens")
-        check_bounds(
-            self,
-            at_least=dict.fromkeys(("port", "requests_per_minute"), 0)
-            | dict.fromkeys((*positive, "max_beam_size", "max_n_best"), 1)
-            | {"deadline": 1e-3},
-            at_most={"port": 65_535, "processes": 256, "deadline": 3_600, "max_beam_size": 1_000},
-        )
+        check_options(self)
         for host in self.allow_hosts:
             if not HOST_PATTERN.fullmatch(host):
-                raise DragomanError(
-                    f"--allow-hosts has {host!r}, which is no name of a host. Give names without scheme and "
+                raise OptionError(
+                    "{allow_hosts} has {host!r}, which is no name of a host. Give names without scheme and "
                     "port: translate.example.org, *.example.org for every name below example.org, or * for "
-                    "every name."
+                    "every name.",
+                    host=host,
                 )
         for origin in self.allow_origins:
             if not ORIGIN.fullmatch(origin):
-                raise DragomanError(
-                    f"--allow-origins has {origin!r}, which is no origin. Give scheme, host and, if there is "
-                    "one, port, without a path: https://example.org, or * for every origin."
+                raise OptionError(
+                    "{allow_origins} has {origin!r}, which is no origin. Give scheme, host and, if there is "
+                    "one, port, without a path: https://example.org, or * for every origin.",
+                    origin=origin,
                 )
-        if self.new_key and self.api_keys is None:
-            raise DragomanError("--new-key needs --api-keys FILE, to which the key's hash is added.")
         if not self.is_local and self.api_keys is None and not self.no_auth:
-            raise DragomanError(
-                f"{self.host} can be reached from other machines. Give --api-keys FILE, so that requests "
-                "need a key, or --no-auth."
+            raise OptionError(
+                "{address} can be reached from other machines. Give {api_keys} FILE, so that requests need a "
+                "key, or {no_auth}.",
+                address=self.host,
             )
 
     @property
