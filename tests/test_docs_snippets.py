@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from torch.nn import functional
 
 from dragoman.model.attention import KeysValues
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.transformer import Transformer, make_attention
 from dragoman.model.variants import SCORES
 from dragoman.serving.errors import ApiError
@@ -37,8 +37,9 @@ def model():
 
 @pytest.fixture
 def folder(model, tmp_path, monkeypatch):
-    """A folder with the model that the pages name, as the current one."""
+    """A folder with the model that the pages name, as the current one; what they train has its size."""
     network, tokenizers = model
+    monkeypatch.setitem(PRESETS, "tiny", network.settings)
     save_model(tmp_path / "runs" / "ende", network, network.settings, tokenizers, longest_trained=40)
     (tmp_path / "test.en").write_text(f"{TEXT[0]}\n{TEXT[2]}\n")
     for language, text in zip(("en", "de"), TEXT[:2], strict=True):

@@ -304,9 +304,9 @@ def agree(tensors, options, imported, lines, there):
         source = there(line)
         assert [of_source.rows[token] for token in [*ids, END]] == source
         [[best]] = greedy_search(
-            imported.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, max_extra_tokens=12)
+            imported.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, max_extra_tokens=4)
         )
-        theirs = greedy_there(tensors, options, source, len(ids) + 12)
+        theirs = greedy_there(tensors, options, source, len(ids) + 4)
         assert [of_target.rows[token] for token in best.ids] == theirs
         prefix = torch.tensor([[START, *best.ids]])
         with torch.no_grad():

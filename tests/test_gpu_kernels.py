@@ -94,7 +94,7 @@ def test_a_drawn_mask_keeps_the_expected_value(p):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("width", [21, 64, 512])
+@pytest.mark.parametrize("width", [21, 64, 512 if GPU else 128])  # the interpreter runs 8 columns at a time
 def test_a_residual_equals_its_equation(masked, precision, width):
     norm = nn.LayerNorm(width, 0.1).to(DEVICE)
     nn.init.normal_(norm.weight)

@@ -3,6 +3,9 @@
 import io
 import json
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import sentencepiece
@@ -77,11 +80,26 @@ def pieces_of(model):
 
 
 def marian(folder, **options):
-    """A random MarianMTModel with a vocabulary, saved as transformers saves it."""
+    """A folder with a random MarianMTModel and a vocabulary, as transformers saves it."""
+    folder.mkdir()
+    for name, content in saved(**options).items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@cache
+def saved(**options):
+    """The files of `marian`, by name."""
+    with TemporaryDirectory() as folder:
+        save_marian(Path(folder), **options)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def save_marian(folder, **options):
+    """Save a random MarianMTModel and its vocabulary."""
     from transformers import MarianConfig, MarianMTModel  # a second, for the process that runs the tests
 
     torch.manual_seed(5)
-    folder.mkdir()
     sides = {"source": learnt(SOURCE, 60), "target": learnt(TARGET, 50)}
     for side, model in sides.items():
         (folder / f"{side}.spm").write_bytes(model)
@@ -123,7 +141,6 @@ def marian(folder, **options):
             weight.add_(torch.randn_like(weight) * 0.3)
         model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape))
     model.save_pretrained(folder)
-    return folder
 
 
 def engine_of(folder, imported):

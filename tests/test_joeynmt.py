@@ -318,11 +318,11 @@ class Folder:
             x = self.fed(layer, x)
         return self.normed("encoder.layer_norm", x) if self.pre else x
 
-    def logits(self, source, target):
-        """One row for each id of the target, of which BOS is the first."""
-        memory, x = self.read(source), self.embedded("trg_embed", target)
+    def logits(self, memory, target):
+        """One row for each id of the target, of which BOS is the first, and what `read` gives."""
+        x = self.embedded("trg_embed", target)
         every, before = (
-            torch.ones(1, len(source), dtype=torch.bool),
+            torch.ones(1, len(memory), dtype=torch.bool),
             torch.ones(len(target), len(target), dtype=torch.bool).tril(),
         )
         for number in range(self.config["model"]["decoder"]["num_layers"]):
@@ -343,9 +343,9 @@ class Folder:
 
     def greedy(self, source, most):
         """`transformer_greedy`, which also never writes the padding that no trained model writes."""
-        written = [BOS]
+        memory, written = self.read(source), [BOS]
         while len(written) <= most:
-            logits = self.logits(source, written)[-1]
+            logits = self.logits(memory, written)[-1]
             logits[
                 [PAD, BOS, *range(4, len(self.special)), *([EOS] if len(written) == 1 else [])]
             ] = -math.inf
@@ -393,7 +393,7 @@ def test_logits_and_greedy_translations_are_the_same(kind, tmp_path):
         state = imported.model.encode(torch.tensor([[*of_source, END]]))
         features, _ = imported.model.decode(torch.tensor([[START, *of_target]]), state)
         ours = imported.model.logits(features)[0]
-        expected = theirs.logits([*source, EOS], [BOS, *target])
+        expected = theirs.logits(theirs.read([*source, EOS]), [BOS, *target])
         written = [
             token
             for token, row in enumerate(rows)

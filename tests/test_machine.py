@@ -1,7 +1,6 @@
 """What the machine leaves to a process."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from dragoman.system.processors import (
     usable_cores,
 )
 from tests.conftest import MAX_SECONDS
+from tests.workers import end_if
 
 OPENMP = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
 
@@ -119,12 +119,6 @@ def test_a_command_says_so_before_pytorch_is_there():
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def end_if(is_killed):
-    """What a worker does."""
-    if is_killed:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_worker_that_the_system_kills_is_told_in_a_sentence(monkeypatch):
     monkeypatch.setattr(processors, "granted_processors", lambda: 2)
     with pytest.raises(DragomanError, match="One of 2 processes that read the text was killed, .* memory is"):
@@ -168,22 +162,15 @@ def test_no_items_need_no_processes():
     assert map_in_processes(end_if, []) == []
 
 
-def write_and_wait(path):
-    """What a worker does that is still at work long after a test has ended."""
-    with Path(path).open("w", buffering=1) as told:
-        told.write("begun\n")
-        time.sleep(MAX_SECONDS)
-        told.write("late\n")
-
-
 def test_workers_end_with_the_process_that_started_them(tmp_path):
     path = tmp_path / "told"
     os.mkfifo(path)
     program = (
+        "from functools import partial\n"
         "from dragoman.system import processors\n"
-        "from tests.test_machine import write_and_wait\n"
+        "from tests.workers import write_and_wait\n"
         "processors.granted_processors = lambda: 2\n"
-        f"processors.map_in_processes(write_and_wait, [{str(path)!r}] * 2)"
+        f"processors.map_in_processes(partial(write_and_wait, seconds={MAX_SECONDS}), [{str(path)!r}] * 2)"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", program], cwd=Path(__file__).parents[1], stderr=subprocess.DEVNULL

@@ -59,6 +59,18 @@ def oracle(translator):
     return tokens
 
 
+@pytest.fixture(scope="module")
+def tokens(translator):
+    """What the oracle says of a model."""
+    return oracle(translator)
+
+
+@pytest.fixture(scope="module")
+def expected_samples(translator):
+    """The samples of a model, with batches as large as usual."""
+    return neuron_samples_json(neuron_samples(translator, TEXTS, SETTINGS))
+
+
 def strongest(tokens, layer, neuron, count):
     """Lines, places, tokens and activations of the tokens at which a neuron is most active; the sort keeps
     the order of the file."""
@@ -81,8 +93,8 @@ def check_neuron(tokens, layer, one, count):
 # ---- the numbers
 
 
-def test_they_are_those_of_an_oracle_that_sorts_all_activations(translator):
-    found, tokens = neuron_samples(translator, TEXTS, SETTINGS, samples=4), oracle(translator)
+def test_they_are_those_of_an_oracle_that_sorts_all_activations(translator, tokens):
+    found = neuron_samples(translator, TEXTS, SETTINGS, samples=4)
     assert found.lines == sum(bool(text.strip()) for text in TEXTS)
     assert found.tokens == {side: len(own) for side, own in tokens.items()}
     for layer in found.layers:
@@ -99,8 +111,7 @@ def test_they_are_those_of_an_oracle_that_sorts_all_activations(translator):
             check_neuron(tokens[layer.side], layer, one, 4)
 
 
-def test_all_tokens_of_a_neuron_have_no_padding_and_no_activation_of_0(translator):
-    tokens = oracle(translator)
+def test_all_tokens_of_a_neuron_have_no_padding_and_no_activation_of_0(translator, tokens):
     for neuron in (1, 7):
         found = neuron_samples(translator, TEXTS, SETTINGS, layer=1, neuron=neuron, samples=ALL)
         assert [(layer.side, layer.layer) for layer in found.layers] == [(side, 1) for side in SIDES]
@@ -111,11 +122,12 @@ def test_all_tokens_of_a_neuron_have_no_padding_and_no_activation_of_0(translato
 
 
 @pytest.mark.parametrize(("lines_at_once", "batch_tokens"), [(1, 1), (3, 30), (128, 10_000)])
-def test_the_size_of_batches_changes_nothing(translator, monkeypatch, lines_at_once, batch_tokens):
-    expected = neuron_samples_json(neuron_samples(translator, TEXTS, SETTINGS))
+def test_the_size_of_batches_changes_nothing(
+    translator, expected_samples, monkeypatch, lines_at_once, batch_tokens
+):
     monkeypatch.setattr(module, "LINES", lines_at_once)
     found = neuron_samples(translator, TEXTS, SETTINGS, batch_tokens=batch_tokens)
-    assert neuron_samples_json(found) == expected
+    assert neuron_samples_json(found) == expected_samples
 
 
 def test_of_equal_activations_the_first_token_of_the_file_comes_first():

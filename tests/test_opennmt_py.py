@@ -301,15 +301,18 @@ class Theirs:
         found = {int(key.split(".")[2]) for key in self.tensors if key.startswith(f"{name}.")}
         return [f"{name}.{number}" for number in sorted(found)]
 
-    def logits(self, source, target):
-        """Of a source's ids without an END, and the ids that the decoder reads."""
+    def memory(self, source):
+        """What the encoder makes of a source's ids without an END."""
         x = self.embed("encoder", torch.tensor(source))
         for layer in self.layers("encoder.transformer"):
             before = self.norm(f"{layer}.layer_norm", x)
             x = self.feed_forward(
                 f"{layer}.feed_forward", x + self.attention(f"{layer}.self_attn", before, before)
             )
-        memory = self.norm("encoder.layer_norm", x)
+        return self.norm("encoder.layer_norm", x)
+
+    def logits(self, memory, target):
+        """For the ids that the decoder reads."""
         x = self.embed("decoder", torch.tensor(target))
         for layer in self.layers("decoder.transformer_layers"):
             before = self.norm(f"{layer}.layer_norm_1", x)
@@ -336,14 +339,13 @@ def engine(found, imported, kind="words", files=(None, None)):
 
     def log_probs(source, target):
         read = [start, *(of_target[token] for token in target[:-1])]
-        return theirs.logits([of_source[token] for token in source[:-1]], read).log_softmax(-1)[
-            :, torch.tensor(of_target)
-        ]
+        memory = theirs.memory([of_source[token] for token in source[:-1]])
+        return theirs.logits(memory, read).log_softmax(-1)[:, torch.tensor(of_target)]
 
     def greedy(source, max_length):
-        written = []
+        memory, written = theirs.memory([of_source[token] for token in source[:-1]]), []
         while len(written) < max_length:
-            logits = theirs.logits([of_source[token] for token in source[:-1]], [start, *written])[-1]
+            logits = theirs.logits(memory, [start, *written])[-1]
             logits[list(never)] = -torch.inf
             if (best := int(logits.argmax())) == end:
                 break

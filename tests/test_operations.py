@@ -178,6 +178,40 @@ def test_texts_to_score_count_by_their_characters_if_they_have_no_spaces(trained
     assert "The request has 102 tokens, and 100 are allowed" in answer.json()["error"]["message"]
 
 
+def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
+    models = load_models([trained / "run"], EngineSettings())
+    app = make_app(Service(models, ServerSettings(max_beam_size=8), Metrics()), None)
+
+    def ask(**body):
+        (answer,) = answers(app, ("/v1/inspect", {"text": "amber birch"} | body))
+        return answer.status_code, answer.json()
+
+    plain = ask()
+    assert plain[0] == 200
+    assert ask(changes=[]) == plain
+    status, changed = ask(changes=["beam_size=1", "source.1=▁cedar"])
+    assert (status, changed["source"]["tokens"][0]) == (200, "▁cedar")
+    assert {node["parent"] for node in changed["beam"]["nodes"]} != {None}
+    for changes, message in (
+        (["cross.9.1=off"], "cross.9.1=off: there is no layer 9; this model has 1 decoder layers."),
+        (["cross=off"], "'cross=off' is not a change. Write"),
+        (["beam_size=9"], "beam_size is 9; this server allows 8 at most."),
+        (["encoder.1=off", "encoder.1.1=off"], "change the same part; leave one of them out."),
+    ):
+        status, body = ask(changes=changes)
+        assert status == 400
+        assert message in body["error"]["message"]
+    _, body = ask(changes=["beam_size=1"], heads=True)
+    assert "leave changes out, or leave heads out" in body["error"]["message"]
+    status, body = ask(text="amber " * 70, heads=True)
+    assert status == 413
+    assert "too long for the effects of all heads" in body["error"]["message"]
+    for changes in ("cross.1.1=off", [1], ["x" * 501], ["beam_size=1"] * 1_001):
+        status, body = ask(changes=changes)
+        assert status in (400, 422)
+        assert body["error"]["message"]
+
+
 def test_the_greatest_beam_holds_for_the_search_before_the_changes_of_an_inspection(trained):
     models = load_models([trained / "run"], EngineSettings())
     app = make_app(Service(models, ServerSettings(max_beam_size=4), Metrics()), None)

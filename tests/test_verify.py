@@ -1,6 +1,7 @@
 """Exported and imported models are compared with the other engine, and each difference is refused."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from dragoman.interop.verify import SEARCH, TOLERANCE, ReferenceEngine, log_probabilities, samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
+from dragoman.search.beam import greedy_search
 from dragoman.system.errors import DragomanError
 from tests.test_huggingface import SIZES, SOURCE, ours
 
@@ -19,10 +21,12 @@ def engine_of_itself():
     """A model, an engine that is the same model, and its tokenizers."""
     model, tokenizers = ours(ModelSettings(**SIZES, tied="none"))
 
-    def greedy(source, max_length):
-        from dragoman.search.beam import greedy_search
-
+    @cache  # no test changes the model after the first search
+    def written(*source):
         return greedy_search(model, torch.tensor([source]), SEARCH)[0][0].ids
+
+    def greedy(source, max_length):
+        return [*written(*source)]
 
     def encode(text):
         return [*tokenizers.source.encode([text])[0], END]

@@ -6,7 +6,7 @@ Shapes: n positions, D features.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import count, repeat
 
 import numpy as np
@@ -135,14 +135,19 @@ def fit(costs: Sequence[LayerCost], quantity: Callable[[LayerCost], float]) -> t
     freedom = len(costs) - inputs.shape[1]
     variance = float(((outputs - inputs @ solution) ** 2).sum()) / freedom
     errors = np.sqrt(variance * np.linalg.inv(inputs.T @ inputs).diagonal())
-    # The quantile of Student's distribution, from draws: there is no other use for a table of it.
-    draws = np.random.default_rng(SEED).standard_t(freedom, 200_000)
-    margin = errors * float(np.quantile(draws, (1 + CONFIDENCE) / 2))
+    margin = errors * students_quantile(freedom)
     n, width = (
         Exponent(*map(float, (value, value - half_width, value + half_width)))
         for value, half_width in zip(solution[1:], margin[1:], strict=True)
     )
     return n, width
+
+
+@cache
+def students_quantile(freedom: int) -> float:
+    """The quantile of Student's distribution, from draws: there is no other use for a table of it."""
+    draws = np.random.default_rng(SEED).standard_t(freedom, 200_000)
+    return float(np.quantile(draws, (1 + CONFIDENCE) / 2))
 
 
 def slope(distances: Sequence[Distance], quantity: Callable[[Distance], float]) -> Exponent:
