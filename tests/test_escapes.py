@@ -142,12 +142,12 @@ def test_changes_can_be_turned_off_and_what_an_entity_hides_is_checked(tmp_path)
 
 
 def test_a_side_that_is_changed_is_counted_sampled_and_compared_with_other_data(tmp_path):
-    pairs = [(f"source {letter}", f"target {letter} &lt; well @-@ known") for letter in "abcdefgh"]
+    pairs = [(f"source {letter}", f"target {letter} &lt; well @-@ known fÃ¼r") for letter in "abcdefgh"]
     files = tmp_path / "a.en", tmp_path / "a.de"
     for path, side in zip(files, zip(*pairs, strict=True), strict=True):
         path.write_text("".join(f"{line}\n" for line in side))
     test = tmp_path / "test.de"
-    test.write_text("target a &amp;lt; well @-@ known\ntarget b < well-known\n")
+    test.write_text("target a &amp;lt; well @-@ known fÃ¼r\ntarget b < well-known für\n")
     for near_duplicates in (False, True):
         report = clean_files(
             files,
@@ -159,5 +159,5 @@ def test_a_side_that_is_changed_is_counted_sampled_and_compared_with_other_data(
         assert [record["line"] for record in report.reasons["overlap"].sample] == [1, 2]
         for group in report.changes.values():
             assert (group.count, [record["line"] for record in group.sample]) == (6, [3, 4, 5, 6, 7])
-            assert group.sample[0]["before"][1] == "target c &lt; well @-@ known"
-            assert group.sample[0]["after"][1] == "target c < well-known"
+            assert group.sample[0]["before"][1] == "target c &lt; well @-@ known fÃ¼r"
+            assert group.sample[0]["after"][1] == "target c < well-known für"

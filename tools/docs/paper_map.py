@@ -129,11 +129,16 @@ def is_text(node: ast.stmt) -> bool:
 
 
 def value_of(name: str) -> Any:
-    """The value of a field or variable that is a plain one. Raises `ValueError` for another."""
+    """The value of a variable, or the default of a field or an `option`, that is a plain one.
+
+    Raises `ValueError` for another.
+    """
     (node, *_) = ast.parse(dedented(lines_of_code(name).text)).body
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     if value is None:
         raise ValueError(f"{name} has no plain value.")
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "option":
+        value = value.args[0]
     return ast.literal_eval(value)
 
 

@@ -69,7 +69,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     rate_limit = RateLimit(settings.requests_per_minute)
     paths = frozenset(route.path for route in routes if isinstance(route, Route))
     if not settings.allow_origins:
-        direct = {route.path: route for route in described}
+        direct = {route.path: route for route in reversed(described)}  # the first one of a path
         return Gateway(app, service, keys, rate_limit, paths, direct)
     cors = partial(
         CORSMiddleware,
