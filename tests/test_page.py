@@ -882,6 +882,13 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_gives(page, page_ur
     assert told == ["The server is busy. Trying again in 2 s.", translation_of(page_url, "Hello world.")]
 
 
+@pytest.mark.parametrize(("seconds", "waits"), [("3600", 60), ("-5", 1), ("soon", 1)])
+def test_a_busy_server_is_asked_again_within_a_minute(page, seconds, waits):
+    refuse(page, 429, "The queue is full.", {"Retry-After": seconds}, times=1)
+    page.fill("textarea", "Hello world.")
+    page.wait_for_selector(f"text=The server is busy. Trying again in {waits} s.")
+
+
 def test_typing_does_not_hurry_a_busy_server(page, page_url):
     refuse(page, 429, "The queue is full.", {"Retry-After": "2"}, times=1)
     page.fill("textarea", "Hello")
