@@ -181,6 +181,16 @@ SWITCHES = st.fixed_dictionaries(
 )
 
 
+def test_a_pair_is_changed_also_where_a_side_is_not_text(tmp_path):
+    files = write(tmp_path, [*clean_corpus(), ("a &lt; fÃ¼r", b"caf\xe9")])
+    kept, removed, report = cleaned(files, tmp_path / "out", encoding=False)
+    assert not removed
+    assert [side.splitlines()[-1] for side in kept] == ["a < für".encode(), b"caf\xe9"]
+    for name in ("entities", "mojibake"):
+        (sample,) = report["changes"][name]["sample"]
+        assert (sample["before"], sample["after"]) == (["a &lt; fÃ¼r", r"caf\xe9"], ["a < für", r"caf\xe9"])
+
+
 CORPORA = st.lists(st.tuples(LINES, LINES), max_size=12)
 
 

@@ -288,9 +288,8 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
     ):
         for number, raw in enumerate(raw_pairs(files)):
             if names := notes.names(number):
-                pair = (side.decode("utf-8", "backslashreplace") for side in raw)
                 record = {"line": number + 1, "reasons": names}
-                record |= dict(zip(("source", "target"), pair, strict=True))
+                record |= dict(zip(("source", "target"), legible(raw), strict=True))
                 removed.write(json.dumps(record, ensure_ascii=False) + "\n")
                 for name in names:
                     report.reasons[name].add(record)
@@ -299,11 +298,17 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
             source.write(changed[0] + b"\n")
             target.write(changed[1] + b"\n")
             if changed != raw:
-                before, after = ([side.decode() for side in pair] for pair in (raw, changed))
-                record = {"line": number + 1, "before": before, "after": after}
-                for name in names_of_changes((before[0], before[1]), report.settings):
+                before, after = legible(raw), legible(changed)
+                record = {"line": number + 1, "before": [*before], "after": [*after]}
+                for name in names_of_changes(before, report.settings):
                     report.changes[name].add(record)
     (folder / REPORT).write_text(json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def legible(raw: tuple[bytes, bytes]) -> Pair:
+    """The sides of a pair as texts, with escapes for bytes that are not UTF-8."""
+    source, target = (side.decode("utf-8", "backslashreplace") for side in raw)
+    return source, target
 
 
 def file_names(files: Files) -> tuple[str, str]:
