@@ -29,6 +29,9 @@ def cut_batches(recipe: Recipe, result: Path) -> None:
     objective = Objective.of(model, recipe.training)
     batch = batches.load(list(range(len(data.train))) * 8)
     update = Update(0, 1, [batch], batch.tokens)
+    pair = batches.load([0])  # starts all threads: one that gets no memory ends the process
+    accumulate_gradients(objective, Update(0, 1, [pair], pair.tokens), HERE)
+    model.zero_grad()
     calls = []
     objective.register_forward_hook(lambda *_: calls.append(1))
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
