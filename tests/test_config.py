@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.cli.parsing import settings_from
 from dragoman.cli.serve import Serve
@@ -92,9 +94,17 @@ def test_a_wrong_option_is_named_as_in_python_or_as_on_the_command_line():
 
 
 def test_braces_in_a_value_are_no_setting():
-    error = OptionError("{n_best} is {value:.1f} of {text}.", value=1.25, text="{top_k}")
+    error = OptionError("{n_best} is {value!r} of {text}.", value="a", text="{top_k}")
     assert error.fields == ("n_best",)
-    assert error.told({"n_best": "-n", "top_k": "-k"}) == "-n is 1.2 of {top_k}."
+    assert error.told({"n_best": "-n", "top_k": "-k"}) == "-n is 'a' of {top_k}."
+
+
+@given(st.text("{}!:.[]a_0 ", max_size=9), st.text("{}a", max_size=4))
+def test_every_sentence_about_options_is_told(text, value):
+    """Also one with braces that are no place of a name, such as a key of a file."""
+    told = OptionError(f"{text}{{value}}", value=value).told({})
+    assert told.endswith(value)
+    assert re.sub("[{}]", "", told) == re.sub("[{}]", "", text + value)
 
 
 def test_what_nobody_asks_for_is_as_in_the_paper():

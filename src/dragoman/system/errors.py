@@ -6,7 +6,9 @@ Also how a lack of memory is told from other errors.
 import re
 from collections.abc import Mapping
 from functools import partial
-from string import Formatter
+
+PLACE = re.compile(r"\{(\w+)(!r)?\}")
+"""Where a name or a value stands in the sentence of an `OptionError`. Other braces are text."""
 
 
 class DragomanError(ValueError):
@@ -26,12 +28,19 @@ class OptionError(DragomanError):
     @property
     def fields(self) -> tuple[str, ...]:
         """The settings that the sentence names."""
-        names = [name for _, name, _, _ in Formatter().parse(self.sentence) if name]
+        names = (place[1] for place in PLACE.finditer(self.sentence))
         return tuple(dict.fromkeys(name for name in names if name not in self.values))
 
     def told(self, names: Mapping[str, str]) -> str:
         """The sentence with these names of settings; others stay."""
-        return self.sentence.format_map({name: names.get(name, name) for name in self.fields} | self.values)
+
+        def filled(place: re.Match[str]) -> str:
+            name, as_repr = place.groups()
+            if name not in self.values:
+                return names.get(name, name)
+            return repr(self.values[name]) if as_repr else str(self.values[name])
+
+        return PLACE.sub(filled, self.sentence)
 
     def __str__(self) -> str:
         return self.told({})
