@@ -20,13 +20,13 @@ from dragoman.inspection.analyse.summaries import (
     wavelengths,
 )
 from dragoman.inspection.analyse.value_zeroing import ValueZeroing
-from dragoman.inspection.contents import contents
+from dragoman.inspection.contents import SizeLimits, contents, overview
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.record.masks import PADDING, Masks
 from dragoman.inspection.record.neurons import SIDES, Neurons, most_active, most_active_of_layer
 from dragoman.inspection.record.words import by_words
-from dragoman.inspection.schema import MAX_ACTIVE, to_json
+from dragoman.inspection.schema import MAX_ACTIVE, array_json, to_json
 from dragoman.inspection.views.drawing import visible
 from dragoman.inspection.views.labels import SUBLAYERS, in_window
 from dragoman.inspection.what_if import WhatIf
@@ -1399,8 +1399,9 @@ ARCHITECTURES = {
         for name in ("additive", "general", "lstm, enriched", "conv, enriched", "conv, dilated")
     },
     "gru, enriched": VARIANTS["gru, enriched"],
+    "lstm, dot, fed": VARIANTS["lstm, dot, fed"],
 }
-IN_SHORT = ("gru", "conv", "transformer, other options", "general", "lstm, enriched")
+IN_SHORT = ("gru", "conv", "transformer, other options", "general", "lstm, dot, fed", "lstm, enriched")
 
 
 @cache
@@ -1440,7 +1441,7 @@ def test_a_model_has_the_views_that_its_data_have(inspector, name):  # noqa: F81
         assert names == views_of(inspection, is_live)
     texts = {}
     for view in names:
-        (shown,) = inspector.walk([[["tab", view]]], 1)
+        (shown,) = inspector.walk([[["tab", view]]], int(view in ("Model", "Residual stream", "States")))
         assert shown["faults"] == []
         texts[view] = shown
         if view == "Attention":
@@ -2307,3 +2308,151 @@ def test_views_that_are_asked_for_are_shown_when_they_come(inspector):  # noqa: 
     assert states[6][1:3] == [{"value_zeroing": True}, computing]
     assert states[7] == ["Value zeroing", 1, 0]
     assert states[8] != "Value zeroing", "the focus moves only when an answer comes"
+
+
+# ---- encodings and texts
+
+
+@pytest.mark.short_form
+def test_every_half_precision_number_is_decoded(inspector):  # noqa: F811
+    inspector.show(fake_inspection(2, 2, 1, 1, 4))
+    numbers = np.arange(65536, dtype=np.uint16).view(np.float16)
+    with np.errstate(over="ignore"):
+        table = array_json(numbers)
+    program = """(positions) => [...modules["data.js"].decoded({
+      attention: {}, projections: {}, stream: {}, positions,
+    }).positions.values].map(String)"""
+    found = np.array(inspector.run(program, table)).astype(np.float32)
+    np.testing.assert_array_equal(found, numbers.astype(np.float32))
+
+
+TEXTS = {
+    "a\u00a0b": "aU+00A0b",
+    "\u2028": "U+2028",
+    "\t": "U+0009",
+    "\u0301x": "◌\u0301x",
+    "a\u0301": "a\u0301",
+    "a\ufe0f": "aU+FE0F",
+    "\U000e0001": "U+E0001",
+    " a b": "␣a␣b",
+    "": "(empty)",
+    "漢": "漢",
+}
+
+
+@pytest.mark.short_form
+def test_texts_and_numbers_are_written_as_python_writes_them(inspector):  # noqa: F811
+    inspector.show(fake_inspection(2, 2, 1, 1, 4))
+    texts = "(texts) => texts.map((text) => modules['tokens.js'].visible(text))"
+    assert inspector.run(texts, [*TEXTS]) == [*TEXTS.values()]
+    random = np.random.default_rng(1)
+    numbers = [0.0, -0.0, 1.0, -1e-9, 0.99996, *random.normal(size=40), *random.normal(0, 1e-3, 40)]
+    for digits in (0, 2, 4):
+        program = "([numbers, digits]) => numbers.map((each) => modules['tokens.js'].fixed(each, digits))"
+        assert inspector.run(program, [numbers, digits]) == [fixed(number, digits) for number in numbers]
+    assert inspector.run("() => modules['tokens.js'].fixed(null)") == "−∞"
+    ends = [0.0004, 0.0005, 0.0006, 0.004, 0.0994, 0.0996, 0.9949, 0.9951, 0.9994, 0.9996]
+    shares = [0.0, 1.0, 0.5, *ends, *random.random(40), *random.random(20) ** 8]
+    program = "(shares) => shares.map((share) => modules['tokens.js'].percent(share))"
+    assert inspector.run(program, shares) == [percent(share) for share in shares]
+    logs = [None, 0.0, -0.5, -40.0]
+    found = inspector.run("(logs) => logs.map((each) => modules['tokens.js'].probability(each))", logs)
+    assert found == pytest.approx([0, 1, np.exp(-0.5), np.exp(-40.0)])
+
+
+# ---- what stays and what does not
+
+
+@pytest.mark.short_form
+def test_choices_are_kept_while_another_view_is_shown(inspector):  # noqa: F811
+    inspector.show(random_inspection(1))
+    found = inspector.run(
+        """async () => {
+          await tab("Attention");
+          await button("Encoder self-attention");
+          await button("Words");
+          await give(field("Order"), "distance");
+          await press(all("[role=gridcell]")[2]);
+          const read = () => [all("button[aria-pressed=true]", view()).map(textOf), field("Order").value,
+            textOf(labelled("The head").querySelector("h3"))];
+          const before = read();
+          await tab("Decoding steps");
+          await give(field("Step"), 3);
+          await give(field("Head"), 1);
+          await give(field("Layer"), 0);
+          const steps = () => [field("Step").value, field("Head").value, field("Layer").value];
+          const stepsBefore = steps();
+          await tab("Attention");
+          const after = read();
+          await button("Decoder self-attention"); // another kind has its own order and its own head
+          const other = [field("Order").value, textOf(labelled("The head").querySelector("h3"))];
+          await tab("Decoding steps");
+          return [before, after, other, stepsBefore, steps()];
+        }"""
+    )
+    before, after, other, steps_before, steps_after = found
+    assert before == after
+    assert before[1] == "distance"
+    assert other == ["layer", "Layer 1, head 1"]
+    assert steps_before == steps_after == ["3", "1", "0"]
+
+
+@pytest.mark.short_form
+def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
+    """That of the page for translating, or else the reader's."""
+    found = []
+    for reader, chosen in (("light", ""), ("dark", ""), ("dark", "light"), ("light", "dark")):
+        inspector.page.emulate_media(color_scheme=reader)
+        program = f"document.documentElement.dataset.theme = {chosen!r}" if chosen else "0"
+        inspector.show(random_inspection(1), program=program)
+        found.append(inspector.run("async () => { await tab('Positions'); return legendOf()[0].colours; }"))
+    inspector.page.emulate_media(color_scheme="dark")  # the last page, which was shown in light
+    light, dark, chosen_light, chosen_dark = found
+    assert light == chosen_light != dark == chosen_dark
+    inspector.page.emulate_media(color_scheme="light")
+    inspector.show(random_inspection(1))
+    inspector.run("() => tab('Positions')")
+    inspector.page.emulate_media(color_scheme="dark")
+    assert (
+        inspector.run("async () => { await paint(); await paint(); return legendOf()[0].colours; }") == dark
+    )
+    inspector.page.emulate_media(color_scheme="light")
+
+
+# ---- what a file has no room for
+
+
+@pytest.mark.short_form
+def test_heads_without_room_are_named_with_the_command_for_them(inspector):  # noqa: F811
+    inspection = random_inspection(1)
+    layers, heads = inspection.attention.decoder.shape[:2]
+    limits = SizeLimits(0, 0, 0, 1)
+    inspector.show(inspection, contents(inspection, limits, layer=2, head=2))
+    found = inspector.run(
+        """async () => {
+          await tab("Attention");
+          await button("Decoder self-attention");
+          await paint();
+          const found = [];
+          const read = () => [textOf(labelled("The head")), textOf(labelled("One query in numbers"))];
+          found.push(read());
+          await press(all("[role=gridcell]")[2]);
+          found.push(read());
+          found.push(all("[role=gridcell] canvas").map((each) => [each.width, coloursOf(each)]));
+          found.push([textOf(view()), legendOf()[0]]);
+          return found;
+        }"""
+    )
+    held, other, small, (text, legend) = found
+    assert held[0].startswith("Layer 2, head 2")
+    assert "There is no room" not in held[0] + held[1]
+    assert other[0].startswith("Layer 1, head 3")
+    command = "dragoman inspect --layer 1 --head 3 writes"
+    assert f"There is no room for its weights here.{command}" in other[0]
+    assert f"There is room only for the queries, keys and values of head 2 of layer 2. {command}" in other[1]
+    assert "there is room only for the weights of head 2 of layer 2." in text
+    assert "dragoman inspect --show decoder --words draws them" in text
+    maps = halves(overview(inspection.attention.decoder)).reshape(layers * heads, -1)
+    for (width, colours), numbers in zip(small, maps, strict=True):
+        assert width == len(inspection.target)
+        np.testing.assert_allclose(shares_of(colours, legend), np.sqrt(numbers), atol=0.016)
