@@ -26,7 +26,8 @@ def document() -> str:
     functions: dict[str, str] = {}
     for name in ("report.js", "links.js"):
         add_module(PAGE, name, functions, ())
-    script = "const modules = {};\n" + "".join(functions.values()) + DRIVER.read_text("utf-8")
+    hurry = "window.requestAnimationFrame = (frame) => setTimeout(frame);\n"  # effects wait for no frame
+    script = hurry + "const modules = {};\n" + "".join(functions.values()) + DRIVER.read_text("utf-8")
     style = (PAGE / "style.css").read_text("utf-8")
     head = f'<meta charset="utf-8"><style>{style}</style>'
     body = f'<div id="page"></div><script>{script}</script>'
