@@ -1795,6 +1795,11 @@ def test_the_form_of_the_window_is_there_for_more_than_60_tokens(inspector):  # 
         inspector.show(fake_inspection(source, target, 1, 1, 4))
         count = inspector.run("() => all('[aria-label=Window]').length")
         assert count == (max(source, target) > 60)
+    views = "async (name) => { await tab(name); return all('[aria-label=Window]').length; }"
+    without = {"Decoding steps", "Embeddings", "Model"}
+    for name in inspector.run("() => all('[role=tab]').map(textOf)"):
+        assert inspector.run(views, name) == (name not in without), name
+    inspector.run("() => tab('Beam')")
     fields = """async (given) => {
       const inputs = () => all("[aria-label=Window] input").map((each) => Number(each.value));
       const all_ = () => buttonNamed("All", labelled("Window"));
