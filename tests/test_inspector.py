@@ -1068,6 +1068,9 @@ def test_the_tree_is_that_of_the_search(inspector, name):  # noqa: F811
     )
     kept = placed.columns[1][-1]
     states.append(([["node", kept], ["give", ["Step", 1]]], 1, kept, None))
+    finished = [number for number, node in enumerate(placed.nodes) if node.end == "finished"]
+    others = [number for number in finished if number not in placed.best][:1]
+    states += [([["give", ["Step", last]], ["node", number]], last, number, None) for number in others]
     if ended:
         cut = max(ended, key=lambda number: placed.steps[number])
         by = placed.nodes[cut].cut_by
