@@ -207,13 +207,6 @@ def test_the_vendored_module_is_the_one_that_its_readme_names():
 # Translating
 
 
-@pytest.mark.short_form
-def test_a_text_is_translated_while_it_is_typed(open_page, page_url):
-    """The short test: everything else here is long."""
-    page = open_page(WIDE)
-    translate(page, page_url)
-
-
 TYPE = """([text, key]) => {
   const area = document.querySelector("textarea");
   for (let end = 1; end <= text.length; end++) {
