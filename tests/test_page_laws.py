@@ -8,6 +8,7 @@ import json
 import re
 from itertools import accumulate
 from math import exp
+from pathlib import Path
 from random import Random
 from urllib.parse import urlencode
 
@@ -18,7 +19,6 @@ from dragoman.serving import docs
 from tests import page_server
 from tests.browser import browser  # noqa: F401
 from tests.held_page import MAX_N_BEST, MODELS, REFUSAL, HeldPage, answer_to
-from tests.test_docs import DOCS
 from tests.test_page import MAX_MILLISECONDS, WIDE, button, open_page, page_url, translate, word  # noqa: F401
 from tests.test_report import fake_inspection
 
@@ -42,6 +42,7 @@ CHOICES = [
     for model in MODELS
     for adapter in (None, *model.get("adapters", []))
 ]
+DOCS = Path(__file__).parents[1] / "docs"
 STORED = {"dragoman.model", "dragoman.theme", "dragoman.history", "dragoman.history.off"}
 SOURCE, TARGET = "[aria-label='Language of the text']", "[aria-label='Language of the translation']"
 
@@ -287,12 +288,12 @@ def test_the_page_shows_the_answer_to_what_its_controls_say(held, seed):
     controls = Controls()
     held.random = Random(seed)
     address = held.read()["address"]
-    for _ in range(20):
+    for _ in range(16):
         held.page.evaluate("deaf = true")
         if held.random.random() < 0.1:
             act(held, controls, "reload")
         begun = len(held.sent())
-        for action in held.random.choices(ACTIONS, weights=[3, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1], k=2):
+        for action in held.random.choices(ACTIONS, weights=[3, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1], k=3):
             act(held, controls, action)
             held.run(0)
         held.run(250)
@@ -389,8 +390,9 @@ def sentences_of(answer: dict) -> list[dict]:
 
 
 def mean_probability(hypotheses: list[dict]) -> float:
-    tokens = sum(len(one["tokens"]) + 1 for one in hypotheses)
-    return exp(sum(one["log_probability"] for one in hypotheses) / tokens)
+    scored = [one for one in hypotheses if one["tokens"]]
+    tokens = sum(len(one["tokens"]) + 1 for one in scored)
+    return exp(sum(one["log_probability"] for one in scored) / tokens)
 
 
 def centres(page, side: str) -> list[tuple[int, int, float, float]]:
@@ -499,8 +501,8 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
         assert state["sure"] == f"{name} · {probability:.2f}"
         assert state["level"] == f"{max(round(5 * probability), 1)}"
 
-    def answer_scores(index: int) -> None:
-        """The scores of a sentence that was chosen, which are those of no other model."""
+    def answer_scores(index: int, *, is_continued: bool = False) -> None:
+        """The scores of a sentence that was chosen; if the server writes more than that, they are not its."""
         (request,) = [one for one in held.waiting() if one["body"].get("prefix") == chosen[index]["text"]]
         asked_for = {"text": chosen[index]["source"], "prefix": chosen[index]["text"]}
         assert request["body"] == pair | asked_for | {"split_sentences": False, "alignment": True}
@@ -508,10 +510,13 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
         (scored,) = sentences_of(answer)
         scored["log_probability"] -= random.random() * 3
         chosen[index] |= {name: scored[name] for name in ("tokens", "log_probability")}
+        if is_continued:
+            chosen[index]["tokens"] = None
+            scored["text"] = answer["translations"][0]["text"] = scored["text"] + " mehr"
         held.answer(request["number"], content=answer)
 
     check_scores()
-    for _ in range(4):
+    for round_number in range(4):
         index = random.randrange(len(chosen))
         words = chosen[index]["text"].split()
         number = random.randrange(len(words))
@@ -541,7 +546,7 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
         chosen[index]["text"] = found[take]["text"]
         assert held.read()["menu"] is None
         check_choice()
-        answer_scores(index)
+        answer_scores(index, is_continued=round_number == 1)
         check_scores()
     button(page, "More translations").click()
     held.run()
@@ -569,6 +574,33 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
     check_scores()
     button(page, "More translations").click()
     assert held.read()["panel"] is None
+
+
+def test_a_sentence_that_was_chosen_has_no_alignment_of_the_one_before(held):
+    page = held.page
+    held.translate("Hello old world. A man rides.")
+    page.evaluate("document.activeElement.blur()")
+    for request in held.waiting():
+        held.answer(request["number"], status=500, content={})
+    word(page, 4).hover()
+    held.run()
+    (of_both,) = held.waiting()
+    word(page, 1).click()
+    held.run()
+    held.answer(held.waiting("alternatives")[-1]["number"])
+    page.locator(".menu button").nth(1).click()
+    (of_one,) = (request for request in held.waiting() if "prefix" in request["body"])
+
+    def aligned(number: int) -> bool:
+        word(page, number).hover()
+        held.run()
+        assert len(held.read()["marked"]) == 1
+        return held.read()["aligned"] != []
+
+    held.answer(of_both["number"])
+    assert [aligned(0), aligned(4)] == [False, True]
+    held.answer(of_one["number"])
+    assert [aligned(0), aligned(4)] == [True, True]
 
 
 # Answers that come slowly, wrongly or not at all
@@ -691,6 +723,11 @@ def test_the_translation_of_before_a_change_is_not_offered_if_the_change_fails(h
     held.answer(status=500, content=error("internal"))
     state = held.read()
     assert (state["isComplete"], state["inside"], state["enabled"][1]) == (False, None, False)
+    if state["enabled"][0]:
+        button(held.page, "Swap the languages").click()
+        held.run()
+        swapped = held.read()
+        assert (swapped["text"], swapped["target"]["value"]) == ("river", state["languages"][0])
 
 
 def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
