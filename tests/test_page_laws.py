@@ -289,9 +289,9 @@ def test_the_page_shows_the_answer_to_what_its_controls_say(held, seed):
     held.random = Random(seed)
     address = held.read()["address"]
     for _ in range(16):
-        held.page.evaluate("deaf = true")
         if held.random.random() < 0.1:
             act(held, controls, "reload")
+        held.page.evaluate("deaf = true")
         begun = len(held.sent())
         for action in held.random.choices(ACTIONS, weights=[3, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1], k=3):
             act(held, controls, action)
@@ -601,6 +601,68 @@ def test_a_sentence_that_was_chosen_has_no_alignment_of_the_one_before(held):
     assert [aligned(0), aligned(4)] == [False, True]
     held.answer(of_one["number"])
     assert [aligned(0), aligned(4)] == [True, True]
+
+
+def test_words_sentences_and_alignments_of_any_script(held):
+    found = held.page.evaluate(
+        """async () => {
+          const words = await import("/page/words.js");
+          const answer = { model: "m", source: "en", target: "de", translations: [{
+            text: "🙂🙂 Ja.  Nein 🙂!",
+            sentences: [
+              { source: "🙂 Yes.", text: "🙂🙂 Ja.", tokens: ["a", "b", "c"],
+                log_probability: 4 * Math.log(0.5),
+                source_start: 0, source_end: 6, start: 0, end: 6, alignment: [[0, 0], [1, 1], [1, 0]] },
+              { source: "No!", text: "Nein 🙂!", tokens: [], log_probability: 0,
+                source_start: 7, source_end: 10, start: 8, end: 15 },
+            ] }] };
+          const result = words.toResult(answer, "🙂 Yes. No!", "text");
+          const list = (result, side) => words.pieces(result, side).filter((one) => one.word !== undefined)
+            .map((one) => `${one.sentence}${one.word}${one.text}`);
+          const longer = words.withHypothesis(result, 0, { text: "🙂 Jawohl ja." });
+          const chinese = { sourceText: "", text: "今天天气很好。", sentences: [{ start: 0, end: 7 }] };
+          return {
+            source: list(result, "source"), target: list(result, "target"), longer: list(longer, "target"),
+            text: longer.text,
+            aligned: [...words.alignedWords(result.sentences[0], "source", 1)],
+            back: [...words.alignedWords(result.sentences[0], "target", 0)],
+            mean: words.meanProbability(result.sentences), none: words.meanProbability([]),
+            chinese: words.pieces(chinese, "target").map((one) => one.text),
+            joined: words.pieces(result, "target").map((one) => one.text).join(""),
+          };
+        }"""
+    )
+    assert found["source"] == ["00🙂", "01Yes.", "10No!"]
+    assert found["target"] == ["00🙂🙂", "01Ja.", "10Nein", "11🙂!"]
+    assert found["longer"] == ["00🙂", "01Jawohl", "02ja.", "10Nein", "11🙂!"]
+    assert found["text"] == "🙂 Jawohl ja.  Nein 🙂!"
+    assert found["joined"] == "🙂🙂 Ja.  Nein 🙂!"
+    assert found["aligned"] == [1, 0]
+    assert found["back"] == [0, 1]
+    assert found["mean"] == pytest.approx(0.5)
+    assert found["none"] is None
+    assert len(found["chinese"]) > 2
+    assert "".join(found["chinese"]) == "今天天气很好。"
+
+
+def test_words_are_those_of_python_and_sureness_grows_with_the_probability(held):
+    signs = [*"\x1c\x1f\x85\xa0\u1680\u2003\u2028\u202f\u205f\u3000\ufeff\u200b \t\n\r", *"aé🙂.", "ab"]
+    texts = ["".join(held.random.choices(signs, k=30)) for _ in range(20)]
+    probabilities = [0.1, 0.39, 0.4, 0.59, 0.6, 0.79, 0.8, 1]
+    split, sure = held.page.evaluate(
+        """async ([texts, probabilities]) => {
+          const words = await import("/page/words.js");
+          const split = texts.map((text) => {
+            const sentence = { sourceStart: 0, sourceEnd: text.length };
+            const pieces = words.pieces({ sourceText: text, sentences: [sentence] }, "source");
+            return pieces.filter(({ word }) => word !== undefined).map(({ text }) => text);
+          });
+          return [split, probabilities.map(words.sureness)];
+        }""",
+        [texts, probabilities],
+    )
+    assert split == [text.split() for text in texts]
+    assert sure == [name for name in ("Very unsure", "Unsure", "Fairly sure", "Very sure") for _ in range(2)]
 
 
 # Answers that come slowly, wrongly or not at all
