@@ -856,6 +856,9 @@ def test_a_busy_server_is_asked_again_once_after_the_time_that_it_gives(held):
             if seconds == waits:
                 assert held.read()["told"] == message
                 page.fill("textarea", f"Good morning {number}.")  # it does not hurry the server
+            if seconds == 3:
+                page.set_input_files("input[type=file]", {"name": "a.pdf", "mimeType": "", "buffer": b""})
+                page.wait_for_selector(".failure >> text=“a.pdf” is neither")  # beside the time
             if seconds < 60:
                 held.run(900)
                 assert len(held.sent()) == sent
