@@ -176,9 +176,12 @@ def events(answer: dict) -> list[bytes]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The page's files and the /v1 API; `key` is the key that requests need, if any."""
+    """The page's files and the /v1 API; `key` is the key that requests need, if any. For `max_age` seconds a
+    browser does not ask for a file again.
+    """
 
     key: str | None = None
+    max_age = 0
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
@@ -189,6 +192,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", f"{content_type}; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        if self.path.startswith("/page/") and self.max_age:
+            self.send_header("Cache-Control", f"max-age={self.max_age}")
         self.end_headers()
         self.wfile.write(content)
 
@@ -248,9 +253,9 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def start(port: int = 0, key: str | None = None) -> ThreadingHTTPServer:
+def start(port: int = 0, key: str | None = None, *, max_age: int = 0) -> ThreadingHTTPServer:
     """A server in a thread; its port is server_address[1]."""
-    handler = type("KeyedHandler", (Handler,), {"key": key})
+    handler = type("KeyedHandler", (Handler,), {"key": key, "max_age": max_age})
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

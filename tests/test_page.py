@@ -72,7 +72,7 @@ def long_views(views: list[View]) -> list:
 @pytest.fixture(scope="module")
 def page_url() -> Iterator[str]:
     """The address of a running server."""
-    server = page_server.start()
+    server = page_server.start(max_age=600)
     yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
     server.server_close()
