@@ -601,6 +601,11 @@ def test_a_sentence_that_was_chosen_has_no_alignment_of_the_one_before(held):
     assert [aligned(0), aligned(4)] == [False, True]
     held.answer(of_one["number"])
     assert [aligned(0), aligned(4)] == [True, True]
+    word(page, 1).click()
+    held.run()
+    held.answer(held.waiting("alternatives")[-1]["number"])
+    page.locator(".menu button").nth(2).click()
+    assert [aligned(0), aligned(4)] == [False, True]
 
 
 def test_words_sentences_and_alignments_of_any_script(held):
