@@ -231,6 +231,23 @@ def test_it_keeps_the_rules_as_pytorch_does(lib, kind, rules, beam_size):
             )
 
 
+@pytest.mark.parametrize("least", [1, 2, 4])
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_no_translation_is_shorter_than_it_may_be(lib, beam_size, least):
+    """Of models that would end before, without any other rule."""
+    asked, shorter = SearchSettings(beam_size=beam_size, max_extra_tokens=3), 0
+    for seed in range(10):
+        model, draw = with_few_tokens(seed), random.Random(seed)
+        sources = [[*few_tokens(draw), END] for _ in range(8)]
+        in_cpp, rules = native(lib, model, "float32", 1), Constraints(min_length=least)
+        expected = python_search(model, sources, asked, rules)
+        for best, others in zip(in_cpp.search(sources, asked, rules), expected, strict=True):
+            assert [one.ids for one in best] == [one.ids for one in others]
+            assert all(len(one.ids) >= least for one in best)
+        shorter += sum(len(one.ids) < least for best in in_cpp.search(sources, asked) for one in best)
+    assert shorter > 3
+
+
 def test_a_prefix_may_have_tokens_that_are_not_listed(lib):
     model, sources = model_of("pre-norm, GELU, biases"), texts(8)
     found = native(lib, model, "float32", 1, listing(range(40, 110))).search(
