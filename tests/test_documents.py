@@ -7,15 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.documents.document import MARK, is_plain, plain_segments, segments_of
+from dragoman.documents.plain import PLAIN, plain_blocks, plain_text
 from dragoman.system.errors import DragomanError
-from dragoman.translation.documents import (
-    MARK,
-    is_plain,
-    plain_blocks,
-    plain_segments,
-    plain_text,
-    segments_of,
-)
 from dragoman.translation.sentence_ends import WINDOW, has_several_sentences, sentence_ends
 from dragoman.translation.translator import Translator
 
@@ -147,9 +141,9 @@ def test_the_laws_of_a_text(text, language, split):
 @given(TEXT, LANGUAGES, st.booleans())
 def test_a_plain_block_is_cut_as_any_block(text, language, split):
     for block in plain_blocks(text):
-        if is_plain(text, block, False):
-            fast = list(plain_segments(block[0], language, split, False))
-            assert fast == list(segments_of(text, block, language, split, False))
+        if is_plain(text, block, PLAIN):
+            fast = list(plain_segments(block[0], language, split, PLAIN))
+            assert fast == list(segments_of(text, block, language, split, PLAIN))
 
 
 @settings(max_examples=100)

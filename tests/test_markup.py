@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.translation.documents import MAX_TAGS
-from dragoman.translation.markup import html, read_markup, xml
+from dragoman.documents.document import MAX_TAGS
+from dragoman.documents.markup import html, read_markup, xml
 from dragoman.translation.translator import Translator
 
 PARTS = (

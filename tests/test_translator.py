@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
+from dragoman.documents.plain import plain_text
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
@@ -33,7 +34,6 @@ from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
-from dragoman.translation.documents import plain_text
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
 from dragoman.translation.segmentation import (
     DEFAULT_SPLIT,

@@ -12,7 +12,7 @@ from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 if TYPE_CHECKING:
-    from dragoman.translation.documents import Document
+    from dragoman.documents.document import Document
 
 DocumentFormat = Literal["text", "html", "xml"]
 FORMATS: dict[str, DocumentFormat] = {
@@ -91,8 +91,8 @@ def parse_document(
     path: Path, text: str, file_format: DocumentFormat, language: str, keep_tags: bool
 ) -> "Document":
     """The document in its format. Warns of tags in plain text, unless they are kept."""
-    from dragoman.translation import markup
-    from dragoman.translation.documents import plain_text
+    from dragoman.documents import markup
+    from dragoman.documents.plain import plain_text
     from dragoman.translation.tags import TAG
 
     if file_format == "html":

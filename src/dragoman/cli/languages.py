@@ -31,7 +31,7 @@ def warn_of_document(
 
     The end of its name may say its format; the language stands before that.
     """
-    from dragoman.translation.markup import language_of_root
+    from dragoman.documents.markup import language_of_root
 
     if file_format != "text":
         declared = language_of_root(text, is_html=file_format == "html")

@@ -295,7 +295,7 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
 
 def translate_document(job: TranslationJob, path: Path) -> str:
     """The translation of a document. Raises as `format_of_name` and `read_document`."""
-    from dragoman.translation.documents import split_by_marks
+    from dragoman.documents.document import split_by_marks
 
     search, languages = job.settings.search, job.translator.languages
     file_format = job.settings.format or format_of_name(path, languages)

@@ -1,29 +1,23 @@
 """Texts of several paragraphs: cut into sentences, and joined again from the sentences' translations.
 
-A document is a row of blocks; a block is a row of pieces; sentences are cut within blocks. This module has
-the blocks of plain text, `markup.py` those of HTML and XML. It imports no torch.
+A document is a row of blocks; a block is a row of pieces; sentences are cut within blocks. Each format has a
+module that finds the blocks of its text, and a `Syntax` that writes translations. It imports no torch.
 """
 
-import html
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from typing import Literal, NamedTuple
 
 from dragoman.system.errors import DragomanError
-from dragoman.translation.sentence_ends import CONTROL, LINE_BREAKS, sentence_ends
+from dragoman.translation.sentence_ends import sentence_ends
 from dragoman.translation.tags import PLACEHOLDER, TAG
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
-
-RUN = re.compile(f"[^{CONTROL}]+")
-LINE = re.compile(f"[^{LINE_BREAKS}]+")
-LIST_MARK = re.compile(rf"[\s{CONTROL}]*+(?:>\s*+|(?:[-*+•–—]|#{{1,6}}|\d{{1,3}}[.)]|\[[ xX]\])\s++)*+")
-"""Marks of quotations, lists, headings and tasks, as in Markdown, at the start of a line."""
 
 _URL_CHARACTER = r"[^\s<>{}()\"'„“”«»\u0e00-\u0eff\u2000-\u206f\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]"
 _URL = rf"(?:\b(?:https?|ftp)://|\bwww\.)(?:{_URL_CHARACTER}|\({_URL_CHARACTER}*+\))+(?<![.,;:!?\]])"
@@ -33,10 +27,19 @@ ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
 """URLs, e-mail addresses, and the names @user and @user@host of people."""
 ADDRESS_SIGN = re.compile(r"@|://|\bwww\.")
 """What every address contains; the search for it is fast."""
-FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 KEPT = re.compile(rf"{ADDRESS.pattern}|{PLACEHOLDER}|{TAG.pattern}")
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How a format writes the text of its sentences, and what it keeps in them."""
+
+    escape: Callable[[str], str]
+    """A text as the format writes it."""
+    has_placeholders: bool
+    """Placeholders are kept, and what looks like tags; without it only beside addresses."""
 
 
 class Piece(NamedTuple):
@@ -73,10 +76,9 @@ class Segment:
     end: int
     source: str
     """These characters."""
+    syntax: Syntax
     marks: tuple[tuple[str, str], ...] = ()
     """The marks of the sentence in order, and what each stands for."""
-    is_markup: bool = False
-    """&, < and > of a translation are escaped."""
 
     def restore(self, translation: str) -> str:
         """The translation as the document writes it: marks replaced by what they stand for.
@@ -87,13 +89,13 @@ class Segment:
         if translation == self.sentence:
             return self.source
         if not self.marks:
-            return self.escape(translation)
+            return self.syntax.escape(translation)
         places = self.nest(MARK.findall(translation))
         sources = dict(self.marks)
         if places is None:
-            text = self.escape(MARK.sub("", translation).strip())
+            text = self.syntax.escape(MARK.sub("", translation).strip())
             return "".join(sources.values()) + " " + text
-        texts = [self.escape(text) for text in MARK.split(translation)]
+        texts = [self.syntax.escape(text) for text in MARK.split(translation)]
         return texts[0] + "".join(
             "".join(sources[name] for name in names) + text
             for names, text in zip(places, texts[1:], strict=True)
@@ -106,10 +108,6 @@ class Segment:
     def is_empty(self, translation: str) -> bool:
         """Whether a translation has no text, beside the marks of the sentence."""
         return not (MARK.sub("", translation) if self.marks else translation).strip()
-
-    def escape(self, text: str) -> str:
-        """The text as the document writes it. XML has no control characters: they become spaces."""
-        return html.escape(FORBIDDEN.sub(" ", text), quote=False) if self.is_markup else text
 
     def nest(self, translated_names: Sequence[str]) -> list[list[str]] | None:
         """The marks to write in the place of each one that a translation has; None if they do not fit.
@@ -199,67 +197,49 @@ def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
     return unmarked, [number for number, segment in enumerate(segments) if segment.marks]
 
 
-def plain_text(text: str, language: str, split: bool = True) -> Document:
-    """The sentences of a plain text in a language (ISO 639, "und" if unknown); `split` cuts within lines.
-
-    Line ends, tabs, other control characters and the marks of lists and quotations are in no sentence.
-    """
-    return compose(text, plain_blocks(text), language, split)
-
-
-def plain_blocks(text: str) -> Iterator[Block]:
-    """The runs between line ends, control characters and list marks."""
-    for line in LINE.finditer(text):
-        mark = LIST_MARK.match(text, line.start(), line.end())
-        for run in RUN.finditer(text, mark.end() if mark else line.start(), line.end()):
-            yield [Piece("text", run[0], run.start(), run.end())]
-
-
-def compose(
-    text: str, blocks: Iterable[Block], language: str, split: bool, is_markup: bool = False
-) -> Document:
+def compose(text: str, blocks: Iterable[Block], language: str, split: bool, syntax: Syntax) -> Document:
     """A document of blocks. `split` cuts them into sentences."""
     segments: list[Segment] = []
     for block in blocks:
-        if is_plain(text, block, is_markup):
-            segments += plain_segments(block[0], language, split, is_markup)
+        if is_plain(text, block, syntax):
+            segments += plain_segments(block[0], language, split, syntax)
         else:
-            segments += segments_of(text, block, language, split, is_markup)
+            segments += segments_of(text, block, language, split, syntax)
     return Document(text, tuple(segments))
 
 
-def segments_of(text: str, block: Block, language: str, split: bool, is_markup: bool) -> Iterator[Segment]:
+def segments_of(text: str, block: Block, language: str, split: bool, syntax: Syntax) -> Iterator[Segment]:
     """The sentences of a block."""
-    for pieces in cut_block(block, language, split, is_markup):
+    for pieces in cut_block(block, language, split, syntax):
         if trimmed := trim(pieces):
-            yield from (to_segment(text, part, is_markup) for part in cut_at_tags(trimmed))
+            yield from (to_segment(text, part, syntax) for part in cut_at_tags(trimmed))
 
 
-def is_plain(text: str, block: Block, is_markup: bool) -> bool:
+def is_plain(text: str, block: Block, syntax: Syntax) -> bool:
     """Whether a block is one piece of text as the document has it, without addresses."""
     if len(block) != 1 or block[0].kind != "text":
         return False
     piece = block[0]
-    return piece.text == text[piece.start : piece.end] and not kept_spans(piece.text, is_markup)
+    return piece.text == text[piece.start : piece.end] and not kept_spans(piece.text, syntax)
 
 
-def plain_segments(piece: Piece, language: str, split: bool, is_markup: bool) -> Iterator[Segment]:
+def plain_segments(piece: Piece, language: str, split: bool, syntax: Syntax) -> Iterator[Segment]:
     """The sentences of a plain block: as `segments_of`, several times as fast."""
     ends = sentence_ends(piece.text, language) if split else []
     for start, end in pairwise([0, *ends, len(piece.text)]):
         sentence = piece.text[start:end].strip()
         if any(map(str.isalpha, sentence)):
             first = piece.text.index(sentence, start) + piece.start
-            yield Segment(sentence, first, first + len(sentence), sentence, (), is_markup)
+            yield Segment(sentence, first, first + len(sentence), sentence, syntax)
 
 
 # ---- pieces → sentences
 
 
-def cut_block(block: Block, language: str, split: bool, is_markup: bool) -> list[Block]:
+def cut_block(block: Block, language: str, split: bool, syntax: Syntax) -> list[Block]:
     """The pieces of each sentence, addresses and placeholders as pieces that stand alone."""
     text = "".join(piece.text for piece in block if piece.length)
-    spans = kept_spans(text, is_markup)
+    spans = kept_spans(text, syntax)
     words = list(text)  # to the search for ends, an address is a word
     for start, end in spans:
         words[start:end] = "w" * (end - start)
@@ -285,9 +265,9 @@ def append_piece(pieces: Block, piece: Piece) -> None:
     pieces.append(piece)
 
 
-def kept_spans(text: str, is_markup: bool) -> list[tuple[int, int]]:
-    """Where addresses stand in a text, and in markup or beside them placeholders and what looks like tags."""
-    if not is_markup and not (ADDRESS_SIGN.search(text) and ADDRESS.search(text)):
+def kept_spans(text: str, syntax: Syntax) -> list[tuple[int, int]]:
+    """Where addresses stand in a text, and placeholders and what looks like tags if the syntax has them."""
+    if not syntax.has_placeholders and not (ADDRESS_SIGN.search(text) and ADDRESS.search(text)):
         return []
     return [match.span() for match in KEPT.finditer(text)]
 
@@ -394,7 +374,7 @@ def cut_at_tags(pieces: Block) -> list[Block]:
     return [trimmed for run in runs if (trimmed := trim(run))]
 
 
-def to_segment(text: str, pieces: Block, is_markup: bool) -> Segment:
+def to_segment(text: str, pieces: Block, syntax: Syntax) -> Segment:
     """The segment of a sentence's pieces, with a mark for each that is not text."""
     partner = partners(pieces)
     words: list[str] = []
@@ -410,4 +390,4 @@ def to_segment(text: str, pieces: Block, is_markup: bool) -> Segment:
         words.append(name)
         marks.append((name, text[start:end]))
     start, end = pieces[0].start, pieces[-1].end
-    return Segment("".join(words), start, end, text[start:end], tuple(marks), is_markup)
+    return Segment("".join(words), start, end, text[start:end], syntax, tuple(marks))

@@ -1,4 +1,4 @@
-"""HTML and XML: the blocks of text between their tags, as `documents.py` cuts them into sentences.
+"""HTML and XML: the blocks of text between their tags, as `document.py` cuts them into sentences.
 
 The source is cut by positions, and a document is never built from a tree, so that everything outside of
 sentences keeps its bytes. `html.parser` is not used: it stops at some malformed declarations, and in older
@@ -10,11 +10,11 @@ linear time and has no errors: what is no tag is text.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from html import unescape
+from html import escape, unescape
 from html.entities import html5
 from typing import Literal, NamedTuple
 
-from dragoman.translation.documents import Block, Document, Piece, compose
+from dragoman.documents.document import Block, Document, Piece, Syntax, compose
 from dragoman.translation.sentence_ends import CONTROL
 
 NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
@@ -62,6 +62,15 @@ TEXT_ONLY = frozenset(("title", "textarea"))
 """HTML elements that contain text, and no tags."""
 KEPT_ELEMENTS = frozenset((*RAW, "code", "pre", "kbd", "samp", "var", "svg", "math"))
 """HTML elements that are never translated."""
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+def escape_markup(text: str) -> str:
+    """A text with &, < and > as entities. XML has no control characters: they become spaces."""
+    return escape(FORBIDDEN.sub(" ", text), quote=False)
+
+
+MARKUP = Syntax(escape_markup, has_placeholders=True)
 
 
 class Token(NamedTuple):
@@ -98,7 +107,7 @@ def html(
     tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | ignored)
     ending = (BLOCK_ELEMENTS | splitting) - non_splitting
     splits = [token.name in ending for token in tokens]
-    return compose(text, to_blocks(text, tokens, splits, None), language, split, is_markup=True)
+    return compose(text, to_blocks(text, tokens, splits, None), language, split, MARKUP)
 
 
 def xml(
@@ -129,7 +138,7 @@ def xml(
         and (is_alone or token.name in splitting_tags)
         for token, is_alone in zip(tokens, without_text_beside(text, tokens), strict=True)
     ]
-    return compose(text, to_blocks(text, tokens, splits, entities), language, split, is_markup=True)
+    return compose(text, to_blocks(text, tokens, splits, entities), language, split, MARKUP)
 
 
 def language_of_root(text: str, is_html: bool) -> str:
