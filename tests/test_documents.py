@@ -199,9 +199,26 @@ def test_addresses_become_marks():
     assert document.join(["Siehe <g1/>.", "Bitte <g1/> !", "nichts"]) == (
         "Siehe https://x.org/a_(b). Bitte me.you@x.org ! {name} nichts"
     )
-    document = plain_text("<b>No</b> {name} here.", "en")
-    assert document.sentences == ("<b>No</b> {name} here.",)
+    document = plain_text("<b>No</b> name here.", "en")
+    assert document.sentences == ("<b>No</b> name here.",)
     assert not document.needs_tags
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "translated"),
+    [
+        ("@bob: A dog runs.", "A dog runs.", "@bob: Ein Hund läuft."),
+        ("%s, A dog runs.", "A dog runs.", "%s, Ein Hund läuft."),
+        ("(www.x.org) A dog runs.", "(<g1/>) A dog runs.", None),
+        ("A dog %1$s runs.", "A dog <g1/> runs.", None),
+        ("A {{ dog }} runs.", "A <g1/> runs.", None),
+    ],
+)
+def test_marks_beside_an_address_at_the_start_stay_with_it(text, sentence, translated):
+    document = plain_text(text, "en")
+    assert document.sentences == (sentence,)
+    if translated:
+        assert document.join(["Ein Hund läuft."]) == translated
 
 
 def test_addresses_at_the_edges_need_no_alignment():

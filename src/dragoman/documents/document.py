@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import sentence_ends
-from dragoman.translation.tags import PLACEHOLDER, TAG
+from dragoman.translation.tags import TAG, VARIABLE
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
 
@@ -25,9 +25,12 @@ _EMAIL = r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
 _MENTION = r"(?<![\w@/.])@\w++(?:[.-]\w++)*+(?:@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++)?"
 ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
 """URLs, e-mail addresses, and the names @user and @user@host of people."""
-ADDRESS_SIGN = re.compile(r"@|://|\bwww\.")
-"""What every address contains; the search for it is fast."""
-KEPT = re.compile(rf"{ADDRESS.pattern}|{PLACEHOLDER}|{TAG.pattern}")
+KEPT = re.compile(rf"{ADDRESS.pattern}|{TAG.pattern}")
+KEPT_SIGN = re.compile(rf"@|://|\bwww\.|{VARIABLE}")
+"""What every address contains, or a placeholder; the search for it is fast."""
+KEPT_WITHOUT_TAGS = re.compile(rf"{ADDRESS.pattern}|{VARIABLE}")
+CLOSING_MARKS = re.compile(r"\A[,;:%)\]»”’]+(?=\s)")
+"""Marks that belong to what they touch on their left."""
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
 
@@ -38,8 +41,8 @@ class Syntax:
 
     escape: Callable[[str], str]
     """A text as the format writes it."""
-    has_placeholders: bool
-    """Placeholders are kept, and what looks like tags; without it only beside addresses."""
+    keeps_tags: bool
+    """What looks like tags is kept; without it only in a text with addresses or placeholders."""
 
 
 class Piece(NamedTuple):
@@ -266,8 +269,8 @@ def append_piece(pieces: Block, piece: Piece) -> None:
 
 
 def kept_spans(text: str, syntax: Syntax) -> list[tuple[int, int]]:
-    """Where addresses stand in a text, and placeholders and what looks like tags if the syntax has them."""
-    if not syntax.has_placeholders and not (ADDRESS_SIGN.search(text) and ADDRESS.search(text)):
+    """Where addresses and placeholders stand in a text, and what looks like tags if the syntax keeps it."""
+    if not syntax.keeps_tags and not (KEPT_SIGN.search(text) and KEPT_WITHOUT_TAGS.search(text)):
         return []
     return [match.span() for match in KEPT.finditer(text)]
 
@@ -317,7 +320,8 @@ def has_words(pieces: Block) -> bool:
 def trim(pieces: Block) -> Block:
     """A sentence without what may stay outside of it at its edges; [] if it has no words.
 
-    That is white space, addresses, and tags without a partner between the first and the last word.
+    That is white space, addresses, and tags without a partner between the first and the last word, and at the
+    start the punctuation marks that touch an address.
     """
     if not has_words(pieces):
         return []
@@ -329,7 +333,8 @@ def trim(pieces: Block) -> Block:
         start += 1
     while end - 1 > last and not first < partner[end - 1] < last:
         end -= 1
-    return without_empty_pairs(strip(pieces[start:end]))
+    follows_kept = start > 0 and pieces[start - 1].kind != "text"
+    return without_empty_pairs(strip(pieces[start:end], follows_kept))
 
 
 def without_empty_pairs(pieces: Block) -> Block:
@@ -347,12 +352,15 @@ def without_empty_pairs(pieces: Block) -> Block:
     return joined
 
 
-def strip(pieces: Block) -> Block:
-    """The pieces without white space at their edges. The first and last text are not white space only."""
+def strip(pieces: Block, follows_kept: bool) -> Block:
+    """The pieces without white space at their edges. The first and last text are not white space only.
+
+    Behind what is kept outside of the sentence, they are also without the punctuation marks that touch it.
+    """
     pieces = list(pieces)
     head = pieces[0]
     if head.kind == "text" and head.length == head.end - head.start:
-        text = head.text.lstrip()
+        text = (CLOSING_MARKS.sub("", head.text, count=1) if follows_kept else head.text).lstrip()
         pieces[0] = Piece("text", text, head.end - len(text), head.end)
     tail = pieces[-1]
     if tail.kind == "text" and tail.length == tail.end - tail.start:

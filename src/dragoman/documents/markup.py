@@ -70,7 +70,7 @@ def escape_markup(text: str) -> str:
     return escape(FORBIDDEN.sub(" ", text), quote=False)
 
 
-MARKUP = Syntax(escape_markup, has_placeholders=True)
+MARKUP = Syntax(escape_markup, keeps_tags=True)
 
 
 class Token(NamedTuple):

@@ -10,7 +10,7 @@ RUN = re.compile(f"[^{CONTROL}]+")
 LINE = re.compile(f"[^{LINE_BREAKS}]+")
 LIST_MARK = re.compile(rf"[\s{CONTROL}]*+(?:>\s*+|(?:[-*+•–—]|#{{1,6}}|\d{{1,3}}[.)]|\[[ xX]\])\s++)*+")
 """Marks of quotations, lists, headings and tasks, as in Markdown, at the start of a line."""
-PLAIN = Syntax(escape=str, has_placeholders=False)
+PLAIN = Syntax(escape=str, keeps_tags=False)
 
 
 def plain_text(text: str, language: str, split: bool = True) -> Document:
