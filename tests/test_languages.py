@@ -11,7 +11,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
-from dragoman.cli.documents import FORMATS, DocumentFormat, format_of_name
+from dragoman.documents.formats import ENDINGS as FORMATS
+from dragoman.documents.formats import DocumentFormat, format_of_name
 from dragoman.interop.weights import languages_named
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
@@ -156,12 +157,12 @@ def test_files_in_the_wrong_direction_get_a_warning_and_are_used(command_line, f
         (
             "page.html",
             '<!DOCTYPE html>\n<HTML class=a LANG="de-AT"><p>AMBER',
-            "de-AT by the language of its first",
+            "de-AT by its own declaration",
         ),
         (
             "page.xml",
             "<?xml version='1.0'?><a xml:lang='de'>AMBER</a>",
-            "de by the language of its first element",
+            "de by its own declaration",
         ),
         ("page.de.htm", '<html lang="en"><p>amber', None),
         ("page.html", '<html lang=""><p>amber', None),
@@ -255,7 +256,7 @@ def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
     command = ["translate", folder / "run", "--document", path]
     status, out, err = command_line(*command, "--output", tmp_path / "out")
     assert (status, out, (tmp_path / "out").exists()) == (2, "", False)
-    assert f"{path} ends in {ending}, and --document does not know that format." in err
+    assert f"{path} ends in {ending}, and that format is not known." in err
     for name in get_args(DocumentFormat):
         same = tmp_path / f"a{next(known for known, kind in FORMATS.items() if kind == name)}"
         shutil.copy(path, same)
@@ -334,7 +335,7 @@ def test_what_does_not_go_with_a_document_is_refused(command_line, folder, tmp_p
         (b"\xff", "a.html, line 1, byte 1: not UTF-8 (0xff)"),
         (b"\x1f\x8b\x08", "a.html, line 1, byte 1: this is compressed with gzip; decompress it"),
         (b"PK\x03\x04\xff", "this is a zip file, perhaps an office document; export it as text or HTML."),
-        (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and translations are written in"),
+        (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and it is read as utf-8"),
         (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),
     ],
@@ -367,7 +368,7 @@ def test_a_document_that_names_another_encoding_is_refused(
     if encoding is None:
         assert (status, "AMBER" in out) == (0, True)
     else:
-        assert (status, f"its encoding is {encoding}, and translations are written in UTF-8" in err) == (
+        assert (status, f"its encoding is {encoding}, and it is read as utf-8" in err) == (
             2,
             True,
         )

@@ -147,12 +147,31 @@ def is_unpaired(name: str, names: set[str]) -> bool:
     return not name.endswith("/>") and partner not in names
 
 
+class Slot(NamedTuple):
+    """Characters `start` to `end` of a text, which stand for others as long as none of them is translated.
+
+    A format writes the sentences of a slot where they are translated to: a copy of the source in the place of
+    the missing translation, for example.
+    """
+
+    start: int
+    end: int
+    source: str
+    """What the file has there."""
+
+
 @dataclass(frozen=True)
 class Document:
     """A text, and the sentences in it. Between them stand the gaps, which are not translated."""
 
     text: str
     segments: tuple[Segment, ...]
+    slots: tuple[Slot, ...] = ()
+    """In order, and apart from each other; each sentence is inside of one or outside of all."""
+    encoding: str = "utf-8"
+    """Of the file."""
+    language: str = ""
+    """That the file says it is in."""
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
@@ -186,12 +205,37 @@ class Document:
         parts: list[str] = []
         spans: list[tuple[int, int]] = []
         end = length = 0
-        for segment, translation in zip(self.segments, translations, strict=True):
-            gap, written = self.text[end : segment.start], segment.restore_or_keep(translation)
+        for start, stop, written in self.replacements(translations):
+            gap = self.text[end:start]
             spans.append((length + len(gap), length + len(gap) + len(written)))
             parts += [gap, written]
-            end, length = segment.end, spans[-1][1]
+            end, length = stop, spans[-1][1]
         return "".join([*parts, self.text[end:]]), spans
+
+    def replacements(self, translations: Sequence[str]) -> list[tuple[int, int, str]]:
+        """The parts of the text that are replaced, in order, and by what.
+
+        These are the sentences, and the slots in which none is translated.
+        """
+        starts = [segment.start for segment in self.segments]
+        sentences = [
+            (segment.start, segment.end, segment.restore_or_keep(translation))
+            for segment, translation in zip(self.segments, translations, strict=True)
+        ]
+        result: list[tuple[int, int, str]] = []
+        done = 0
+        for slot in self.slots:
+            first, last = bisect_left(starts, slot.start), bisect_left(starts, slot.end)
+            inside = sentences[first:last]
+            is_unchanged = all(self.text[start:end] == written for start, end, written in inside)
+            result += sentences[done:first]
+            result += [(slot.start, slot.end, slot.source)] if is_unchanged else inside
+            done = last
+        return result + sentences[done:]
+
+    def write(self, translations: Sequence[str]) -> bytes:
+        """The file with the translations. Raises as `join`."""
+        return self.join(translations).encode(self.encoding, "surrogateescape")
 
 
 def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dragoman.documents.document import Block, Document, Piece, Syntax, compose
+from dragoman.documents.file import Reading, decode_text
 from dragoman.translation.sentence_ends import CONTROL, LINE_BREAKS
 
 RUN = re.compile(f"[^{CONTROL}]+")
@@ -19,6 +21,12 @@ def plain_text(text: str, language: str, split: bool = True) -> Document:
     Line ends, tabs, other control characters and the marks of lists and quotations are in no sentence.
     """
     return compose(text, plain_blocks(text), language, split, PLAIN)
+
+
+def read(content: bytes, reading: Reading) -> Document:
+    """A file of plain text."""
+    text, encoding = decode_text(content, reading.name)
+    return replace(plain_text(text, reading.source, reading.split), encoding=encoding)
 
 
 def plain_blocks(text: str) -> Iterator[Block]:

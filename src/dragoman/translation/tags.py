@@ -489,7 +489,7 @@ class PairSpan(NamedTuple):
     """The last target word; -1 for an empty pair."""
 
 
-def matching_tags(tags: Sequence[Tag] | Sequence[Unit]) -> list[tuple[int, int]]:
+def matching_tags(tags: Sequence[Tag | Unit]) -> list[tuple[int, int]]:
     """The numbers of the opening and the closing tag of each pair, in the order of the opening tags."""
     pairs: list[tuple[int, int]] = []
     opened: list[tuple[str, int]] = []
