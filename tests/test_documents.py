@@ -157,7 +157,8 @@ def test_addresses_are_kept_with_every_translation(text, translation):
         own = joined[first:last]
         assert all(own.count(source) >= 1 for _, source in segment.marks)
         if not segment.marks:
-            assert own == (translation if translation.strip() else segment.source)
+            expected = translation if translation.strip() else segment.source
+            assert own in (expected, f"{expected} ")  # a space between sentences
         end, written = segment.end, last
     assert joined[written:] == text[end:]
 
@@ -244,6 +245,23 @@ def test_addresses_at_the_edges_need_no_alignment():
 def test_an_address_ends_where_it_ends(text, address):
     (segment,) = plain_text(text, "und", split=False).segments
     assert [source for _, source in segment.marks] in ([address], [f"<{address}>"])
+
+
+@pytest.mark.parametrize(
+    ("text", "translations", "joined"),
+    [
+        ("一。二。", ["One.", "Two."], "One. Two."),
+        ("一。二。", ["One.", "二。"], "One.二。"),
+        ("One. Two.", ["一。", "二。"], "一。二。"),
+        ("One. Two.\nThree.", ["一。", "二。", "三。"], "一。二。\n三。"),
+        ("One. Two.", ["Eins.", "二。"], "Eins. 二。"),
+        ("一。二。", ["一。", "二。"], "一。二。"),
+    ],
+)
+def test_sentences_have_spaces_between_them_where_their_script_has(text, translations, joined):
+    document = plain_text(text, "zh" if text[0] == "一" else "en")
+    assert document.join(translations) == joined
+    assert document.join(document.sentences) == text
 
 
 def test_the_number_of_translations_is_that_of_the_sentences():

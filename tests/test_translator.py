@@ -31,6 +31,7 @@ from dragoman.search.options import SearchOptions
 from dragoman.search.scoring import Likelihood, token_log_probabilities
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, SeveralSentences
 from dragoman.text.batches import pad
+from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
@@ -74,6 +75,28 @@ TEXT = st.text(
     st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])),
     max_size=12,
 )
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(LINES),
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from("\xad\u200b\u200e\u2060\ufeff\u2068\u2069"))),
+)
+def test_invisible_characters_change_nothing(translator, line, inserted):
+    text = line
+    for place, character in inserted:
+        text = text[:place] + character + text[place:]
+    options = SearchOptions(max_extra_tokens=4, beam_size=2)
+    assert translator.n_best([text], **options) == translator.n_best([line], **options)
+    assert list(translator.stream(text, **options)) == list(translator.stream(line, **options))
+    assert translator.score([(text, line)]) == translator.score([(line, line)])
+    assert translator.align([(text, line)]) == translator.align([(line, line)])
+
+
+def test_joiners_and_spaces_of_scripts_that_need_them_stay():
+    persian, khmer = "می\u200cخواهم", "ភាសា\u200bខ្មែរ"
+    assert without_invisible(persian) == persian
+    assert without_invisible(khmer) == khmer
 
 
 @settings(max_examples=25)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import sentence_ends
-from dragoman.translation.tags import TAG, VARIABLE
+from dragoman.translation.tags import TAG, UNSPACED, VARIABLE
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
 
@@ -31,6 +31,8 @@ KEPT_SIGN = re.compile(rf"@|://|\bwww\.|{VARIABLE}")
 KEPT_WITHOUT_TAGS = re.compile(rf"{ADDRESS.pattern}|{VARIABLE}")
 CLOSING_MARKS = re.compile(r"\A[,;:%)\]»”’]+(?=\s)")
 """Marks that belong to what they touch on their left."""
+WITHOUT_SPACES = re.compile(rf"{UNSPACED.pattern}|[\u3000-\u303f\uff00-\uffef]")
+"""Letters and punctuation marks of scripts without spaces."""
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
 
@@ -160,6 +162,10 @@ class Slot(NamedTuple):
     """What the file has there."""
 
 
+Replacement = tuple[int, int, str]
+"""The first character of a sentence in a text, the one after its last, and what is written there."""
+
+
 @dataclass(frozen=True)
 class Document:
     """A text, and the sentences in it. Between them stand the gaps, which are not translated."""
@@ -212,7 +218,7 @@ class Document:
             end, length = stop, spans[-1][1]
         return "".join([*parts, self.text[end:]]), spans
 
-    def replacements(self, translations: Sequence[str]) -> list[tuple[int, int, str]]:
+    def replacements(self, translations: Sequence[str]) -> list[Replacement]:
         """The parts of the text that are replaced, in order, and by what.
 
         These are the sentences, and the slots in which none is translated.
@@ -222,7 +228,9 @@ class Document:
             (segment.start, segment.end, segment.restore_or_keep(translation))
             for segment, translation in zip(self.segments, translations, strict=True)
         ]
-        result: list[tuple[int, int, str]] = []
+        for number, (one, other) in enumerate(pairwise(sentences)):
+            sentences[number] = self.spaced(one, other)
+        result: list[Replacement] = []
         done = 0
         for slot in self.slots:
             first, last = bisect_left(starts, slot.start), bisect_left(starts, slot.end)
@@ -232,6 +240,21 @@ class Document:
             result += [(slot.start, slot.end, slot.source)] if is_unchanged else inside
             done = last
         return result + sentences[done:]
+
+    def spaced(self, one: Replacement, other: Replacement) -> Replacement:
+        """A sentence's replacement with the space that its language has before the other sentence.
+
+        Scripts without spaces between words have none between sentences either.
+        """
+        (start, end, written), (following, after, next_written) = one, other
+        sources = self.text[start:end], self.text[following:after]
+        gap, edges = self.text[end:following], written[-1:] + next_written[:1]
+        if sources == (written, next_written) or gap not in {"", " "}:
+            return one
+        count = len(WITHOUT_SPACES.findall(edges))
+        if not gap and count == 0 and WITHOUT_SPACES.search(sources[0][-1:] + sources[1][:1]):
+            return start, end, written + " "
+        return (start, following, written) if gap and count == len(edges) else one
 
     def write(self, translations: Sequence[str]) -> bytes:
         """The file with the translations. Raises as `join`."""
@@ -426,6 +449,13 @@ def cut_at_tags(pieces: Block) -> list[Block]:
     return [trimmed for run in runs if (trimmed := trim(run))]
 
 
+def is_inside_word(pieces: Block, place: int) -> bool:
+    """Whether letters or digits touch a piece on both sides."""
+    around = pieces[place - 1], pieces[min(place + 1, len(pieces) - 1)]
+    texts = [piece.text if piece.kind == "text" else "" for piece in around]
+    return texts[0][-1:].isalnum() and texts[1][:1].isalnum()
+
+
 def to_segment(text: str, pieces: Block, syntax: Syntax) -> Segment:
     """The segment of a sentence's pieces, with a mark for each that is not text."""
     partner = partners(pieces)
@@ -439,6 +469,8 @@ def to_segment(text: str, pieces: Block, syntax: Syntax) -> Segment:
         first = partner[place] if kind == "close" and partner[place] >= 0 else place
         number = numbers.setdefault(first, len(numbers) + 1)
         name = {"open": f"<g{number}>", "close": f"</g{number}>", "alone": f"<g{number}/>"}[kind]
+        if kind == "alone" and not words_of_piece and is_inside_word(pieces, place):
+            name = f"<g{number}>"  # a tag without a partner does not cut a word
         words.append(name)
         marks.append((name, text[start:end]))
     start, end = pieces[0].start, pieces[-1].end

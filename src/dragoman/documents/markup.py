@@ -413,7 +413,8 @@ def to_blocks(
                 Piece("open" if token.kind == "start" else "close", token.name, token.start, token.end)
             )
         else:
-            block.append(Piece("alone", STANDS_FOR if token.is_kept else "", token.start, token.end))
+            read = STANDS_FOR if token.is_kept else " " if token.name in VOID - {"wbr"} else ""
+            block.append(Piece("alone", read, token.start, token.end))
     yield block
 
 

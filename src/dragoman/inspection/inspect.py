@@ -53,6 +53,7 @@ from dragoman.search.options import SearchOptions
 from dragoman.search.search_tree import SearchTree, search_tree
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.text.invisible import without_invisible
 from dragoman.translation.alignment import select_head, word_alignment, word_starts
 from dragoman.translation.analysis import source_and_constraints, source_words
 from dragoman.translation.mbr import minimum_bayes_risk
@@ -73,7 +74,7 @@ def inspect(
     The translation is that of `Translator.translate` with PyTorch. Raises `DragomanError` for a blank
     sentence, for an ensemble, and for settings that ask for more than one search.
     """
-    settings = translator.search_settings(settings, options)
+    settings, sentence = translator.search_settings(settings, options), without_invisible(sentence)
     one_model(translator)
     refuse_more_than_a_search(settings, "An inspection needs a single search")
     source, constraints = source_and_constraints(translator, sentence, settings)

@@ -26,6 +26,7 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.futures import interruption
 from dragoman.system.wording import shown
 from dragoman.text.batches import pad
+from dragoman.text.invisible import without_invisible
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
 from dragoman.translation.segmentation import truncate
@@ -91,6 +92,7 @@ def source_and_constraints(
     """A sentence's ids [1 S] and constraints. Raises `DragomanError` if the sentence is too long."""
     if translator.engine_settings.shortlist is not None:
         raise OptionError(SHORTLIST_NEEDS_NATIVE)
+    sentence = without_invisible(sentence)
     ids = encode_sentences(translator.tokenizers.source, [sentence])
     if settings.truncate:
         ids = [truncate(ids[0], settings.truncate)]
@@ -187,7 +189,8 @@ def align(
         with explain_out_of_memory(len(batch)):
             weights = alignment_weights(translator, rows, layer, head)
         for (number, source, target), pair_weights in zip(batch, weights, strict=True):
-            words = (side.word_ids(text) for side, text in zip(sides, pairs[number], strict=True))
+            texts = without_invisible(pairs[number][0]), pairs[number][1]
+            words = (side.word_ids(text) for side, text in zip(sides, texts, strict=True))
             alignments[number] = word_alignment(pair_weights[: len(target), : len(source)], *words)
     return [alignments[number] for number in range(len(pairs))]
 
@@ -239,7 +242,7 @@ def forced_batches(
     """
     refuse_non_pairs(pairs)
     tokenizers, model = translator.tokenizers, translator.torch_backend.model
-    texts, translations = [source for source, _ in pairs], [target for _, target in pairs]
+    texts, translations = [without_invisible(source) for source, _ in pairs], [target for _, target in pairs]
     sources = encode_sentences(tokenizers.source, texts)
     targets = encode_sentences(
         tokenizers.target, [target if isinstance(target, str) else "" for target in translations]

@@ -22,6 +22,7 @@ from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, Opt
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
 from dragoman.text.byte_lengths import extra_bytes
+from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import Languages
 from dragoman.translation import streaming
 from dragoman.translation.mbr import minimum_bayes_risk
@@ -274,7 +275,8 @@ class Translator:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
         settings = self.search_settings(settings, options)
         refuse_non_texts(sentences)
-        without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in sentences]
+        visible = map(without_invisible, sentences)
+        without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in visible]
         texts = [text for text, _ in without_tags]
         tokenizers = self.tokenizers
         parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
