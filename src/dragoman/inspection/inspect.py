@@ -54,8 +54,8 @@ from dragoman.search.search_tree import SearchTree, search_tree
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.invisible import without_invisible
-from dragoman.translation.alignment import select_head, word_alignment, word_starts
-from dragoman.translation.analysis import source_and_constraints, source_words
+from dragoman.translation.alignment import select_head, source_words, word_alignment, word_starts
+from dragoman.translation.analysis import source_and_constraints
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
@@ -195,7 +195,7 @@ class RecordedSearch:
         rows = len(target) if settings.positions == "learned" else max(len(source), len(target))
         encoded = encode_sentences(sides[0], [sentence])[0]
         if encoded[: len(source) - 1] == source[:-1]:  # no token was changed
-            words[0] = source_words(self.translator, sentence, source)
+            words[0] = source_words(self.translator.tokenizers, sentence, source)
         return Inspection(
             sentence=sentence,
             translation=translation,
