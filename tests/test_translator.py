@@ -35,6 +35,7 @@ from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
+from dragoman.translation.alignment import align_ids
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
 from dragoman.translation.segmentation import (
     DEFAULT_SPLIT,
@@ -845,7 +846,9 @@ def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
                 encode_sentences(side, [line])
                 for side, line in ((tokenizers.source, plain), (tokenizers.target, text))
             )
-            assert tagged == restore_tags(tags, text, analysis.align_ids(own, plain, source, target[:-1]))
+            weights = analysis.target_weights(own, source, target[:-1])
+            links = align_ids(tokenizers, plain, source, target[:-1], weights)
+            assert tagged == restore_tags(tags, text, links)
             found.add((sentence, tagged))
     assert len(found) > 4  # so that the alignment tells
 

@@ -78,9 +78,9 @@ def word_alignment(
         return []
     token_weights = np.asarray(weights)[:-1, :-1]
     target_sums = np.zeros((target[-1] + 1, len(source)), token_weights.dtype)
-    np.add.at(target_sums, target, token_weights)
+    np.add.at(target_sums, list(target), token_weights)
     word_weights = np.zeros((len(target_sums), source[-1] + 1), token_weights.dtype)
-    np.add.at(word_weights.T, source, target_sums.T)
+    np.add.at(word_weights.T, list(source), target_sums.T)
     present = set(target)
     return [(int(best), word) for word, best in enumerate(word_weights.argmax(1)) if word in present]
 
