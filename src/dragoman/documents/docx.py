@@ -138,7 +138,9 @@ class Word:
             self.kept_field.xml.append(self.whole(paragraph, place) if token.kind != "end" else tag)
             return end
         is_container = name in CONTAINERS or (
-            name == "fldSimple" and (code := INSTRUCTION.search(tag)) is not None and code[1].upper() in FIELDS
+            name == "fldSimple"
+            and (code := INSTRUCTION.search(tag)) is not None
+            and code[1].upper() in FIELDS
         )
         if token.kind == "end":
             closing = end
@@ -159,8 +161,8 @@ class Word:
         elif name in RANGES:
             self.add_range(name, tag, items)
         elif name not in DROPPED:
-            kind = "word" if token.name.endswith(("oMath", "fldSimple")) else "alone"
-            items.append(Item(kind, self.whole(paragraph, place)))
+            is_word = token.name.endswith(("oMath", "fldSimple"))
+            items.append(Item("word" if is_word else "alone", self.whole(paragraph, place)))
         return end
 
     def sdt_content(self, place: int) -> int:
@@ -301,7 +303,6 @@ def finish(prefix: str, text: str) -> str:
         return f'<{prefix}r>{properties}<{prefix}t xml:space="preserve">{text}</{prefix}t></{prefix}r>'
 
     return put_back(write_runs(text, write_run))
-
 
 
 def language_of_styles(members: Mapping[str, bytes], names: list[str]) -> str:

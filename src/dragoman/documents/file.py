@@ -102,7 +102,7 @@ class Archive:
     """By the names of the members."""
     language: str = ""
     named_language: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
-    """The members that name the language of the text, and how each is written once a sentence is translated."""
+    """The members that name the language, and how each is written when a sentence is translated."""
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
@@ -157,6 +157,11 @@ def read_members(content: bytes, name: str) -> dict[str, bytes]:
                 )
             if any(member.flag_bits & 1 for member in members):
                 raise DragomanError(f"{name} is encrypted; remove its password, and translate it then.")
+            names = [member.filename for member in members]
+            if len(set(names)) < len(names):
+                raise DragomanError(f"{name} is damaged: it has two parts with the same name.")
             return {member.filename: archive.read(member) for member in members}
+    except DragomanError:  # a ValueError as well
+        raise
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, OSError) as error:
         raise DragomanError(f"{name} is not a zip file, or it is damaged ({error}).") from error

@@ -7,7 +7,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml", "docx"]
+DocumentFormat = Literal["text", "html", "xml", "docx", "odf", "epub"]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
@@ -20,6 +20,11 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".docx": "docx",
     ".docm": "docx",
     ".dotx": "docx",
+    ".epub": "epub",
+    ".odt": "odf",
+    ".ott": "odf",
+    ".odp": "odf",
+    ".ods": "odf",
 }
 """The format of a file by the ending of its name, in lower case."""
 

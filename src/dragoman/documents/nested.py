@@ -1,8 +1,8 @@
 """Paragraphs that have others inside of them: in text boxes, notes and comments.
 
 A sentence may go on behind a note. Therefore the inside of a nested paragraph is taken out of the paragraph
-around it, as a unit of its own, and a reference is left in its place; `put_back` undoes that. The signs for it
-are control characters, which XML does not have.
+around it, as a unit of its own, and a reference is left in its place; `put_back` undoes that. The signs for
+it are control characters, which XML does not have.
 """
 
 import re
@@ -28,7 +28,7 @@ class Paragraph:
     """Start, end and reference of the inside of each nested paragraph."""
 
     def source(self, start: int, end: int) -> str:
-        """What stands from `start` to `end`, with a reference in the place of each nested paragraph's inside."""
+        """What stands from `start` to `end`, with references in the places of nested paragraphs."""
         parts: list[str] = []
         for place in range(bisect_left(self.nested, (start,)), len(self.nested)):
             nested_start, nested_end, reference = self.nested[place]

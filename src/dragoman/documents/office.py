@@ -15,8 +15,8 @@ from dragoman.translation.sentence_ends import CONTROL
 
 OLE = b"\xd0\xcf\x11\xe0"
 OTHERS = {
-    OLE: "is protected with a password, or it is a file of an old program (.doc, .xls, .ppt); save it without "
-    "a password, as .docx, .xlsx, .pptx or OpenDocument",
+    OLE: "is protected with a password, or it is a file of an old program (.doc, .xls, .ppt); save it "
+    "without a password, as .docx, .xlsx, .pptx or OpenDocument",
     b"%PDF": "is a PDF; translate the document that it was made from",
     b"{\\rtf": "is an RTF file; save it as .docx or .odt",
 }
@@ -89,7 +89,7 @@ def decode_part(content: bytes, name: str) -> tuple[str, str]:
     parser.StartDoctypeDeclHandler = partial(refuse_doctype, name)
     try:
         parser.Parse(content, True)
-    except (expat.ExpatError, ValueError) as error:
+    except expat.ExpatError as error:
         raise DragomanError(f"{name} is damaged: a part of it is no XML ({error}).") from error
     return decode_markup(content, name, (XML_ENCODING,))
 
@@ -122,5 +122,7 @@ def element_ends(tokens: Sequence[Token], name: str) -> list[int]:
 
 def prefix_of(text: str, *namespaces: str) -> str:
     """What stands before the names of a namespace in an XML text: "w:", for example."""
-    match = re.search(rf"""\sxmlns(?::([\w.-]+))?\s*=\s*["'](?:{"|".join(map(re.escape, namespaces))})["']""", text)
+    match = re.search(
+        rf"""\sxmlns(?::([\w.-]+))?\s*=\s*["'](?:{"|".join(map(re.escape, namespaces))})["']""", text
+    )
     return f"{match[1]}:" if match and match[1] else ""

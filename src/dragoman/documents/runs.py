@@ -1,4 +1,4 @@
-"""The normal form of a paragraph whose text is cut into runs, each with a format.
+r"""The normal form of a paragraph whose text is cut into runs, each with a format.
 
 Word cuts runs where nothing changes: behind a word that it has checked, for example. In the normal form a
 text goes on as long as its format is the same. Between texts stand marks, which are written as runs again at
@@ -136,7 +136,7 @@ def to_piece(kind: str, name: str, likeness: str, start: int, end: int) -> Piece
 
 
 def write_runs(text: str, write_run: Callable[[str, str], str]) -> str:
-    """A text, and its paragraphs in the normal form as runs. `write_run` takes the format and the text of one."""
+    """A text, and its paragraphs in the normal form as runs. `write_run` takes format and text of one."""
     return PARAGRAPH.sub(lambda match: write_paragraph(match[1], match[2], write_run), text)
 
 
