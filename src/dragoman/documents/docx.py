@@ -125,17 +125,17 @@ class Word:
             elif token.kind in {"start", "empty", "end"}:
                 place = self.add_element(paragraph, place, items)
             place += 1
-        if self.kept_field and self.kept_field.xml:
-            items.append(Item("alone", "".join(self.kept_field.xml)))
-            self.kept_field.xml.clear()
+        self.cut_field(items)
         return first, normal_form(items)
 
     def add_element(self, paragraph: Paragraph, place: int, items: list[Item]) -> int:
         """Add what stands in a paragraph beside its runs. Returns the place of the last tag that is read."""
         token, name, end = self.tokens[place], self.local(place), self.ends[place]
         tag = self.text[token.start : token.end]
-        if self.kept_field and name != "r":
-            self.kept_field.xml.append(self.whole(paragraph, place) if token.kind != "end" else tag)
+        if token.kind == "end":
+            self.cut_field(items)
+        elif self.kept_field and name != "r":
+            self.kept_field.xml.append(self.whole(paragraph, place))
             return end
         is_container = name in CONTAINERS or (
             name == "fldSimple"
@@ -164,6 +164,12 @@ class Word:
             is_word = token.name.endswith(("oMath", "fldSimple"))
             items.append(Item("word" if is_word else "alone", self.whole(paragraph, place)))
         return end
+
+    def cut_field(self, items: list[Item]) -> None:
+        """Add what there is of a field that is kept, where the element ends that it has begun in."""
+        if self.kept_field and self.kept_field.xml:
+            items.append(Item("break", "".join(self.kept_field.xml)))
+            self.kept_field.xml.clear()
 
     def sdt_content(self, place: int) -> int:
         """The place of the tag that begins the content of a control; 0 if it has none."""

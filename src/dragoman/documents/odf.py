@@ -24,6 +24,7 @@ WITHOUT_TEXT = re.compile(
     r"""\s(?:table:formula\s*=|office:value-type\s*=\s*["'](?!string))|\sstyle:data-style-name\s*="""
 )
 """What the tag of a cell says whose text the program computes or formats."""
+MAX_SPANS = 16  # in each other: the format of a text is that of all around it
 SPACES = re.compile(" {2,}")
 UNSEEN = re.compile(
     r"\A(?:officeooo:|loext:|fo:(?:language|country|script)|style:(?:language|country|rfc|script))"
@@ -82,7 +83,7 @@ class Text:
         end = self.ends[place]
         if token.kind in {"text", "other"}:
             text = XML_IN_TEXT.sub(lambda match: OFFICE.escape(match[1] or ""), tag)
-            items.append(Item("text", text, "".join(spans)))
+            items.append(Item("text", text, "".join(spans[:MAX_SPANS])))
         elif name == "span":
             if token.kind == "start":
                 spans.append(self.span(place))
@@ -99,7 +100,11 @@ class Text:
         elif name == "s":
             count = self.attribute(place, "c")
             items.append(
-                Item("text", " " * min(int(count) if count.isdecimal() else 1, 1000), "".join(spans))
+                Item(
+                    "text",
+                    " " * min(int(count) if count.isdecimal() else 1, 1000),
+                    "".join(spans[:MAX_SPANS]),
+                )
             )
         elif name in RANGES:
             self.add_range(place, name, items)
