@@ -4,6 +4,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterable
+from random import Random
 
 from dragoman.documents.file import Reading
 from dragoman.documents.formats import DocumentFormat
@@ -137,3 +138,10 @@ def capitals(sentence: str) -> str:
 def words(texts: Iterable[str]) -> list[list[str]]:
     """The words of each text, without marks."""
     return [re.sub("</?g[0-9]+/?>", "", text).split() for text in texts]
+
+
+def shuffled(sentence: str, chance: Random) -> str:
+    """The words and marks of a sentence in another order; most often each pair with what is in it."""
+    parts = [match[0] for match in re.finditer(r"<g(\d+)>.*?</g\1>|[^<\s]+|<[^<>]*>", sentence)]
+    chance.shuffle(parts)
+    return " ".join(parts) or "x"

@@ -9,7 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
-from tests.office_files import W, capitals, member, pack, read, sentences, translate, unpack, word_file, words
+from tests.office_files import (
+    W,
+    capitals,
+    member,
+    pack,
+    read,
+    sentences,
+    shuffled,
+    translate,
+    unpack,
+    word_file,
+    words,
+)
 
 RUNS = {"r", "t", "rPr", "b", "lang", "proofErr", "lastRenderedPageBreak", "softHyphen", "noBreakHyphen"}
 """What a paragraph that is translated may have more or fewer of."""
@@ -98,6 +110,14 @@ def test_only_texts_change(body):
     changed = {name for (name, *before), (_, *after) in zip(unpack(content), unpack(result), strict=True)
                if before != after}  # fmt: skip
     assert changed <= {"word/document.xml", "word/styles.xml"}
+
+
+@settings(max_examples=60)
+@given(BODY, st.randoms(use_true_random=False))
+def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
+    content = word_file(body)
+    result = translate("docx", content, *(shuffled(text, chance) for text in sentences("docx", content)))
+    assert shape(result) == shape(content)
 
 
 @settings(max_examples=60)

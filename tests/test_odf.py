@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
-from tests.office_files import capitals, member, read, sentences, text_file, translate, unpack, words
+from tests.office_files import (
+    capitals,
+    member,
+    read,
+    sentences,
+    shuffled,
+    text_file,
+    translate,
+    unpack,
+    words,
+)
 
 STYLES = "".join(
     f'<style:style style:name="{name}" style:family="text"><style:text-properties {look}/></style:style>'
@@ -75,6 +85,14 @@ def test_only_texts_change(body):
     assert words(sentences("odf", result)) == words(map(capitals, sentences("odf", content)))
     assert [part[:2] for part in unpack(result)] == [part[:2] for part in unpack(content)]
     assert unpack(result)[0] == ("mimetype", 0, b"application/vnd.oasis.opendocument.text")
+
+
+@settings(max_examples=60)
+@given(BODY, st.randoms(use_true_random=False))
+def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
+    content = text_file(body, STYLES)
+    result = translate("odf", content, *(shuffled(text, chance) for text in sentences("odf", content)))
+    assert shape(result) == shape(content)
 
 
 @settings(max_examples=60)
