@@ -11,6 +11,8 @@ from dragoman.documents.formats import DocumentFormat
 from dragoman.documents.read import READERS
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+A = "http://schemas.openxmlformats.org/drawingml/2006/main"
+S = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml"
 TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 ODF = " ".join(
@@ -110,6 +112,38 @@ def book(page: str, title: str = "A book", encryption: str = "") -> bytes:
             "OEBPS/toc.ncx": '<?xml version="1.0"?><!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "x">'
             "<ncx><docTitle><text>Top</text></docTitle><docAuthor><text>An author</text></docAuthor></ncx>",
             **({"META-INF/encryption.xml": encryption} if encryption else {}),
+        }
+    )
+
+
+def slides(*bodies: str) -> bytes:
+    """A presentation with these texts."""
+    kind = "application/vnd.openxmlformats-officedocument.presentationml.slide+xml"
+    names = [f"ppt/slides/slide{number}.xml" for number in range(1, len(bodies) + 1)]
+    slide = f'<p:sld xmlns:p="p" xmlns:a="{A}" xmlns:r="r"><p:txBody>{{}}</p:txBody></p:sld>'
+    return pack(
+        {
+            "[Content_Types].xml": types(**dict.fromkeys(names, kind)),
+            **{name: slide.format(body) for name, body in zip(names, bodies, strict=True)},
+        }
+    )
+
+
+def workbook(strings: str, sheet: str = "", columns: str = "") -> bytes:
+    """A workbook with these shared strings, a sheet, and a table with these columns."""
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    return pack(
+        {
+            "[Content_Types].xml": types(
+                **{
+                    "xl/sharedStrings.xml": f"{kind}.sharedStrings+xml",
+                    "xl/worksheets/sheet1.xml": f"{kind}.worksheet+xml",
+                    "xl/tables/table1.xml": f"{kind}.table+xml",
+                }
+            ),
+            "xl/sharedStrings.xml": f'<sst xmlns="{S}">{strings}</sst>',
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{S}"><sheetData>{sheet}</sheetData></worksheet>',
+            "xl/tables/table1.xml": f'<table xmlns="{S}"><tableColumns>{columns}</tableColumns></table>',
         }
     )
 

@@ -9,20 +9,30 @@ import pytest
 
 from dragoman.documents.nested import put_back
 from dragoman.system.errors import DragomanError
-from tests.office_files import book, pack, text_file, translate, unpack, word_file
+from tests.office_files import book, pack, slides, text_file, translate, unpack, word_file, workbook
 
 WORD_PARAGRAPH = "<w:p><w:r><w:t>One two.</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>Three</w:t></w:r></w:p>"
 FILES = {
     "docx": lambda text="": word_file(WORD_PARAGRAPH + text),
     "odf": lambda text="": text_file(f"<text:p>One <text:span>two</text:span>.</text:p>{text}"),
     "epub": lambda text="": book(f"<p>One <b>two</b>.</p>{text}"),
+    "pptx": lambda text="": slides(f"<a:p><a:r><a:t>One two.</a:t></a:r></a:p>{text}"),
+    "xlsx": lambda text="": workbook(f"<si><t>One two.</t></si>{text}"),
 }
 NESTED = {
     "docx": ("<w:p><w:r><w:pict><w:txbxContent>", WORD_PARAGRAPH, "</w:txbxContent></w:pict></w:r></w:p>"),
     "odf": ("<text:p><draw:text-box>", "<text:p>One</text:p>", "</draw:text-box></text:p>"),
     "epub": ("<p><b>", "One", "</b></p>"),
+    "pptx": ("<a:p><a:r>", "<a:p><a:r><a:t>One</a:t></a:r></a:p>", "</a:r></a:p>"),
+    "xlsx": ("<si><r>", "<si><t>One</t></si>", "</r></si>"),
 }
-PARAGRAPHS = {"docx": "<w:p>{}</w:p>", "odf": "<text:p>{}</text:p>", "epub": "<p>{}</p>"}
+PARAGRAPHS = {
+    "docx": "<w:p>{}</w:p>",
+    "odf": "<text:p>{}</text:p>",
+    "epub": "<p>{}</p>",
+    "pptx": "<a:p>{}</a:p>",
+    "xlsx": "<si>{}</si>",
+}
 REPEATED = [
     ("docx", "<w:r><w:t>One </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t> a</w:t></w:r>", ""),
     ("docx", '<w:hyperlink><w:bookmarkStart w:id="1"/>', "</w:hyperlink>"),
@@ -37,6 +47,10 @@ REPEATED = [
     ("odf", "  ", ""),
     ("epub", "<b>One</b> a ", ""),
     ("epub", "<b>", ""),
+    ("pptx", "<a:r><a:rPr b='1'/><a:t>One</a:t></a:r><a:r><a:t> a</a:t></a:r>", ""),
+    ("pptx", "<a:r>", "</a:r>"),
+    ("xlsx", "<r><rPr><b/></rPr><t>One</t></r><r><t> a&#10;b</t></r>", ""),
+    ("xlsx", "<r><x>", "</x></r>"),
 ]
 
 
@@ -91,7 +105,10 @@ def test_bombs_and_doubled_members_are_refused(file_format):
     assert "same name" in outcome(file_format, output.getvalue().replace(b"ab", b"aa"))
 
 
-@pytest.mark.parametrize(("file_format", "name"), [("docx", "word/document.xml"), ("odf", "content.xml")])
+@pytest.mark.parametrize(
+    ("file_format", "name"),
+    [("docx", "word/document.xml"), ("odf", "content.xml"), ("xlsx", "xl/sharedStrings.xml")],
+)
 def test_entities_are_refused(file_format, name):
     parts = {name: data for name, _, data in unpack(FILES[file_format]())}
     parts[name] = b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]>' + parts[name]

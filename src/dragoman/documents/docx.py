@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dragoman.documents.document import compose
+from dragoman.documents.drawing import PART as DRAWING
+from dragoman.documents.drawing import read_drawing
 from dragoman.documents.file import Archive, Reading
 from dragoman.documents.markup import Token, read_markup
 from dragoman.documents.nested import Paragraph, put_back, rewrite
@@ -16,6 +18,7 @@ from dragoman.documents.office import (
     content_types,
     decode_part,
     element_ends,
+    plain_characters,
     prefix_of,
     read_office,
 )
@@ -51,7 +54,6 @@ FIELDS = frozenset(
     ("HYPERLINK", "REF", "TOC", "INDEX", "TOA", "IF", "FORMTEXT", "STYLEREF", "TITLE", "SUBJECT", "QUOTE")
 )
 """The fields whose result is text to translate; that of all others is kept."""
-XML_IN_TEXT = re.compile(r"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>", re.DOTALL)
 ID = re.compile(r"""\s[\w.-]*:?id\s*=\s*["']([^"']*)""")
 NAME = re.compile(r"""\s[\w.-]*:?name\s*=\s*["']([^"']*)""")
 INSTRUCTION = re.compile(r"""\s[\w.-]*:?instr\s*=\s*["']\s*(\w+)""")
@@ -217,7 +219,7 @@ class Word:
         """Add the text of a run with these properties."""
         tag, end = self.tokens[place], self.tokens[self.ends[place]]
         text = self.text[tag.end : end.start] if tag.kind == "start" else ""
-        text = XML_IN_TEXT.sub(lambda match: OFFICE.escape(match[1] or ""), text)
+        text = plain_characters(text)
         if "preserve" not in self.text[tag.start : tag.end]:
             text = text.strip(" \t\r\n")
         if text:
@@ -273,6 +275,7 @@ def read(content: bytes, reading: Reading) -> Archive:
         raise DragomanError(f"{reading.name} has no text of Word; is it a document?")
     languages: Counter[str] = Counter()
     parts = {name: read_part(members[name], reading, languages) for name in names}
+    parts |= {name: read_drawing(members[name], reading) for name in types if DRAWING.search(types[name])}
     styles = [name for name, content_type in types.items() if content_type.endswith(STYLES)]
     default = language_of_styles(members, styles)
     named = {name: partial(name_language, reading.target) for name in styles}

@@ -9,7 +9,15 @@ from dragoman.documents.document import compose
 from dragoman.documents.file import Archive, Reading
 from dragoman.documents.markup import Token, attributes_of, read_markup
 from dragoman.documents.nested import Paragraph, put_back, rewrite
-from dragoman.documents.office import OFFICE, OfficePart, decode_part, element_ends, prefix_of, read_office
+from dragoman.documents.office import (
+    OFFICE,
+    OfficePart,
+    decode_part,
+    element_ends,
+    plain_characters,
+    prefix_of,
+    read_office,
+)
 from dragoman.documents.runs import Item, normal_form, run_blocks, write_runs
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
@@ -30,7 +38,6 @@ UNSEEN = re.compile(
     r"\A(?:officeooo:|loext:|fo:(?:language|country|script)|style:(?:language|country|rfc|script))"
 )
 """The properties of a style that only the program sees."""
-XML_IN_TEXT = re.compile(r"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>", re.DOTALL)
 LANGUAGE = re.compile(rb"""(\sfo:language\s*=\s*["'])(?!none|zxx)[\w-]+(["'])""")
 COUNTRY = re.compile(rb"""(\sfo:country\s*=\s*["'])(?!none)[\w-]+(["'])""")
 
@@ -82,7 +89,7 @@ class Text:
         token, name, tag = self.tokens[place], self.local(place), self.tag(place)
         end = self.ends[place]
         if token.kind in {"text", "other"}:
-            text = XML_IN_TEXT.sub(lambda match: OFFICE.escape(match[1] or ""), tag)
+            text = plain_characters(tag)
             items.append(Item("text", text, "".join(spans[:MAX_SPANS])))
         elif name == "span":
             if token.kind == "start":

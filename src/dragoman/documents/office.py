@@ -34,6 +34,14 @@ def to_space(match: re.Match[str]) -> str:
     return match[0] if match[0] in "\xa0\u2007\u202f\u3000" or "\u2000" <= match[0] <= "\u200a" else " "
 
 
+XML_IN_TEXT = re.compile(r"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>", re.DOTALL)
+
+
+def plain_characters(xml: str) -> str:
+    """A text without CDATA sections, comments and processing instructions."""
+    return XML_IN_TEXT.sub(lambda match: escape_text(match[1] or ""), xml) if "<" in xml else xml
+
+
 OFFICE = Syntax(escape_text, keeps_tags=True)
 
 
