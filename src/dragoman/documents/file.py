@@ -2,6 +2,8 @@
 
 import codecs
 import io
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +18,7 @@ from dragoman.text.lines import decode_bytes
 MAX_BYTES = 200_000_000  # of an archive's members when they are unpacked, all together
 MAX_MEMBERS = 20_000
 MAX_RATIO = 200  # of the bytes of an unpacked member to those of the packed one
+UNREADABLE = (zlib.error, lzma.LZMAError, struct.error, NotImplementedError, EOFError, ValueError, OSError)
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -163,5 +166,5 @@ def read_members(content: bytes, name: str) -> dict[str, bytes]:
             return {member.filename: archive.read(member) for member in members}
     except DragomanError:  # a ValueError as well
         raise
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, *UNREADABLE) as error:
         raise DragomanError(f"{name} is not a zip file, or it is damaged ({error}).") from error

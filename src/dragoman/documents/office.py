@@ -93,13 +93,14 @@ def decode_part(content: bytes, name: str) -> tuple[str, str]:
 
     Raises `DragomanError` if it is not well-formed, or has a document type: its entities are not read.
     """
-    parser = expat.ParserCreate()
+    text, encoding = decode_markup(content, name, (XML_ENCODING,))
+    parser = expat.ParserCreate("utf-8")
     parser.StartDoctypeDeclHandler = partial(refuse_doctype, name)
     try:
-        parser.Parse(content, True)
+        parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
         raise DragomanError(f"{name} is damaged: a part of it is no XML ({error}).") from error
-    return decode_markup(content, name, (XML_ENCODING,))
+    return text, encoding
 
 
 def refuse_doctype(name: str, *_: object) -> None:
