@@ -230,3 +230,8 @@ def test_other_prefixes_and_strict_files_are_read(prefix, namespace):
     content = pack(parts)
     assert sentences("docx", content) == ["One word"]
     assert ET.fromstring(member(translate("docx", content), "word/document.xml"))[0][0][0].text == "ONE WORD"
+
+
+def test_a_hint_for_the_font_is_no_format():
+    text = run("一", '<w:rFonts w:hint="eastAsia"/>') + run("二", '<w:lang w:val="zh-CN"/>') + run("三")
+    assert sentences("docx", word_file(f"<w:p>{text}</w:p>")) == ["一二三"]

@@ -90,9 +90,8 @@ class Word:
     def __post_init__(self) -> None:
         self.ends = element_ends(self.tokens, self.name)
         properties = re.escape(self.prefix)
-        self.unwritten = re.compile(
-            rf"<{properties}(?:lang|noProof)(?:\s[^<>]*)?/>|<{properties}rFonts\s+{properties}hint=\"\w*\"\s*/>"
-        )
+        self.hint = re.compile(rf"""\s{properties}hint\s*=\s*["']\w*["']""")
+        self.unwritten = re.compile(rf"<{properties}(?:(?:lang|noProof)(?:\s[^<>]*)?|rFonts\s*)/>")
         self.hidden = re.compile(rf"<{properties}vanish((?:\s[^<>]*)?)/>")
         self.language = re.compile(rf"""<{properties}lang\s[^<>]*?{properties}val\s*=\s*["']([\w-]+)""")
 
@@ -225,7 +224,7 @@ class Word:
         if text:
             language = self.language.search(properties)
             self.languages[language[1] if language else ""] += len(text)
-            text_format = self.unwritten.sub("", properties)
+            text_format = self.unwritten.sub("", self.hint.sub("", properties))
             is_empty = text_format == f"<{self.prefix}rPr></{self.prefix}rPr>"
             items.append(Item("text", text, "" if is_empty else text_format))
 
