@@ -92,7 +92,7 @@ def letters(content: bytes) -> str:
     return "".join(ET.fromstring(member(content, "word/document.xml").replace("r:id", "id")).itertext())
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(BODY, st.booleans())
 def test_a_file_comes_back_with_its_own_sentences(body, split):
     content = word_file(body, notes=body)
@@ -100,7 +100,7 @@ def test_a_file_comes_back_with_its_own_sentences(body, split):
     assert unpack(document.write([segment.sentence for segment in document.segments])) == unpack(content)
 
 
-@settings(max_examples=100)
+@settings(max_examples=25)
 @given(BODY)
 def test_only_texts_change(body):
     content = word_file(body)
@@ -112,7 +112,7 @@ def test_only_texts_change(body):
     assert changed <= {"word/document.xml", "word/styles.xml"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(BODY, st.randoms(use_true_random=False))
 def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
     content = word_file(body)
@@ -120,7 +120,7 @@ def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
     assert shape(result) == shape(content)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(BODY, st.text() | st.text("a<&>]\"'\n\t\x00\x0b\u2028\ud800\ufffe</g1>", max_size=8))
 def test_any_text_can_be_written(body, text):
     content = word_file(f"<w:p>{run('First words')}</w:p>" + body)

@@ -17,7 +17,7 @@ PAGE = st.lists(PARTS, max_size=20).map("".join)
 ENCRYPTION = '<encryption><EncryptionMethod Algorithm="{}"/></encryption>'
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(PAGE, st.booleans())
 def test_a_book_comes_back_with_its_own_sentences(page, split):
     content = book(page)
@@ -25,7 +25,7 @@ def test_a_book_comes_back_with_its_own_sentences(page, split):
     assert unpack(document.write([segment.sentence for segment in document.segments])) == unpack(content)
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(PAGE)
 def test_only_texts_change(page):
     content = book(page)
@@ -35,7 +35,7 @@ def test_only_texts_change(page):
     assert unpack(result)[0] == ("mimetype", 0, b"application/epub+zip")
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(st.text() | st.text("a<&>]\"'\n\t\x00\x0b\u2028\ufffe</g1>", max_size=8))
 def test_pages_stay_well_formed_with_any_text(text):
     content = book("<p>One <b>two</b></p>")

@@ -68,7 +68,7 @@ def shape(content: bytes) -> Counter:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(BODY, st.booleans())
 def test_a_file_comes_back_with_its_own_sentences(body, split):
     content = text_file(body, STYLES, body)
@@ -76,7 +76,7 @@ def test_a_file_comes_back_with_its_own_sentences(body, split):
     assert unpack(document.write([segment.sentence for segment in document.segments])) == unpack(content)
 
 
-@settings(max_examples=80)
+@settings(max_examples=20)
 @given(BODY)
 def test_only_texts_change(body):
     content = text_file(body, STYLES)
@@ -87,7 +87,7 @@ def test_only_texts_change(body):
     assert unpack(result)[0] == ("mimetype", 0, b"application/vnd.oasis.opendocument.text")
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(BODY, st.randoms(use_true_random=False))
 def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
     content = text_file(body, STYLES)
@@ -95,7 +95,7 @@ def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
     assert shape(result) == shape(content)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.text() | st.text("a<&>]\"'  \n\t\x00\x0b\u2028\ud800\ufffe</g1>", max_size=8))
 def test_any_text_can_be_written(text):
     root = ET.fromstring(member(translate("odf", text_file("<text:p>One</text:p>"), text), "content.xml"))

@@ -41,7 +41,7 @@ def shape(content: bytes) -> Counter:
     return Counter(name for name in names if name not in {"r", "t", "rPr", "hlinkClick"})
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(BODY, st.booleans())
 def test_a_file_comes_back_with_its_own_sentences(body, split):
     content = slides(body, body)
@@ -49,7 +49,7 @@ def test_a_file_comes_back_with_its_own_sentences(body, split):
     assert unpack(document.write([segment.sentence for segment in document.segments])) == unpack(content)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(BODY, st.randoms(use_true_random=False))
 def test_only_texts_change(body, chance):
     content = slides(body)

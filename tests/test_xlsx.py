@@ -26,7 +26,7 @@ STRING = st.one_of(
 STRINGS_OF_FILE = st.lists(STRING, max_size=5).map("".join)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(STRINGS_OF_FILE, st.booleans())
 def test_a_file_comes_back_with_its_own_sentences(strings, split):
     content = workbook(strings)
@@ -34,7 +34,7 @@ def test_a_file_comes_back_with_its_own_sentences(strings, split):
     assert unpack(document.write([segment.sentence for segment in document.segments])) == unpack(content)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(STRINGS_OF_FILE)
 def test_only_texts_change(strings):
     content = workbook(strings)
@@ -47,7 +47,7 @@ def test_only_texts_change(strings):
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.text() | st.text("a_x0041<&>]\n\x00\ud800</g1>", max_size=9))
 def test_any_text_can_be_written(text):
     result = translate("xlsx", workbook("<si><t>One</t></si>"), text)
