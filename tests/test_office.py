@@ -144,3 +144,9 @@ def test_the_time_is_linear_in_length(file_format, opening, closing):
 
 def test_nested_units_are_put_back():
     assert put_back("a\x0eb\x0f\x0ec\x100\x11d\x0fe\x101\x11f") == "aecbdf"
+
+
+@pytest.mark.parametrize("file_format", FILES)
+def test_more_tags_than_memory_is_for_are_refused(file_format, monkeypatch):
+    monkeypatch.setattr("dragoman.documents.office.MAX_TAGS", 100)
+    assert "tags" in outcome(file_format, FILES[file_format](PARAGRAPHS[file_format].format("") * 60))

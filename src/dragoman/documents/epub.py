@@ -11,17 +11,15 @@ from dragoman.documents.document import Block, Document, compose
 from dragoman.documents.file import Archive, Part, Reading
 from dragoman.documents.markup import (
     MARKUP,
-    XML_ENCODING,
     Token,
     attributes_of,
-    decode_markup,
     html,
     language_of_root,
     read_markup,
     text_pieces,
     xml,
 )
-from dragoman.documents.office import read_office
+from dragoman.documents.office import decode_page, read_office
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 
@@ -60,10 +58,10 @@ def read(content: bytes, reading: Reading) -> Archive:
     package = read_package(members, reading)
     parts: dict[str, Part] = {package.name: read_title(package, reading)}
     for name in package.pages:
-        text, encoding = decode_markup(members[name], f"{reading.name}, {name}", (XML_ENCODING,))
+        text, encoding = decode_page(members[name], f"{reading.name}, {name}")
         parts[name] = replace(html(text, reading.source, split=reading.split), encoding=encoding)
     for name in package.contents:
-        text, encoding = decode_markup(members[name], f"{reading.name}, {name}", (XML_ENCODING,))
+        text, encoding = decode_page(members[name], f"{reading.name}, {name}")
         document = xml(text, reading.source, split=reading.split, ignore_tags=("docAuthor", "ncx:docAuthor"))
         parts[name] = replace(document, encoding=encoding)
     named = {name: partial(name_language_of_root, reading.target) for name in parts}
@@ -82,7 +80,7 @@ def read_package(members: dict[str, bytes], reading: Reading) -> Package:
         raise DragomanError(
             f"{reading.name} is a zip file, but no book: it does not say where its parts are."
         )
-    text, encoding = decode_markup(members[name], f"{reading.name}, {name}", (XML_ENCODING,))
+    text, encoding = decode_page(members[name], f"{reading.name}, {name}")
     items: dict[str, tuple[str, str]] = {}
     spine: list[str] = []
     navigation: list[str] = []
@@ -115,7 +113,7 @@ def present(names: Iterable[str], members: Mapping[str, bytes]) -> tuple[str, ..
 def package_names(members: dict[str, bytes], name: str) -> Iterator[str]:
     """The paths that the container gives."""
     if CONTAINER in members:
-        text, _ = decode_markup(members[CONTAINER], f"{name}, {CONTAINER}", (XML_ENCODING,))
+        text, _ = decode_page(members[CONTAINER], f"{name}, {CONTAINER}")
         for token, _ in tags(text):
             if token.name.endswith("rootfile"):
                 yield attributes_of(text[token.start : token.end - 1]).get("full-path", "")

@@ -13,6 +13,7 @@ from dragoman.documents.markup import XML_ENCODING, Token, attributes_of, decode
 from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import CONTROL
 
+MAX_TAGS = 3_000_000  # of a member: each takes some 200 bytes when it is read
 OLE = b"\xd0\xcf\x11\xe0"
 OTHERS = {
     OLE: "is protected with a password, or it is a file of an old program (.doc, .xls, .ppt); save it "
@@ -93,13 +94,26 @@ def decode_part(content: bytes, name: str) -> tuple[str, str]:
 
     Raises `DragomanError` if it is not well-formed, or has a document type: its entities are not read.
     """
-    text, encoding = decode_markup(content, name, (XML_ENCODING,))
+    text, encoding = decode_page(content, name)
     parser = expat.ParserCreate("utf-8")
     parser.StartDoctypeDeclHandler = partial(refuse_doctype, name)
     try:
         parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
         raise DragomanError(f"{name} is damaged: a part of it is no XML ({error}).") from error
+    return text, encoding
+
+
+def decode_page(content: bytes, name: str) -> tuple[str, str]:
+    """The text of a member with markup, and its encoding.
+
+    Raises `DragomanError` if it declares another one, or has more tags than memory is for.
+    """
+    text, encoding = decode_markup(content, name, (XML_ENCODING,))
+    if (count := text.count("<")) > MAX_TAGS:
+        raise DragomanError(
+            f"{name} has a part with {count:,} tags, and {MAX_TAGS:,} are allowed; divide it."
+        )
     return text, encoding
 
 

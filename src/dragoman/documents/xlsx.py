@@ -57,7 +57,7 @@ def read(content: bytes, reading: Reading) -> Archive:
     }
     parts: dict[str, Part] = {}
     for name, kind in types.items():
-        if TEXTS.search(kind):
+        if TEXTS.search(kind) and (b"inlineStr" in members[name] or "worksheet" not in kind):
             parts[name] = read_texts(members[name], reading, kept)
         elif PART.search(kind):
             parts[name] = read_drawing(members[name], reading)
