@@ -2,20 +2,23 @@
 
 import codecs
 import io
+import lzma
+import struct
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from dragoman.documents.document import Document, Segment
+from dragoman.documents.document import Segment
 from dragoman.system.errors import DragomanError
 from dragoman.text.lines import decode_bytes
 
 MAX_BYTES = 200_000_000  # of an archive's members when they are unpacked, all together
 MAX_MEMBERS = 20_000
 MAX_RATIO = 200  # of the bytes of an unpacked member to those of the packed one
+UNREADABLE = (zlib.error, lzma.LZMAError, struct.error, NotImplementedError, EOFError, ValueError, OSError)
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -62,6 +65,19 @@ class DocumentFile(Protocol):
         ...
 
 
+class Part(Protocol):
+    """A member of an archive that has sentences; a `Document` is one."""
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Its sentences in order."""
+        ...
+
+    def write(self, translations: Sequence[str]) -> bytes:
+        """The member with a translation in the place of each sentence."""
+        ...
+
+
 def decode_text(content: bytes, name: str) -> tuple[str, str]:
     """The text of a file with this name, and its encoding: UTF-8, or that of its byte order mark.
 
@@ -85,9 +101,11 @@ class Archive:
     """A zip file of which some members are documents, as those of office programs are."""
 
     content: bytes
-    documents: Mapping[str, Document]
+    documents: Mapping[str, Part]
     """By the names of the members."""
     language: str = ""
+    named_language: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
+    """The members that name the language, and how each is written when a sentence is translated."""
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
@@ -107,12 +125,18 @@ class Archive:
             count = len(document.segments)
             written[name] = document.write(translations[done : done + count])
             done += count
+        is_translated = any(
+            translation != segment.sentence and not segment.is_empty(translation)
+            for segment, translation in zip(self.segments, translations, strict=True)
+        )
+        changes = self.named_language if is_translated else {}
         output = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(output, "w") as new:
             new.comment = archive.comment
             for member in archive.infolist():
                 name = member.filename
-                new.writestr(member, written[name] if name in written else archive.read(member))
+                data = written[name] if name in written else archive.read(member)
+                new.writestr(member, changes[name](data) if name in changes else data)
         return output.getvalue()
 
 
@@ -136,6 +160,11 @@ def read_members(content: bytes, name: str) -> dict[str, bytes]:
                 )
             if any(member.flag_bits & 1 for member in members):
                 raise DragomanError(f"{name} is encrypted; remove its password, and translate it then.")
+            names = [member.filename for member in members]
+            if len(set(names)) < len(names):
+                raise DragomanError(f"{name} is damaged: it has two parts with the same name.")
             return {member.filename: archive.read(member) for member in members}
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, OSError) as error:
+    except DragomanError:  # a ValueError as well
+        raise
+    except (zipfile.BadZipFile, *UNREADABLE) as error:
         raise DragomanError(f"{name} is not a zip file, or it is damaged ({error}).") from error

@@ -7,7 +7,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml"]
+DocumentFormat = Literal["text", "html", "xml", "docx", "odf", "epub", "pptx", "xlsx"]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
@@ -17,6 +17,18 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".htm": "html",
     ".xhtml": "html",
     ".xml": "xml",
+    ".docx": "docx",
+    ".docm": "docx",
+    ".dotx": "docx",
+    ".epub": "epub",
+    ".odt": "odf",
+    ".ott": "odf",
+    ".odp": "odf",
+    ".ods": "odf",
+    ".pptx": "pptx",
+    ".pptm": "pptx",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 """The format of a file by the ending of its name, in lower case."""
 
