@@ -158,6 +158,9 @@ class Slot(NamedTuple):
     end: int
     source: str
     """What the file has there."""
+    write: Callable[[str], str] | None = None
+    """What the file gets there, from the text with the translations: without quotation marks that it does not
+    need, for example. None leaves it as it is."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ class Document:
     def replacements(self, translations: Sequence[str]) -> list[tuple[int, int, str]]:
         """The parts of the text that are replaced, in order, and by what.
 
-        These are the sentences, and the slots in which none is translated.
+        These are the sentences, and the slots in which none is translated or that are written as a whole.
         """
         starts = [segment.start for segment in self.segments]
         sentences = [
@@ -229,9 +232,23 @@ class Document:
             inside = sentences[first:last]
             is_unchanged = all(self.text[start:end] == written for start, end, written in inside)
             result += sentences[done:first]
-            result += [(slot.start, slot.end, slot.source)] if is_unchanged else inside
+            if is_unchanged:
+                result.append((slot.start, slot.end, slot.source))
+            elif slot.write is None:
+                result += inside
+            else:
+                result.append((slot.start, slot.end, slot.write(self.fill(slot, inside))))
             done = last
         return result + sentences[done:]
+
+    def fill(self, slot: Slot, sentences: Sequence[tuple[int, int, str]]) -> str:
+        """The text of a slot with what is written in the places of its sentences."""
+        parts: list[str] = []
+        done = slot.start
+        for start, end, written in sentences:
+            parts += [self.text[done:start], written]
+            done = end
+        return "".join([*parts, self.text[done : slot.end]])
 
     def write(self, translations: Sequence[str]) -> bytes:
         """The file with the translations. Raises as `join`."""
