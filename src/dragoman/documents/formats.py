@@ -7,7 +7,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml"]
+DocumentFormat = Literal["text", "html", "xml", "po"]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
@@ -17,6 +17,8 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".htm": "html",
     ".xhtml": "html",
     ".xml": "xml",
+    ".po": "po",
+    ".pot": "po",
 }
 """The format of a file by the ending of its name, in lower case."""
 
