@@ -7,7 +7,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml", "po"]
+DocumentFormat = Literal[
+    "text", "html", "xml", "po", "xliff", "json", "properties", "android", "strings", "resx", "table", "yaml"
+]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
@@ -19,6 +21,17 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".xml": "xml",
     ".po": "po",
     ".pot": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".json": "json",
+    ".arb": "json",
+    ".properties": "properties",
+    ".strings": "strings",
+    ".resx": "resx",
+    ".csv": "table",
+    ".tsv": "table",
+    ".yml": "yaml",
+    ".yaml": "yaml",
 }
 """The format of a file by the ending of its name, in lower case."""
 

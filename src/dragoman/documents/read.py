@@ -3,16 +3,43 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.documents import markup, plain, po
+from dragoman.documents import (
+    android,
+    apple_strings,
+    json_strings,
+    markup,
+    plain,
+    po,
+    properties,
+    resx,
+    table,
+    xliff,
+    yaml_strings,
+)
 from dragoman.documents.file import DocumentFile, Reading
 from dragoman.documents.formats import DocumentFormat
 from dragoman.system.errors import DragomanError
 
+
+def read_xml(content: bytes, reading: Reading) -> DocumentFile:
+    """An XML file, which may be one of Android's. Raises as `markup.read_xml`."""
+    reader = android.read if android.is_android(content) else markup.read_xml
+    return reader(content, reading)
+
+
 READERS: dict[DocumentFormat, Callable[[bytes, Reading], DocumentFile]] = {
     "text": plain.read,
     "html": markup.read_html,
-    "xml": markup.read_xml,
+    "xml": read_xml,
     "po": po.read,
+    "xliff": xliff.read,
+    "json": json_strings.read,
+    "properties": properties.read,
+    "android": android.read,
+    "strings": apple_strings.read,
+    "resx": resx.read,
+    "table": table.read,
+    "yaml": yaml_strings.read,
 }
 
 

@@ -111,6 +111,8 @@ def read_value(
 def is_code(text: str) -> bool:
     """Whether a value is no text: without letters, or a path, a key, a colour, a form of dates."""
     text = text.strip()
+    if text in {"ltr", "rtl"}:
+        return True
     without = re.sub(VARIABLE, "", DATE_FORM.sub("", text))
     return not any(map(str.isalpha, without)) or CODE.fullmatch(text) is not None
 
