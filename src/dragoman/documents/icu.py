@@ -10,8 +10,8 @@ COMPLEX = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|selectordinal|select)\s*,(?:
 SIMPLE = re.compile(r"\{\s*[\w.-]+\s*(?:,[^{}]*)?\}")
 BRANCH = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{")
 END = re.compile(r"\s*\}")
-MARK = re.compile(r"'[{}][^']*(?:'|\Z)|[{}]")
-"""A quoted brace, or one that has a meaning."""
+MARK = re.compile(r"''|'[{}][^']*(?:'|\Z)|[{}]")
+"""An apostrophe, a quoted brace, or one that has a meaning."""
 PLACES = r"\{\s*[\w.-]+\s*(?:,[^{}]*)?\}|'[{}][^']*'?"
 PARTS = part_pattern(rf"{PLACES}|\#")
 

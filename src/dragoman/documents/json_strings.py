@@ -49,7 +49,7 @@ def read(content: bytes, reading: Reading) -> Document:
     """The strings of a JSON file. Raises `DragomanError` if it is not well-formed."""
     text, encoding = decode_text(content, reading.name)
     strings = list(read_strings(text, reading.name))
-    keeps_ascii = text.isascii() and "\\u" in text
+    keeps_ascii = text.removeprefix("\ufeff").isascii() and "\\u" in text
     escape = escape_ascii if keeps_ascii else escape_json
     plain, message = (
         Syntax(escape, keeps_tags=True),

@@ -16,6 +16,7 @@ from dragoman.documents.file import Reading, decode_text
 from dragoman.documents.plural_forms import plural_forms
 from dragoman.documents.strings import DeclaringFile, Rewriting, part_pattern, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.tags import VARIABLE
 
 LINE = re.compile(
@@ -193,8 +194,8 @@ def rewrite_header(rewriting: Rewriting, entry: Entry, reading: Reading, newline
         return
     header = entry.strings["msgstr"]
     text = rewriting.text[header.start : header.end]
-    code = reading.target.replace("-", "_")
-    new = re.sub(r"(?<=\")(Language:) *(?=\\n)", rf"\1 {code}", text)
+    code = "" if reading.target == UNKNOWN_LANGUAGE else reading.target.replace("-", "_")
+    new = re.sub(r"(?<=\")Language: *(?=\\n)", f"Language: {code}", text)
     new = re.sub(
         r"(?<=\")(Plural-Forms:) *(?:nplurals=INTEGER; plural=EXPRESSION;)? *(?=\\n)",
         rf"\1 {plural_forms(reading.target)}",

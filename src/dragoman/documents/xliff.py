@@ -29,6 +29,7 @@ from dragoman.documents.markup import (
     read_markup,
 )
 from dragoman.documents.strings import DeclaringFile, Rewriting, segments_of_blocks
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 CODES = frozenset(("bpt", "ept", "ph", "it", "x", "bx", "ex", "sc", "ec", "cp", "sm", "em"))
 """Elements that stand for code, with what is in them."""
@@ -67,7 +68,7 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
 
 def declare(rewriting: Rewriting, element: Element, attribute: str, language: str) -> None:
     """Say the target language in the attribute of an element that does not say it."""
-    if not element.attributes.get(attribute.lower()):
+    if language != UNKNOWN_LANGUAGE and not element.attributes.get(attribute.lower()):
         tag = rewriting.text[element.start : element.first]
         rewriting.replace(element.start, element.first, set_attribute(tag, attribute, language))
 

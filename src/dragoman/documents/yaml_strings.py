@@ -23,6 +23,7 @@ from dragoman.documents.strings import (
 )
 from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 MAX_DEPTH = 100
 PARTS = part_pattern(r"%\{[^{}]*\}")
@@ -38,6 +39,9 @@ UNSAFE = re.compile(
 )
 SYNTAX = Syntax(escape_json, keeps_tags=True)
 MESSAGE = Syntax(lambda text: escape_json(escape_message(text)), keeps_tags=True)
+SYMBOL = re.compile(r"(?<=[\[,])( *):(?=\w)")
+"""A symbol of Ruby in a list: [:day, :month], which PyYAML cannot read."""
+COLON = "\ue000"
 BLOCK = re.compile(r"[|>](?:[+-]?[1-9]?[+-]?)[ \t]*(?:#[^\n]*)?\r?\n")
 
 
@@ -131,6 +135,8 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
 
 def is_source(key: str, reading: Reading) -> bool:
     """Whether a key is a code of the source language, as the only key of a file of Rails is."""
+    if UNKNOWN_LANGUAGE in {reading.source, reading.target}:
+        return False
     return re.fullmatch(r"[A-Za-z]{2,3}([-_]\w+)*", key) is not None and primary(key) == primary(
         reading.source
     )
@@ -142,7 +148,7 @@ def scalars(text: str, name: str) -> Iterator[tuple[bool, Scalar]]:
 
     opened: list[list[int]] = []  # of each mapping how many children it had; of each list none
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        for event in yaml.parse(SYMBOL.sub(rf"\1{COLON}", text), Loader=yaml.SafeLoader):
             if isinstance(event, yaml.CollectionEndEvent):
                 opened.pop()
                 continue
@@ -173,5 +179,8 @@ def to_scalar(text: str, event: Any) -> Scalar:
     """The value of an event of PyYAML, without its anchor."""
     start = PROPERTIES.match(text, event.start_mark.index, event.end_mark.index)
     return Scalar(
-        event.value, start.end() if start else event.start_mark.index, event.end_mark.index, event.style or ""
+        event.value.replace(COLON, ":"),
+        start.end() if start else event.start_mark.index,
+        event.end_mark.index,
+        event.style or "",
     )
