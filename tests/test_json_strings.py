@@ -39,7 +39,8 @@ def translate(text):
         ("A <b>bold</b> word<br>and a line", "A <b>BOLD</b> WORD<br>AND A LINE"),
         ("{n, plural, one {broken}", "{n, plural, one {broken}"),
         ("https://x.org/a", "https://x.org/a"), ("icon_name", "icon_name"), ("#ff00aa", "#ff00aa"),
-        ("yyyy-MM-dd", "yyyy-MM-dd"), ("img/a.png", "img/a.png"), ("12", "12"), ("", ""), ("Yes/No", "YES/NO"),
+        ("yyyy-MM-dd", "yyyy-MM-dd"), ("img/a.png", "img/a.png"), ("12", "12"),
+        ("", ""), ("Yes/No", "YES/NO"),
     ],
 )  # fmt: skip
 def test_a_value(value, translation):

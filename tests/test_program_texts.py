@@ -156,3 +156,42 @@ def test_yaml_that_is_nested_very_deeply_or_damaged_is_refused():
         translate("yaml", b"[" * 1000)
     with pytest.raises(DragomanError, match=r"a\.file, line 2: this is not YAML"):
         translate("yaml", b"a: b\n c: d\n")
+
+
+def test_fluent():
+    text = """# no
+-brand = No
+a = One { -brand } two
+    goes on.
+
+    A line.
+    .title = Three
+    .accesskey = T
+b = You have { $n ->
+        [one] one file
+       *[other] { $n } files { $x ->
+            [a] x
+           *[b] y
+        }
+    } now.
+c = { junk
+"""
+    assert (
+        translate("fluent", text.encode()).decode()
+        == """# no
+-brand = No
+a = ONE { -brand } TWO GOES ON.
+
+    A LINE.
+    .title = THREE
+    .accesskey = T
+b = YOU HAVE { $n ->
+        [one] ONE FILE
+       *[other] { $n } FILES { $x ->
+            [a] X
+           *[b] Y
+        }
+    } NOW.
+c = { junk
+"""
+    )

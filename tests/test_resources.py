@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 import yaml
+from fluent.syntax import ast, parse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,22 @@ def read_yaml(content):
     return list((yaml.safe_load(content) or {}).values())
 
 
+def fluent(texts):
+    texts = [re.sub(r"[{}]", r'{"\g<0>"}', re.sub(r"\s", " ", text)) for text in texts]
+    return "-term = No\n" + "".join(f"# A\nk{n} =\n    {text}\n" for n, text in enumerate(texts))
+
+
+def read_fluent(content):
+    messages = (entry for entry in parse(content.decode()).body if isinstance(entry, ast.Message))
+    return [
+        "".join(
+            element.value if isinstance(element, ast.TextElement) else element.expression.parse()["value"]
+            for element in message.value.elements
+        )
+        for message in messages
+    ]
+
+
 XML = str.maketrans(dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], " "))
 SPACE = re.compile(r"[ \t\r\n]+")
 FORMATS = {
@@ -152,6 +169,7 @@ FORMATS = {
     "xliff": (xliff, read_xliff, lambda text: re.sub("\r\n?", "\n", text.translate(XML))),
     "xliff 2": (xliff2, read_xliff, lambda text: re.sub("\r\n?", "\n", text.translate(XML))),
     "table": (table, read_table, lambda text: text.replace("\0", " ")),
+    "fluent": (fluent, read_fluent, lambda text: re.sub("[\r\n]+", " ", text).strip(" ")),
     "yaml": (yaml_file, read_yaml, str),
 }  # fmt: skip
 CHARACTERS = st.characters(codec="utf-8") | st.sampled_from("\n\t\r\"'\\&<>{}[]|:;,#%@?=! \xa0\u2028\u200f😀")
@@ -217,6 +235,8 @@ HOSTILE = {
     "xliff": b'<xliff version="1.2"><file source-language="en"><body><trans-unit id="1"><source>One '
     b'<bpt id="1">x</bpt>text<ept id="1">y</ept>.</source><target state="new"/></trans-unit></body></file>'
     b"</xliff>",
+    "fluent": b"a =\n    One { $x } text\n    .b = Two\n-c = No\n"
+    b"d = { $n ->\n    [one] a\n   *[other] { $n } b\n } c\n",
     "table": b'key,en,de\na,"One, ""text"".",\nb,Two\nc,Three,Drei\n',
     "yaml": b'en:\n  a: One text\n  b: "Two \\n texts"\n  c: |\n    A block\n    goes on.\n'
     b"  d: [x, 'y z', 1]\n  e: &a\n    - Four\n  f: *a\n",
@@ -258,7 +278,7 @@ PARTS = (
 def test_the_time_is_linear(name):
     def seconds(length):
         start = time.process_time()
-        for part in PARTS:
+        for part in PARTS[2:] if name == "yaml" else PARTS:  # PyYAML looks 1,024 characters ahead
             content = (part * (length // len(part))).encode()
             head, _, tail = HOSTILE[name].partition(b"One")
             for hostile in (content, head + content + tail):

@@ -8,7 +8,19 @@ from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 DocumentFormat = Literal[
-    "text", "html", "xml", "po", "xliff", "json", "properties", "android", "strings", "resx", "table", "yaml"
+    "text",
+    "html",
+    "xml",
+    "po",
+    "xliff",
+    "json",
+    "properties",
+    "android",
+    "strings",
+    "resx",
+    "table",
+    "fluent",
+    "yaml",
 ]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
@@ -30,6 +42,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".resx": "resx",
     ".csv": "table",
     ".tsv": "table",
+    ".ftl": "fluent",
     ".yml": "yaml",
     ".yaml": "yaml",
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from dragoman.documents import (
     android,
     apple_strings,
+    fluent,
     json_strings,
     markup,
     plain,
@@ -39,6 +40,7 @@ READERS: dict[DocumentFormat, Callable[[bytes, Reading], DocumentFile]] = {
     "strings": apple_strings.read,
     "resx": resx.read,
     "table": table.read,
+    "fluent": fluent.read,
     "yaml": yaml_strings.read,
 }
 

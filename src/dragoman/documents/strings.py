@@ -20,7 +20,7 @@ PART = (
     rf"(?P<kept>{_CODE_ELEMENT}|{{}})|</?(?P<tag>[A-Za-z][^\s/<>]*)[^<>]*>"
     rf"|<!--[^<>]*>|(?P<end>[{CONTROL}]+)"
 )
-DATE_FORM = re.compile(r"%-?[A-Za-z]|\b(?:y+|M{1,4}|d{1,2}|E{3,4}|H{1,2}|h{1,2}|mm|ss)\b")
+DATE_FORM = re.compile(r"%-?[A-Za-z]|\b(?:yy(?:yy)?|M{1,4}|dd?|E{3,4}|HH?|hh?|mm|ss)\b")
 CODE = re.compile(
     r"(?=.*[_\\#]|/|[^/]*/[^/]*/|.*\w[.:]\w|[:.$@]\w|[0-9a-f]{8}-)[\w.:/\\#@$%+*?=&,;~()\[\]{}-]+", re.ASCII
 )

@@ -101,8 +101,7 @@ def is_string(text: str) -> bool:
     """Whether a plain scalar is a text: no number, date, truth value or null."""
     import yaml
 
-    loader = yaml.SafeLoader("")
-    return loader.resolve(yaml.ScalarNode, text, (True, False)) == "tag:yaml.org,2002:str"
+    return yaml.resolver.Resolver().resolve(yaml.ScalarNode, text, (True, False)) == "tag:yaml.org,2002:str"
 
 
 def read(content: bytes, reading: Reading) -> DeclaringFile:
