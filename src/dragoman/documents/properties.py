@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.file import Reading, decode_text
-from dragoman.documents.icu import blocks_of_message
+from dragoman.documents.icu import blocks_of_message, escape_message
 from dragoman.documents.strings import Value, is_code, part_pattern, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
 
@@ -51,14 +51,18 @@ def read(content: bytes, reading: Reading) -> Document:
             raise
         text, encoding = content.decode("latin-1"), "latin-1"
     syntax = escape_from(128 if text.isascii() else 256 if encoding == "latin-1" else 0x110000)
-    message = Syntax(lambda text: syntax.escape(text.replace("'", "''")), keeps_tags=True)
+    doubled = Syntax(lambda text: syntax.escape(text.replace("'", "''")), keeps_tags=True)
+    message = Syntax(lambda text: syntax.escape(escape_message(text)), keeps_tags=True)
     blocks: list[tuple[Block, Syntax]] = []
     for value in values(text):
-        if not is_code(value.text):
-            has_places = MESSAGE.search(value.text) is not None
-            read = without_doubled(value) if has_places else value
-            branches = blocks_of_message(value)
-            blocks += ((block, message if has_places else syntax) for block in branches or read.blocks(PARTS))
+        if is_code(value.text):
+            continue
+        if branches := blocks_of_message(value):
+            blocks += ((block, message) for block in branches)
+        elif MESSAGE.search(value.text):
+            blocks += ((block, doubled) for block in without_doubled(value).blocks(PARTS))
+        else:
+            blocks += ((block, syntax) for block in value.blocks(PARTS))
     return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)
 
 
