@@ -2,12 +2,13 @@
 
 import time
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.documents.document import MARK, is_plain, plain_segments, segments_of
+from dragoman.documents.document import MARK, Slot, is_plain, plain_segments, segments_of
 from dragoman.documents.plain import PLAIN, plain_blocks, plain_text
 from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import WINDOW, has_several_sentences, sentence_ends
@@ -302,3 +303,18 @@ def test_a_text_is_translated(trained):
     assert joined.endswith("\n  ")
     assert joined.count("https://x.org/") == 1
     assert not MARK.search(joined)
+
+
+@given(TEXT, st.text(max_size=9))
+def test_a_slot_in_which_nothing_is_translated_is_as_the_file_has_it_and_else_it_is_written(
+    text, translation
+):
+    document = plain_text(text, "en")
+    end = len(text)
+    for write in (None, str.upper):
+        slotted = replace(document, slots=(Slot(0, end, "former", write),) if end else ())
+        unchanged = slotted.join(document.sentences)
+        assert unchanged == ("former" if end else text)
+        joined = document.join([translation] * len(document.sentences))
+        if joined != text:
+            assert slotted.join([translation] * len(document.sentences)) == (write or str)(joined)

@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.documents.formats import ENDINGS as FORMATS
-from dragoman.documents.formats import DocumentFormat, format_of_name
+from dragoman.documents.formats import format_of_name
 from dragoman.interop.weights import languages_named
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
@@ -245,7 +244,6 @@ ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=
 
 @settings(max_examples=10)
 @given(ending=ENDINGS, is_upper=st.booleans())
-@example(ending=".po", is_upper=False)
 @example(ending=".doc", is_upper=False)
 def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
     command_line, folder, tmp_path, ending, is_upper
@@ -257,7 +255,7 @@ def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
     status, out, err = command_line(*command, "--output", tmp_path / "out")
     assert (status, out, (tmp_path / "out").exists()) == (2, "", False)
     assert f"{path} ends in {ending}, and that format is not known." in err
-    for name in get_args(DocumentFormat):
+    for name in ("text", "html", "xml"):  # as these anything can be read
         same = tmp_path / f"a{next(known for known, kind in FORMATS.items() if kind == name)}"
         shutil.copy(path, same)
         expected = command_line(*command[:3], same)[:2]

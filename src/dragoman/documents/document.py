@@ -160,6 +160,9 @@ class Slot(NamedTuple):
     end: int
     source: str
     """What the file has there."""
+    write: Callable[[str], str] | None = None
+    """What the file gets there, from the text with the translations: without quotation marks that it does not
+    need, for example. None leaves it as it is."""
 
 
 Replacement = tuple[int, int, str]
@@ -221,15 +224,17 @@ class Document:
     def replacements(self, translations: Sequence[str]) -> list[Replacement]:
         """The parts of the text that are replaced, in order, and by what.
 
-        These are the sentences, and the slots in which none is translated.
+        These are the sentences, and the slots in which none is translated or that are written as a whole.
         """
         starts = [segment.start for segment in self.segments]
         sentences = [
             (segment.start, segment.end, segment.restore_or_keep(translation))
             for segment, translation in zip(self.segments, translations, strict=True)
         ]
+        edges = sorted({edge for slot in self.slots for edge in (slot.start, slot.end)})
         for number, (one, other) in enumerate(pairwise(sentences)):
-            sentences[number] = self.spaced(one, other)
+            if bisect_left(edges, one[1]) == bisect_right(edges, other[0]):  # in the same slot, or in none
+                sentences[number] = self.spaced(one, other)
         result: list[Replacement] = []
         done = 0
         for slot in self.slots:
@@ -237,7 +242,12 @@ class Document:
             inside = sentences[first:last]
             is_unchanged = all(self.text[start:end] == written for start, end, written in inside)
             result += sentences[done:first]
-            result += [(slot.start, slot.end, slot.source)] if is_unchanged else inside
+            if is_unchanged:
+                result.append((slot.start, slot.end, slot.source))
+            elif slot.write is None:
+                result += inside
+            else:
+                result.append((slot.start, slot.end, slot.write(self.fill(slot, inside))))
             done = last
         return result + sentences[done:]
 
@@ -255,6 +265,15 @@ class Document:
         if not gap and count == 0 and WITHOUT_SPACES.search(sources[0][-1:] + sources[1][:1]):
             return start, end, written + " "
         return (start, following, written) if gap and count == len(edges) else one
+
+    def fill(self, slot: Slot, sentences: Sequence[tuple[int, int, str]]) -> str:
+        """The text of a slot with what is written in the places of its sentences."""
+        parts: list[str] = []
+        done = slot.start
+        for start, end, written in sentences:
+            parts += [self.text[done:start], written]
+            done = end
+        return "".join([*parts, self.text[done : slot.end]])
 
     def write(self, translations: Sequence[str]) -> bytes:
         """The file with the translations. Raises as `join`."""

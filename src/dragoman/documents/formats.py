@@ -7,7 +7,26 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml", "docx", "odf", "epub", "pptx", "xlsx"]
+DocumentFormat = Literal[
+    "text",
+    "html",
+    "xml",
+    "docx",
+    "pptx",
+    "xlsx",
+    "odf",
+    "epub",
+    "po",
+    "xliff",
+    "json",
+    "properties",
+    "android",
+    "strings",
+    "resx",
+    "table",
+    "fluent",
+    "yaml",
+]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
@@ -29,6 +48,20 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".pptm": "pptx",
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
+    ".po": "po",
+    ".pot": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".json": "json",
+    ".arb": "json",
+    ".properties": "properties",
+    ".strings": "strings",
+    ".resx": "resx",
+    ".csv": "table",
+    ".tsv": "table",
+    ".ftl": "fluent",
+    ".yml": "yaml",
+    ".yaml": "yaml",
 }
 """The format of a file by the ending of its name, in lower case."""
 

@@ -3,20 +3,55 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.documents import docx, epub, markup, odf, plain, pptx, xlsx
+from dragoman.documents import (
+    android,
+    apple_strings,
+    docx,
+    epub,
+    fluent,
+    json_strings,
+    markup,
+    odf,
+    plain,
+    po,
+    pptx,
+    properties,
+    resx,
+    table,
+    xliff,
+    xlsx,
+    yaml_strings,
+)
 from dragoman.documents.file import DocumentFile, Reading
 from dragoman.documents.formats import DocumentFormat
 from dragoman.system.errors import DragomanError
 
+
+def read_xml(content: bytes, reading: Reading) -> DocumentFile:
+    """An XML file, which may be one of Android's. Raises as `markup.read_xml`."""
+    reader = android.read if android.is_android(content) else markup.read_xml
+    return reader(content, reading)
+
+
 READERS: dict[DocumentFormat, Callable[[bytes, Reading], DocumentFile]] = {
     "text": plain.read,
     "html": markup.read_html,
-    "xml": markup.read_xml,
     "docx": docx.read,
     "odf": odf.read,
     "epub": epub.read,
     "pptx": pptx.read,
     "xlsx": xlsx.read,
+    "xml": read_xml,
+    "po": po.read,
+    "xliff": xliff.read,
+    "json": json_strings.read,
+    "properties": properties.read,
+    "android": android.read,
+    "strings": apple_strings.read,
+    "resx": resx.read,
+    "table": table.read,
+    "fluent": fluent.read,
+    "yaml": yaml_strings.read,
 }
 
 
