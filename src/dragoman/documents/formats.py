@@ -7,16 +7,19 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml"]
+DocumentFormat = Literal["text", "html", "xml", "srt", "vtt", "ass"]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
     ".md": "text",
-    ".srt": "text",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
     ".xml": "xml",
+    ".srt": "srt",
+    ".vtt": "vtt",
+    ".ass": "ass",
+    ".ssa": "ass",
 }
 """The format of a file by the ending of its name, in lower case."""
 

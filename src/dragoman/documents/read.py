@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.documents import markup, plain
+from dragoman.documents import ass, markup, plain, srt
 from dragoman.documents.file import DocumentFile, Reading
 from dragoman.documents.formats import DocumentFormat
 from dragoman.system.errors import DragomanError
@@ -12,6 +12,9 @@ READERS: dict[DocumentFormat, Callable[[bytes, Reading], DocumentFile]] = {
     "text": plain.read,
     "html": markup.read_html,
     "xml": markup.read_xml,
+    "srt": srt.read_srt,
+    "vtt": srt.read_vtt,
+    "ass": ass.read,
 }
 
 
