@@ -7,11 +7,10 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml", "srt", "vtt", "ass"]
+DocumentFormat = Literal["text", "html", "xml", "srt", "vtt", "ass", "md", "ipynb"]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
-    ".md": "text",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
@@ -20,6 +19,9 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".vtt": "vtt",
     ".ass": "ass",
     ".ssa": "ass",
+    ".md": "md",
+    ".markdown": "md",
+    ".ipynb": "ipynb",
 }
 """The format of a file by the ending of its name, in lower case."""
 

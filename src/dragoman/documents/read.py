@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.documents import ass, markup, plain, srt
+from dragoman.documents import ass, markdown, markup, notebook, plain, srt
 from dragoman.documents.file import DocumentFile, Reading
 from dragoman.documents.formats import DocumentFormat
 from dragoman.system.errors import DragomanError
@@ -15,6 +15,8 @@ READERS: dict[DocumentFormat, Callable[[bytes, Reading], DocumentFile]] = {
     "srt": srt.read_srt,
     "vtt": srt.read_vtt,
     "ass": ass.read,
+    "md": markdown.read,
+    "ipynb": notebook.read,
 }
 
 
