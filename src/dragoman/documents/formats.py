@@ -7,7 +7,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml", "srt", "vtt", "ass", "md", "ipynb"]
+DocumentFormat = Literal["text", "html", "xml", "srt", "vtt", "ass", "md", "ipynb", "rst"]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
@@ -22,6 +22,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".md": "md",
     ".markdown": "md",
     ".ipynb": "ipynb",
+    ".rst": "rst",
 }
 """The format of a file by the ending of its name, in lower case."""
 
