@@ -7,7 +7,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
-DocumentFormat = Literal["text", "html", "xml", "srt", "vtt", "ass", "md", "ipynb", "rst"]
+DocumentFormat = Literal["text", "html", "xml", "srt", "vtt", "ass", "md", "ipynb", "rst", "tex"]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
@@ -23,6 +23,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".markdown": "md",
     ".ipynb": "ipynb",
     ".rst": "rst",
+    ".tex": "tex",
 }
 """The format of a file by the ending of its name, in lower case."""
 

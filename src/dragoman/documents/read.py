@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.documents import ass, markdown, markup, notebook, plain, rst, srt
+from dragoman.documents import ass, markdown, markup, notebook, plain, rst, srt, tex
 from dragoman.documents.file import DocumentFile, Reading
 from dragoman.documents.formats import DocumentFormat
 from dragoman.system.errors import DragomanError
@@ -18,6 +18,7 @@ READERS: dict[DocumentFormat, Callable[[bytes, Reading], DocumentFile]] = {
     "md": markdown.read,
     "ipynb": notebook.read,
     "rst": rst.read,
+    "tex": tex.read,
 }
 
 
