@@ -25,9 +25,9 @@ CELL = st.builds(
     SOURCE,
 )
 NOTEBOOK = st.builds(
-    lambda cells, indent, ascii: json.dumps(
+    lambda cells, indent, is_ascii: json.dumps(
         {"cells": cells, "metadata": {"cell_type": "markdown"}, "nbformat": 4, "nbformat_minor": 4},
-        indent=indent, ensure_ascii=ascii,
+        indent=indent, ensure_ascii=is_ascii,
     ),
     st.lists(CELL, max_size=4),
     st.sampled_from([None, 1, "\t"]),
@@ -73,8 +73,15 @@ def test_what_is_no_notebook_is_refused(content):
         read(content, READING)
 
 
-@given(st.recursive(st.sampled_from(["markdown", "source", 1, None]), lambda inner: st.one_of(
-    st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["cells", "source", "cell_type"]), inner))))  # fmt: skip
+@given(
+    st.recursive(
+        st.sampled_from(["markdown", "source", 1, None]),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.dictionaries(st.sampled_from(["cells", "source", "cell_type"]), inner),
+        ),
+    )
+)
 def test_any_json_is_read(value):
     content = json.dumps({"cells": value}).encode()
     document = read(content, READING)

@@ -95,7 +95,7 @@ def times_and_texts(text, form):
 
 
 @pytest.mark.parametrize("form", READERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_the_same_sentences_give_the_same_file_and_others_the_same_cues(form, data):
     text = data.draw(files(form))
@@ -124,13 +124,13 @@ def test_the_same_sentences_give_the_same_file_and_others_the_same_cues(form, da
     assert lines.findall(text) == lines.findall(written)
     again = READERS[form](written.encode(), READING)
     words = " ".join(segment.sentence for segment in again.segments)
-    assert re.findall(r"\w+", re.sub("<.*?>", "", words)) == re.findall(
-        r"\w+", re.sub("<.*?>", "", " ".join(translations))
+    assert re.findall(r"[^\W\d]+", re.sub("<.*?>", "", words)) == re.findall(
+        r"[^\W\d]+", re.sub("<.*?>", "", " ".join(translations))
     )
 
 
 @pytest.mark.parametrize("form", READERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(text=st.one_of(st.text(), st.text("<>&-/ai{}\\N\n\r \u2028:0123,.äש", max_size=30)))
 def test_any_text_can_be_written(form, text):
     source = write_file(form, [["One two three."], ["Four."]])

@@ -15,11 +15,16 @@ from dragoman.system.errors import DragomanError
 
 READING = Reading("a.tex", "en", "de")
 PARTS = (
-    "One ", "two. ", "Three!\n", "\\emph{four} ", "{\\bf five} six ", "$x_{1}$ ", "\\cite[p.~1]{no} ", "% no\n", "\\'e",
-    '\\"{o}', "\\LaTeX", "\\ ", "~", "``seven''", "\n\n", "\\section{Eight \\textbf{nine}}\n", "\\\\[2pt]\n", "\\item ",
-    "\\[ no \\]", "\\begin{equation}no\\end{equation}", "\\begin{itemize}\\item ten\\end{itemize}", "\\verb|no{|",
-    "\\begin{verbatim}\n{no\n\\end{verbatim}", "\\unknown{no}[no]{no} ", "\\&", "\\href{no}{eleven} ", "é日。", "\\ss{} ",
-    "\\footnote{Twelve. a} ", "\\begin{tabular}{ll} a & b \\\\ c \\end{tabular}", "\\begin{x}no\\end{x}", "[a] ", "- ",
+    "One ", "two. ", "Three!\n", "\\emph{four} ", "{\\bf five} six ", "$x_{1}$ ", "\\cite[p.~1]{no} ",
+    "% no\n", "\\'e",
+    '\\"{o}', "\\LaTeX", "\\ ", "~", "``seven''", "\n\n", "\\section{Eight \\textbf{nine}}\n", "\\\\[2pt]\n",
+    "\\item ",
+    "\\[ no \\]", "\\begin{equation}no\\end{equation}", "\\begin{itemize}\\item ten\\end{itemize}",
+    "\\verb|no{|",
+    "\\begin{verbatim}\n{no\n\\end{verbatim}", "\\unknown{no}[no]{no} ", "\\&", "\\href{no}{eleven} ",
+    "é日。", "\\ss{} ",
+    "\\footnote{Twelve. a} ", "\\begin{tabular}{ll} a & b \\\\ c \\end{tabular}", "\\begin{x}no\\end{x}",
+    "[a] ", "- ",
 )  # fmt: skip
 FILE = st.lists(st.sampled_from(PARTS), max_size=15).map("".join)
 COMMAND = re.compile(r"\\begin\{\w+\}|\\[A-Za-z]+|\\\\\[2pt\]|\\[\[\]]|no|[{}$]|%")
@@ -57,10 +62,7 @@ def test_other_texts_are_between_the_same_commands(text, word):
 )
 def test_any_text_can_be_written(new, text):
     document = read(text.encode(), READING)
-    texts = [
-        re.sub("[^<]*", lambda _: new, s.sentence, count=1) if "<g" in s.sentence else new
-        for s in document.segments
-    ]
+    texts = [re.sub("[^<]*", lambda _: new, s.sentence, count=1) for s in document.segments]
     written = document.write(texts).decode("utf-8", "surrogateescape")
     again = read(written.encode("utf-8", "surrogateescape"), READING)
     if re.search(r"[^\W\d_]", new) and not re.search(r"``|''|--|\\textbackslash|[%{$<@]|\.|://", new):
@@ -70,7 +72,7 @@ def test_any_text_can_be_written(new, text):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.one_of(st.binary(), st.text().map(str.encode), st.text("\\{}[]$%abc\n ").map(str.encode), FILE.flatmap(
+@given(st.one_of(st.binary(), st.text("\\{}[]$%abc\n ").map(str.encode), FILE.flatmap(
     lambda text: st.integers(0, len(text)).map(lambda end: text[end // 2 : end].encode()))))  # fmt: skip
 def test_damaged_files_end_in_a_sentence_or_a_document(content):
     with suppress(DragomanError):
@@ -117,8 +119,10 @@ def sentences_of(text):
 
 def test_what_is_translated_and_what_is_kept():
     text = (
-        "\\documentclass[no]{no}\n\\newcommand{\\no}[1]{no #1}\n\\title{One \\emph{two}}\n\\begin{document}\n\\maketitle\n"
-        "\\section[no]{Three}\\label{no}\nFour~\\cite{no} $no$ f\\\"unf --- ``six''% no\n seven \\LaTeX{} {\\it eight}.\n"
+        "\\documentclass[no]{no}\n\\newcommand{\\no}[1]{no #1}\n\\title{One \\emph{two}}\n"
+        "\\begin{document}\n\\maketitle\n"
+        "\\section[no]{Three}\\label{no}\nFour~\\cite{no} $no$ f\\\"unf --- ``six''% no\n"
+        " seven \\LaTeX{} {\\it eight}.\n"
         "\\begin{equation} no \\end{equation}\n\\begin{itemize}\n\\item Nine \\& ten.\n\\end{itemize}\n"
         "\\begin{no} no \\end{no}\\begin{frame}{Eleven}Twelve\\end{frame}\n\\end{document}\n"
     )

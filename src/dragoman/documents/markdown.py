@@ -92,7 +92,7 @@ class MarkdownSegment(Segment):
         return self.source
 
     def is_read_as_marks(self, written: str) -> bool:
-        """Whether Markdown reads the same marks in a text as in the sentence, and a paragraph if it is one."""
+        """Whether Markdown reads the same marks in a text as in the sentence, and a single paragraph."""
         if self.is_line_start and [token.type for token in PARSER.parse(written)] != A_PARAGRAPH:
             return False
         return kinds(written) == kinds(self.source)

@@ -136,21 +136,15 @@ def pieces_of(text: str, notes: Sequence[Noted]) -> Iterator[Piece | None]:
 def piece_of(text: str, noted: Noted, start: int, end: int) -> Piece | None:
     """The piece of what a rule has read."""
     kind = noted.token.type
-    if kind == "hardbreak":
+    name = NAME.match(text, start, end) if kind == "html_inline" else None
+    tag = name[1].lower() if name else ""
+    content = " " if kind == "softbreak" else noted.token.content
+    if kind in {"softbreak", "text_special"} and not A_CONTROL.search(content):
+        return Piece("text", content, start, end)
+    if kind in {"hardbreak", "text_special"} or tag == "br":
         return None
-    if kind == "softbreak":
-        return Piece("text", " ", start, end)
-    if kind == "text_special":
-        return (
-            None if A_CONTROL.search(noted.token.content) else Piece("text", noted.token.content, start, end)
-        )
-    if kind == "html_inline" and (name := NAME.match(text, start, end)):
-        tag = name[1].lower()
-        if tag == "br":
-            return None
-        is_alone = tag in VOID or text.endswith("/>", start, end)
-        opens = "close" if text.startswith("</", start) else "open"
-        return Piece("alone", "", start, end) if is_alone else Piece(opens, tag, start, end)
+    if tag and tag not in VOID and not text.endswith("/>", start, end):
+        return Piece("close" if text.startswith("</", start) else "open", tag, start, end)
     if noted.rule != "autolink" and kind.endswith(("_open", "_close")):
         name_of_kind, _, side = kind.rpartition("_")
         return Piece("open" if side == "open" else "close", name_of_kind, start, end)
@@ -162,7 +156,7 @@ def text_pieces(text: str, start: int, end: int) -> Iterator[Piece | None]:
     for match in A_CONTROL.finditer(text, start, end):
         if start < match.start():
             yield Piece("text", text[start : match.start()], start, match.start())
-        yield Piece("text", " ", *match.span()) if match[0] in "\t" else None
+        yield Piece("text", " ", *match.span()) if match[0] == "\t" else None
         start = match.end()
     if start < end:
         yield Piece("text", text[start:end], start, end)

@@ -45,6 +45,10 @@ KEPT_FIELDS = frozenset(
 )  # fmt: skip
 
 
+REFERENCE = re.compile(r"`([^`<]+)(?:<[^`>]+>)?`_(?!_)|(?<!\w)(\w[\w.+-]*)_(?!\w)")
+"""A reference to a target by its name."""
+
+
 class Line(NamedTuple):
     """A line, `start` to `end` of the text without white space around it."""
 
@@ -58,6 +62,8 @@ class TitleSegment(Segment):
     """A title with the lines under and over it, which are at least as long."""
 
     title: RstSegment | None = None
+    is_referred_to: bool = False
+    """By its text: it becomes a target of that name."""
 
     def restore(self, translation: str) -> str:
         """The translation with its lines."""
@@ -68,10 +74,14 @@ class TitleSegment(Segment):
         title = self.title.restore(translation)
         if title == self.title.source:
             return self.source
+        end = re.search(r"\r\n?|\n", self.source)
+        gap = end[0] if end else ""
+        target = f".. _`{self.title.source}`:{gap}{gap}" if self.is_referred_to else ""
         whole = (before + title + after).splitlines()
         width = max(map(columns, whole))
         return (
-            re.sub(r"(?m)^([!-/:-@\[-`{-~])\1+(?=[ \t]*$)", lambda match: match[1] * width, before)
+            target
+            + re.sub(r"(?m)^([!-/:-@\[-`{-~])\1+(?=[ \t]*$)", lambda match: match[1] * width, before)
             + title
             + re.sub(r"([!-/:-@\[-`{-~])\1+\Z", lambda match: match[1] * max(width, len(match[0])), after)
         )
@@ -101,14 +111,23 @@ def rst(text: str, language: str, split: bool = True) -> Document:
         rst_segment(text, segment, segment.start in starts)
         for segment in compose(text, blocks, language, split, RST).segments
     ]
+    names = {normal_name(name or word) for name, word in REFERENCE.findall(text)} if scanner.titles else set()
     for start, line, end in scanner.titles:
         composed = compose(text, [scanner.block([line])], language, False, RST).segments
         if len(composed) == 1:
             title = rst_segment(text, composed[0], True)
+            is_referred_to = normal_name(title.source) in names and "`" not in title.source
             segments.append(
-                TitleSegment(title.sentence, start, end, text[start:end], RST, title.marks, title)
+                TitleSegment(
+                    title.sentence, start, end, text[start:end], RST, title.marks, title, is_referred_to
+                )
             )
     return Document(text, tuple(sorted(segments, key=lambda segment: segment.start)))
+
+
+def normal_name(name: str) -> str:
+    """The name of a target in its normal form."""
+    return " ".join(name.lower().split())
 
 
 def rst_segment(text: str, segment: Segment, is_block_start: bool) -> RstSegment:
@@ -201,10 +220,10 @@ class Scanner:
             self.open = [self.without_classifiers(self.open[0])]
         self.close()
         following = self.lines[number + 1 : number + 3]
-        if ADORNMENT.match(words) and len(following) == 2 and self.words(following[1]) == words:
-            if self.words(following[0]):
-                self.titles.append((line.start, following[0], following[1].end))
-                return number + 3
+        is_closed = len(following) == 2 and self.words(following[1]) == words and self.words(following[0])
+        if ADORNMENT.match(words) and is_closed:
+            self.titles.append((line.start, following[0], following[1].end))
+            return number + 3
         if COLUMNS.match(words):
             return self.after_table(number)
         if ADORNMENT.match(words):
@@ -226,15 +245,13 @@ class Scanner:
         if words.startswith((">>>", "__ ")) or TABLE.match(words) or COLUMNS.match(words):
             self.is_skipped = True
             return
-        if marker := FIELD.match(words):
-            if marker[1].split()[0].lower() in KEPT_FIELDS:
-                self.kept = line.indent
-                return
+        field = FIELD.match(words)
+        if field and field[1].split()[0].lower() in KEPT_FIELDS:
+            self.kept = line.indent
+            return
+        if label := field or OPTION.match(words):
             self.base, self.is_loose = line.indent, True
-        elif marker := OPTION.match(words):
-            self.base, self.is_loose = line.indent, True
-        if marker:
-            line = line._replace(start=line.start + marker.end(), indent=-1)
+            line = line._replace(start=line.start + label.end(), indent=-1)
         if line.start < line.end:
             self.open = [line]
 

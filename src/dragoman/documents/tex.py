@@ -4,7 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dragoman.documents.document import MARK, Block, Document, Piece, Segment, Syntax, compose
 from dragoman.documents.file import DocumentFile, Reading, decode_text
@@ -17,7 +17,8 @@ INLINE = {
     **dict.fromkeys(
         (
             "emph", "textbf", "textit", "textsc", "textsf", "textrm", "textsl", "textup", "textmd",
-            "textnormal", "underline", "uline", "enquote", "footnote", "mbox", "textsuperscript", "alert", "text",
+            "textnormal", "underline", "uline", "enquote", "footnote", "mbox", "textsuperscript", "alert",
+            "text",
         ),
         1,
     ),
@@ -36,7 +37,8 @@ ENVIRONMENTS = frozenset(
     (
         "document", "abstract", "itemize", "enumerate", "description", "quote", "quotation", "verse",
         "center", "flushleft", "flushright", "figure", "table", "tabular", "tabularx", "longtable", "frame",
-        "theorem", "lemma", "proof", "definition", "corollary", "remark", "example", "proposition", "minipage",
+        "theorem", "lemma", "proof", "definition", "corollary", "remark", "example", "proposition",
+        "minipage",
         "block", "alertblock", "exampleblock", "columns", "column", "titlepage", "appendix", "multicols",
         "acknowledgements", "acknowledgments", "wrapfigure", "sidewaystable", "small", "footnotesize",
     )
@@ -57,15 +59,19 @@ ACCENTS = {
     "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306", ".": "\u0307",
     '"': "\u0308", "r": "\u030a", "H": "\u030b", "v": "\u030c", "c": "\u0327", "k": "\u0328",
 }  # fmt: skip
-LETTERS = {"\\ss": "ß", "\\ae": "æ", "\\AE": "Æ", "\\o": "ø", "\\O": "Ø", "\\aa": "å", "\\AA": "Å", "\\l": "ł",
-           "\\L": "Ł", "\\oe": "œ", "\\OE": "Œ", "\\ldots": "…", "\\dots": "…"}  # fmt: skip
+LETTERS = {
+    "\\ss": "ß", "\\ae": "æ", "\\AE": "Æ", "\\o": "ø", "\\O": "Ø", "\\aa": "å", "\\AA": "Å", "\\l": "ł",
+    "\\L": "Ł", "\\oe": "œ", "\\OE": "Œ", "\\ldots": "…", "\\dots": "…",
+}  # fmt: skip
 QUOTES = re.compile(r"``|''|---|--|~|,,")
 QUOTE_SIGNS = {"``": "“", "''": "”", "---": "—", "--": "–", "~": "\xa0", ",,": "„"}
+SIGNS = "{}%$&#_"
 SPECIAL = {
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "\xa0": "~",
-    **{sign: f"\\{sign}" for sign in "{}%$&#_"},
+    **{sign: f"\\{sign}" for sign in SIGNS},
 }  # fmt: skip
 SPACES = re.compile(rf"[ \t\n{CONTROL}]+")
+COMMAND_END = re.compile(r"\\[A-Za-z@]+\Z")
 FIRST = re.compile(r"\A(\s*)([\[*])")
 
 
@@ -82,39 +88,45 @@ TEX = Syntax(escape, keeps_tags=False)
 class TexSegment(Segment):
     """A sentence in which a command keeps a space before letters."""
 
+    follows_command: bool = False
+    """It begins directly behind one."""
+
     def restore(self, translation: str) -> str:
         """The translation as the document writes it."""
         if translation == self.sentence:
             return self.source
         if self.is_empty(SPACES.sub(" ", translation)):
             return self.source
-        words = {name for name, source in self.marks if re.search(r"\\[A-Za-z@]+\Z", source)}
+        words = {name for name, source in self.marks if COMMAND_END.search(source)}
         parts = re.split(rf"({MARK.pattern})", SPACES.sub(" ", translation))
         for number in range(1, len(parts), 2):
             if parts[number] in words and re.match(r"[A-Za-z@*\[]", parts[number + 1]):
                 parts[number + 1] = f" {parts[number + 1]}"
-        return super().restore("".join(parts).strip())
+        written = super().restore("".join(parts).strip())
+        return f" {written}" if self.follows_command and re.match(r"[A-Za-z@*\[]", written) else written
 
 
 def read(content: bytes, reading: Reading) -> DocumentFile:
-    """A LaTeX file. Raises `DragomanError` if its groups do not match, or it gives characters other meanings."""
+    """A LaTeX file. Raises `DragomanError` if its groups do not match, or characters get other meanings."""
     text, encoding = decode_text(content, reading.name)
     if match := CATCODE.search(text):
         raise DragomanError(
-            f"{reading.name} uses {match[0]}, which gives characters other meanings, so that its text cannot be "
-            "told; --format text reads it as a text."
+            f"{reading.name} uses {match[0]}, which gives characters other meanings, so that its text cannot "
+            "be told; --format text reads it as a text."
         )
     tokens = read_tokens(text, reading.name)
     blocks = Scanner(text, tokens, partners(tokens, reading.name)).blocks()
     segments = compose(text, blocks, reading.source, reading.split, TEX).segments
-    return Document(
-        text,
-        tuple(
-            TexSegment(one.sentence, one.start, one.end, one.source, one.syntax, one.marks)
-            for one in segments
-        ),
-        encoding=encoding,
-    )
+    return Document(text, tuple(tex_segment(text, segment) for segment in segments), encoding=encoding)
+
+
+def tex_segment(text: str, segment: Segment) -> TexSegment:
+    """The segment, which knows what stands before it."""
+    follows_command = COMMAND_END.search(text, max(0, segment.start - 40), segment.start) is not None
+    return TexSegment(
+        segment.sentence, segment.start, segment.end, segment.source, segment.syntax, segment.marks,
+        follows_command,
+    )  # fmt: skip
 
 
 class Scanner:
@@ -128,7 +140,7 @@ class Scanner:
         """The tokens that end a group: the name of the pair that it closes, or "" if it ends a block."""
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks of the text; without \\begin{document} it is all in the document."""
+        """The blocks of the text; all of it is in the document if this has no beginning."""
         names = [token.name if token.kind == "begin" else "" for token in self.tokens]
         in_document = "document" not in names
         block: Block = []
@@ -157,28 +169,30 @@ class Scanner:
         """The pieces of a token and what belongs to it, and the next token; None if it ends a block."""
         token = self.tokens[number]
         kind, start, end = token.kind, token.start, token.end
-        if kind in {"paragraph", "line", "end"}:
-            return None, number + 1
-        if kind == "space":
-            return [Piece("text", " ", start, end)], number + 1
+        several = {
+            "math": self.formula, "display": self.formula, "begin": self.environment, "command": self.command
+        }  # fmt: skip
+        if kind in several:
+            return several[kind](number)
+        pieces: list[Piece] | None = None
         if kind in {"text", "other"}:
-            return list(text_pieces(self.text, start, end)), number + 1
-        if kind in {"math", "display"}:
-            return self.formula(number)
-        if kind == "begin":
-            return self.environment(number)
-        if kind == "open":
-            self.closing[self.partner[number]] = "{"
-            return [Piece("open", "{", start, end)], number + 1
-        if kind == "close":
-            name = self.closing.get(number, "{")
-            return ([Piece("close", name, start, end)] if name else None), number + 1
-        if kind == "accent":
+            pieces = list(text_pieces(self.text, start, end))
+        elif kind == "space":
+            pieces = [Piece("text", " ", start, end)]
+        elif kind == "accent":
             letter = token.name[-1] + ACCENTS[self.text[start + 1]]
-            return [Piece("text", unicodedata.normalize("NFC", letter), start, end)], number + 1
-        if kind in {"command", "symbol"}:
-            return self.command(number)
-        return [Piece("alone", "" if kind == "comment" else STANDS_FOR, start, end)], number + 1
+            pieces = [Piece("text", unicodedata.normalize("NFC", letter), start, end)]
+        elif kind == "symbol":
+            sign = self.text[start + 1]
+            pieces = [Piece("text", sign, start, end) if sign in SIGNS else Piece("alone", "", start, end)]
+        elif kind == "open":
+            self.closing[self.partner[number]] = "{"
+            pieces = [Piece("open", "{", start, end)]
+        elif kind == "close" and (name := self.closing.get(number, "{")):
+            pieces = [Piece("close", name, start, end)]
+        elif kind in {"comment", "verb"}:
+            pieces = [Piece("alone", "" if kind == "comment" else STANDS_FOR, start, end)]
+        return pieces, number + 1
 
     def formula(self, number: int) -> tuple[list[Piece] | None, int]:
         """A formula. A displayed one ends a block."""
@@ -200,7 +214,7 @@ class Scanner:
         token = self.tokens[number]
         return token.kind == kind and self.text[token.start : token.end] == text
 
-    def environment(self, number: int) -> tuple[None, int]:
+    def environment(self, number: int) -> tuple[list[Piece] | None, int]:
         """The beginning of an environment, with its arguments; one without text is kept whole."""
         name = self.tokens[number].name.rstrip("*")
         if name not in self.environments:
@@ -217,12 +231,6 @@ class Scanner:
         """A command with its arguments."""
         token = self.tokens[number]
         start = token.start
-        if token.kind == "symbol":
-            sign = self.text[token.start + 1]
-            is_sign = sign in "{}%$&#_"
-            return [
-                Piece("text" if is_sign else "alone", sign if is_sign else "", start, token.end)
-            ], number + 1
         name = token.name[1:].rstrip("*")
         following = self.after_optional(number + 1)
         if name in BREAKS:

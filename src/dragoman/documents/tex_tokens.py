@@ -10,7 +10,8 @@ TOKEN = re.compile(
     r"(?P<comment>%[^\r\n]*(?:\r\n?|\n)?[ \t]*)"
     r"|\\begin[ \t]*\{(?P<begin>[^{}\\\r\n]*)\}|\\end[ \t]*\{(?P<end>[^{}\\\r\n]*)\}"
     r"|(?P<verb>\\(?:verb\*?|lstinline(?:\[[^\]\r\n]*\])?)(?P<quote>[^\sA-Za-z*{])[^\r\n]*?(?P=quote))"
-    r"""|\\(?:[`'^~=."]\s*|[urHvck](?:\s+|(?=\{)))(?P<accent>\{\s*\\?[A-Za-z]\s*\}|\\[ij](?![A-Za-z])|[A-Za-z])"""
+    r"""|\\(?:[`'^~=."]\s*|[urHvck](?:\s+|(?=\{)))"""
+    r"(?P<accent>\{\s*\\?[A-Za-z]\s*\}|\\[ij](?![A-Za-z])|[A-Za-z])"
     r"|(?P<command>\\[A-Za-z@]+\*?)|(?P<display>\$\$|\\\[|\\\])|(?P<math>\$|\\\(|\\\))"
     r"|(?P<line>\\\\\*?(?:\[[^\[\]{}\r\n]*\])?|&)|(?P<symbol>\\(?s:.))|(?P<open>\{)|(?P<close>\})"
     r"|(?P<paragraph>[ \t]*+(?:\r\n?|\n)[ \t]*+(?:(?:\r\n?|\n)[ \t]*+)+)|(?P<space>\s+)"
@@ -22,7 +23,8 @@ class Token(NamedTuple):
     """A part of the source, and the name of a command or an environment, or the letter under an accent."""
 
     kind: Literal[
-        "comment", "begin", "end", "verb", "accent", "command", "display", "math", "line", "symbol", "open", "close",
+        "comment", "begin", "end", "verb", "accent", "command", "display", "math", "line", "symbol", "open",
+        "close",
         "paragraph", "space", "text", "other",
     ]  # fmt: skip
     name: str
