@@ -206,11 +206,6 @@ class Document:
 
     def join_with_spans(self, translations: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
         """`join`, and the span of each translation in it, as in `spans`. Raises as `join`."""
-        if len(translations) != len(self.segments):
-            raise DragomanError(
-                f"The document has {len(self.segments)} sentences, and there are {len(translations)} "
-                "translations; give one for each."
-            )
         parts: list[str] = []
         spans: list[tuple[int, int]] = []
         end = length = 0
@@ -225,7 +220,13 @@ class Document:
         """The parts of the text that are replaced, in order, and by what.
 
         These are the sentences, and the slots in which none is translated or that are written as a whole.
+        Raises as `join`.
         """
+        if len(translations) != len(self.segments):
+            raise DragomanError(
+                f"The document has {len(self.segments)} sentences, and there are {len(translations)} "
+                "translations; give one for each."
+            )
         starts = [segment.start for segment in self.segments]
         sentences = [
             (segment.start, segment.end, segment.restore_or_keep(translation))

@@ -26,12 +26,17 @@ DocumentFormat = Literal[
     "table",
     "fluent",
     "yaml",
+    "srt",
+    "vtt",
+    "ass",
+    "md",
+    "ipynb",
+    "rst",
+    "tex",
 ]
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
-    ".md": "text",
-    ".srt": "text",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
@@ -62,6 +67,15 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".ftl": "fluent",
     ".yml": "yaml",
     ".yaml": "yaml",
+    ".srt": "srt",
+    ".vtt": "vtt",
+    ".ass": "ass",
+    ".ssa": "ass",
+    ".md": "md",
+    ".markdown": "md",
+    ".ipynb": "ipynb",
+    ".rst": "rst",
+    ".tex": "tex",
 }
 """The format of a file by the ending of its name, in lower case."""
 
