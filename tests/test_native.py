@@ -22,6 +22,7 @@ from dragoman.native import decoder, engine
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
+from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.hypothesis import Constraints, length_normalization, max_target_length
 from dragoman.search.scoring import token_log_probabilities
@@ -29,6 +30,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemoryError
 from dragoman.text.batches import pad
+from dragoman.translation.alignment import select_head
 from dragoman.translation.model_folder import numpy_weights
 from dragoman.translation.token_ids import explain_out_of_memory
 from tests.conftest import NEEDS_BFLOAT16, VOCABULARY
@@ -154,6 +156,26 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
         assert (one.log_probability, one.score) == pytest.approx(
             (other.log_probability, other.score), abs=1e-4
         )
+
+
+@pytest.mark.parametrize("head", [None, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("asked", ["greedy", "n best of a power"])
+def test_weights_of_a_search_are_those_of_forced_decoding(lib, kind, asked, head):
+    """Of every hypothesis and token, END included, for the head of alignments or the mean of all."""
+    model, sources = model_of(kind), texts(7)
+    model_settings = replace(model.settings, alignment_head=head)
+    in_cpp = NativeDecoder(lib, model_settings, numpy_weights(model), "float32", 2)
+    search = replace(ASKED[asked], keep_tags=True)
+    for source, best in zip(sources, in_cpp.search(sources, search), strict=True):
+        for one in best:
+            rows = (pad([ids]) for ids in (source, [*one.ids, END]))
+            with torch.no_grad():
+                expected = select_head(cross_attention(model, *rows), None, None, head)[0]
+            assert one.attention.shape == expected.shape
+            assert torch.from_numpy(one.attention).numpy() == pytest.approx(expected.numpy(), abs=1e-5)
+    plain = in_cpp.search(sources, ASKED[asked])
+    assert all(one.attention is None for best in plain for one in best)
 
 
 @pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.documents import DocumentFormat, format_of_name, parse_document, read_document
 from dragoman.cli.languages import warn_of_document, warn_of_files
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.documents.formats import DocumentFormat
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
@@ -28,6 +28,7 @@ from dragoman.system.wording import counted
 from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard_input_lines
 
 if TYPE_CHECKING:
+    from dragoman.documents.document import Segment
     from dragoman.translation.analysis import Alternative
     from dragoman.translation.translation import Translation
     from dragoman.translation.translator import Translator
@@ -285,7 +286,7 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
     """Translate a document to a file, which appears when it is complete, or to standard output."""
     from dragoman.system.files import atomic_write
 
-    translated = translate_document(job, path).encode("utf-8", "surrogateescape")
+    translated = translate_document(job, path)
     if out is None:
         sys.stdout.buffer.write(translated)
         return
@@ -293,24 +294,38 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
         new.write_bytes(translated)
 
 
-def translate_document(job: TranslationJob, path: Path) -> str:
-    """The translation of a document. Raises as `format_of_name` and `read_document`."""
-    from dragoman.translation.documents import split_by_marks
+def translate_document(job: TranslationJob, path: Path) -> bytes:
+    """The translation of a document. Raises as `format_of_name` and `read_file`."""
+    from dragoman.documents.document import split_by_marks
+    from dragoman.documents.file import Reading
+    from dragoman.documents.formats import ENDINGS, format_of_name
+    from dragoman.documents.read import read_file
 
     search, languages = job.settings.search, job.translator.languages
     file_format = job.settings.format or format_of_name(path, languages)
-    text = read_document(path, file_format)
-    warn_of_document(job.settings.run, languages, path, text, file_format)
-    document = parse_document(path, text, file_format, languages.source, search.keep_tags)
+    document = read_file(path, file_format, Reading(str(path), languages.source, languages.target))
+    warn_of_document(job.settings.run, languages, path, document.language, ENDINGS)
+    if file_format == "text" and not search.keep_tags:
+        warn_of_tags(path, document.segments)
     translations: dict[int, str] = {}
     searches = search, dataclasses.replace(search, keep_tags=True, split=None)  # tags need whole sentences
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
-        sentences = [document.sentences[number] for number in numbers]
+        sentences = [document.segments[number].sentence for number in numbers]
         job.count_long(sentences, settings)
         translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
     if empty := sum(document.segments[number].is_empty(text) for number, text in translations.items()):
         say(f"The translation of {counted(empty, 'sentence')} is empty; the source is written instead.")
-    return document.join([translations[number] for number in range(len(document.segments))])
+    return document.write([translations[number] for number in range(len(document.segments))])
+
+
+def warn_of_tags(path: Path, segments: "Sequence[Segment]") -> None:
+    """Warn of tags in plain text, which are not kept."""
+    from dragoman.translation.tags import TAG
+
+    for segment in segments:
+        if not segment.marks and (tag := TAG.search(segment.sentence)):
+            warn(f"{path} is read as plain text; tags such as {tag[0]} may be lost. --keep-tags keeps them.")
+            return
 
 
 def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> bool:
