@@ -26,6 +26,7 @@ from dragoman.system.options import Excludes, Needs, check_options, option
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.system.wording import counted
 from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard_input_lines
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:
     from dragoman.documents.document import Segment
@@ -56,10 +57,14 @@ class Translate:
     document: Path | None = option(
         None, Excludes(("input", "json", "stream"), "a document has one translation as a whole")
     )
-    """Translate a document instead: a text (.txt, .md, .srt), HTML (.html, .htm, .xhtml) or XML (.xml) file.
-    Paragraph breaks, tags, URLs and e-mail addresses stay as they are."""
+    """Translate a document instead: an office file (.docx, .odt, .pptx, …), a book (.epub), subtitles (.srt,
+    .vtt), texts of programs (.po, .xliff, .json, …), Markdown, HTML, XML or plain text. All that is no text
+    stays as it is. The translation of an office file or book is written beside it (report.de.docx), unless
+    `--output` names a file."""
     format: DocumentFormat | None = option(None, Needs("document"))
-    """Read the document as text, html or xml. None is what the end of its name says."""
+    """The document's format. None is what the end of its name says."""
+    translate_all: bool = option(False, Needs("document"))
+    """Also translate what the document has a translation of: those in a .po file, for example."""
     json: bool = False
     """Write one JSON object per line, with the n best translations and their scores."""
     trace: bool = option(False, BEYOND_A_LINE)
@@ -283,27 +288,41 @@ def to_standard_output(job: TranslationJob, lines: Iterator[bytes]) -> None:
 
 
 def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> None:
-    """Translate a document to a file, which appears when it is complete, or to standard output."""
+    """Translate a document to a file, which appears when it is complete, or to standard output.
+
+    An office file or a book gets a file in any case: report.docx becomes report.de.docx. Raises
+    `DragomanError` as `format_of_name` and `read_file`, and if that file exists.
+    """
+    from dragoman.documents.formats import ARCHIVES, format_of_name
     from dragoman.system.files import atomic_write
 
-    translated = translate_document(job, path)
+    languages = job.translator.languages
+    file_format = job.settings.format or format_of_name(path, languages)
+    if out is None and file_format in ARCHIVES:
+        code = languages.target if languages.target != UNKNOWN_LANGUAGE else "translated"
+        out = path.with_name(f"{path.stem}.{code}{path.suffix}")
+        if out.exists():
+            raise DragomanError(f"{out} exists; delete it, or name another file with --output.")
+    translated = translate_document(job, path, file_format)
     if out is None:
         sys.stdout.buffer.write(translated)
         return
     with atomic_write(out) as new:
         new.write_bytes(translated)
+    if job.settings.output is None:
+        say(f"The translation is {out}.")
 
 
-def translate_document(job: TranslationJob, path: Path) -> bytes:
-    """The translation of a document. Raises as `format_of_name` and `read_file`."""
+def translate_document(job: TranslationJob, path: Path, file_format: DocumentFormat) -> bytes:
+    """The translation of a document in a format. Raises as `read_file`."""
     from dragoman.documents.document import split_by_marks
     from dragoman.documents.file import Reading
-    from dragoman.documents.formats import ENDINGS, format_of_name
+    from dragoman.documents.formats import ENDINGS
     from dragoman.documents.read import read_file
 
     search, languages = job.settings.search, job.translator.languages
-    file_format = job.settings.format or format_of_name(path, languages)
-    document = read_file(path, file_format, Reading(str(path), languages.source, languages.target))
+    reading = Reading(str(path), languages.source, languages.target, everything=job.settings.translate_all)
+    document = read_file(path, file_format, reading)
     warn_of_document(job.settings.run, languages, path, document.language, ENDINGS)
     if file_format == "text" and not search.keep_tags:
         warn_of_tags(path, document.segments)
@@ -359,7 +378,7 @@ COMMAND = Command(
     Translate,
     example="dragoman translate runs/ende < test.en > test.de",
     groups={
-        "text": ("run", "input", "output", "document", "format", "json"),
+        "text": ("run", "input", "output", "document", "format", "translate_all", "json"),
         "search": (
             "beam_size",
             "n_best",

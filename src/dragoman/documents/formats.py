@@ -34,6 +34,8 @@ DocumentFormat = Literal[
     "rst",
     "tex",
 ]
+ARCHIVES: frozenset[DocumentFormat] = frozenset(("docx", "pptx", "xlsx", "odf", "epub"))
+"""Formats that are no text, and are not written to a terminal."""
 ENDINGS: dict[str, DocumentFormat] = {
     "": "text",
     ".txt": "text",
