@@ -100,7 +100,9 @@ class Text:
         elif token.kind == "end":
             items.append(Item("close", tag, name=name))
         elif name in CONTAINERS and token.kind == "start":
-            items.append(Item("open", tag, name=name))
+            if self.tokens[place + 1].name == "office:event-listeners":  # stands at the start of a link only
+                place = self.ends[place + 1]
+            items.append(Item("open", paragraph.source(token.start, self.tokens[place].end), name=name))
             return place
         elif name in BREAKS:
             items.append(Item("break", tag))
