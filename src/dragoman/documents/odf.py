@@ -108,13 +108,8 @@ class Text:
             items.append(Item("break", tag))
         elif name == "s":
             count = self.attribute(place, "c")
-            items.append(
-                Item(
-                    "text",
-                    " " * min(int(count) if count.isdecimal() else 1, 1000),
-                    "".join(spans[:MAX_SPANS]),
-                )
-            )
+            spaces = " " * (int(count) if count.isdecimal() and len(count) < 4 else 1)
+            items.append(Item("text", spaces, "".join(spans[:MAX_SPANS])))
         elif name in RANGES:
             self.add_range(place, name, items)
         elif name != "soft-page-break":
@@ -126,7 +121,7 @@ class Text:
     def span(self, place: int) -> str:
         """The tag of a span; "" if it changes nothing."""
         style = self.attribute(place, "style-name")
-        same = self.styles.get(style, style)
+        same = self.styles.get(style, style).replace('"', "&quot;")
         return f'<{self.prefix}span {self.prefix}style-name="{same}">' if same else ""
 
     def add_range(self, place: int, name: str, items: list[Item]) -> None:
