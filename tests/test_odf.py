@@ -136,8 +136,10 @@ def test_numbers_and_formulas_of_cells_are_kept():
 
 
 def test_a_translation_changes_the_language():
-    content = text_file("<text:p>One</text:p>")
+    content = text_file("<text:p>One</text:p>", page='<text:p>12 fo:language="en"</text:p>')
     assert read("odf", content).language == "en"
+    text = '<text:p>12 fo:language="en"</text:p>'
+    assert text in member(translate("odf", content, "Eins", '12 fo:language="en"'), "styles.xml")
     assert 'fo:language="de" fo:country="none"' in member(translate("odf", content), "styles.xml")
 
 

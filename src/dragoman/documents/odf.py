@@ -38,6 +38,7 @@ UNSEEN = re.compile(
     r"\A(?:officeooo:|loext:|fo:(?:language|country|script)|style:(?:language|country|rfc|script))"
 )
 """The properties of a style that only the program sees."""
+PROPERTIES = re.compile(rb"<(?:[\w.-]+:)?text-properties\s[^<>]*")
 LANGUAGE = re.compile(rb"""(\sfo:language\s*=\s*["'])(?!none|zxx)[\w-]+(["'])""")
 COUNTRY = re.compile(rb"""(\sfo:country\s*=\s*["'])(?!none)[\w-]+(["'])""")
 
@@ -226,5 +227,12 @@ def finish(prefix: str, text: str) -> str:
 def name_language(target: str, content: bytes) -> bytes:
     """The styles with another language."""
     language, _, country = target.partition("-")
-    content = COUNTRY.sub(rb"\1" + (country.upper() or "none").encode() + rb"\2", content)
-    return LANGUAGE.sub(rb"\1" + language.encode() + rb"\2", content)
+    changes = (LANGUAGE, language), (COUNTRY, country.upper() if len(country) == 2 else "none")
+
+    def change(match: re.Match[bytes]) -> bytes:
+        tag = match[0]
+        for pattern, value in changes:
+            tag = pattern.sub(rb"\g<1>" + value.encode() + rb"\2", tag)
+        return tag
+
+    return PROPERTIES.sub(change, content)
