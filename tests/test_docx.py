@@ -235,3 +235,12 @@ def test_other_prefixes_and_strict_files_are_read(prefix, namespace):
 def test_a_hint_for_the_font_is_no_format():
     text = run("一", '<w:rFonts w:hint="eastAsia"/>') + run("二", '<w:lang w:val="zh-CN"/>') + run("三")
     assert sentences("docx", word_file(f"<w:p>{text}</w:p>")) == ["一二三"]
+
+
+def test_the_properties_of_a_container_stay_at_its_start():
+    tag = '<w:smartTag w:element="place"><w:smartTagPr><w:attr w:name="a"/></w:smartTagPr>{}</w:smartTag>'
+    content = word_file(f"<w:p>{run('From ')}{tag.format(run('Rome'))}{run(' here')}</w:p>")
+    assert sentences("docx", content) == ["From <g1>Rome</g1> here"]
+    assert tag.format(run("Rom")) in member(
+        translate("docx", content, "<g1>Rom</g1> hier"), "word/document.xml"
+    )

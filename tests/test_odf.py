@@ -136,9 +136,18 @@ def test_numbers_and_formulas_of_cells_are_kept():
 
 
 def test_a_translation_changes_the_language():
-    content = text_file("<text:p>One</text:p>")
+    content = text_file("<text:p>One</text:p>", page='<text:p>12 fo:language="en"</text:p>')
     assert read("odf", content).language == "en"
+    text = '<text:p>12 fo:language="en"</text:p>'
+    assert text in member(translate("odf", content, "Eins", '12 fo:language="en"'), "styles.xml")
     assert 'fo:language="de" fo:country="none"' in member(translate("odf", content), "styles.xml")
+
+
+def test_values_of_attributes_that_nobody_expects_are_read():
+    spaces = f'<text:s text:c="{"9" * 5000}"/><text:s text:c="x"/><text:s text:c="²"/>'
+    style = "<text:span text:style-name='a\"b'>two</text:span>"
+    result = translate("odf", text_file(f"<text:p>One{spaces}{style} three</text:p>"))
+    assert "ONE" in "".join(ET.fromstring(member(result, "content.xml")).itertext())
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,8 @@ def check_time(file_format, text):
         return time.process_time() - start
 
     # Quadratic is 100. The least of three: other programs slow some of them down.
-    most = 50 * max(seconds(200), 0.005)
-    assert any(seconds(2000) < most for _ in range(3))
+    most = 50 * max(seconds(100), 0.005)
+    assert any(seconds(1000) < most for _ in range(3))
 
 
 @pytest.mark.parametrize("file_format", FILES)

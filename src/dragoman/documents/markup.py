@@ -69,7 +69,7 @@ TEXT_ONLY = frozenset(("title", "textarea"))
 """HTML elements that contain text, and no tags."""
 KEPT_ELEMENTS = frozenset((*RAW, "code", "pre", "kbd", "samp", "var", "svg", "math"))
 """HTML elements that are never translated."""
-FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def escape_markup(text: str) -> str:

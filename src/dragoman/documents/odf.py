@@ -38,6 +38,7 @@ UNSEEN = re.compile(
     r"\A(?:officeooo:|loext:|fo:(?:language|country|script)|style:(?:language|country|rfc|script))"
 )
 """The properties of a style that only the program sees."""
+PROPERTIES = re.compile(rb"<(?:[\w.-]+:)?text-properties\s[^<>]*")
 LANGUAGE = re.compile(rb"""(\sfo:language\s*=\s*["'])(?!none|zxx)[\w-]+(["'])""")
 COUNTRY = re.compile(rb"""(\sfo:country\s*=\s*["'])(?!none)[\w-]+(["'])""")
 
@@ -100,19 +101,16 @@ class Text:
         elif token.kind == "end":
             items.append(Item("close", tag, name=name))
         elif name in CONTAINERS and token.kind == "start":
-            items.append(Item("open", tag, name=name))
+            if self.tokens[place + 1].name == "office:event-listeners":  # stands at the start of a link only
+                place = self.ends[place + 1]
+            items.append(Item("open", paragraph.source(token.start, self.tokens[place].end), name=name))
             return place
         elif name in BREAKS:
             items.append(Item("break", tag))
         elif name == "s":
             count = self.attribute(place, "c")
-            items.append(
-                Item(
-                    "text",
-                    " " * min(int(count) if count.isdecimal() else 1, 1000),
-                    "".join(spans[:MAX_SPANS]),
-                )
-            )
+            spaces = " " * (int(count) if count.isdecimal() and len(count) < 4 else 1)
+            items.append(Item("text", spaces, "".join(spans[:MAX_SPANS])))
         elif name in RANGES:
             self.add_range(place, name, items)
         elif name != "soft-page-break":
@@ -124,7 +122,7 @@ class Text:
     def span(self, place: int) -> str:
         """The tag of a span; "" if it changes nothing."""
         style = self.attribute(place, "style-name")
-        same = self.styles.get(style, style)
+        same = self.styles.get(style, style).replace('"', "&quot;")
         return f'<{self.prefix}span {self.prefix}style-name="{same}">' if same else ""
 
     def add_range(self, place: int, name: str, items: list[Item]) -> None:
@@ -229,5 +227,12 @@ def finish(prefix: str, text: str) -> str:
 def name_language(target: str, content: bytes) -> bytes:
     """The styles with another language."""
     language, _, country = target.partition("-")
-    content = COUNTRY.sub(rb"\1" + (country.upper() or "none").encode() + rb"\2", content)
-    return LANGUAGE.sub(rb"\1" + language.encode() + rb"\2", content)
+    changes = (LANGUAGE, language), (COUNTRY, country.upper() if len(country) == 2 else "none")
+
+    def change(match: re.Match[bytes]) -> bytes:
+        tag = match[0]
+        for pattern, value in changes:
+            tag = pattern.sub(rb"\g<1>" + value.encode() + rb"\2", tag)
+        return tag
+
+    return PROPERTIES.sub(change, content)

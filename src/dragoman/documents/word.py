@@ -11,6 +11,8 @@ from dragoman.documents.office import element_ends, plain_characters
 from dragoman.documents.runs import Item, normal_form
 
 CONTAINERS = frozenset(("hyperlink", "smartTag", "customXml", "dir", "bdo"))
+FIRST = frozenset(("smartTagPr", "customXmlPr", "fldData"))
+"""What may stand at the start of a container, and nowhere else."""
 RANGES = {
     "bookmarkStart": "bookmark",
     "bookmarkEnd": "bookmark",
@@ -123,7 +125,9 @@ class Word:
             items.append(Item("close", self.text[token.start : self.tokens[closing].end], name=name))
             return closing
         if token.kind == "start" and is_container:
-            items.append(Item("open", tag, name=name))
+            if self.local(place + 1) in FIRST:
+                place = self.ends[place + 1]
+            items.append(Item("open", paragraph.source(token.start, self.tokens[place].end), name=name))
             return place
         if name == "r":
             self.add_run(paragraph, place, items)

@@ -124,8 +124,8 @@ def text_items(
                     yield Item("text", line, text_format)
             place = end
         elif token.kind in {"start", "empty"}:
-            if name != "rPh":  # how the text is pronounced
-                yield Item("alone", paragraph.source(token.start, tokens[end].end))
+            if name != "rPh":  # how the text is pronounced; what follows it stays the last
+                yield Item("break", paragraph.source(token.start, tokens[end].end))
             place = end
         place += 1
 
