@@ -16,7 +16,7 @@ from dragoman.documents import po
 from dragoman.documents.document import MARK
 from dragoman.documents.file import Reading
 from dragoman.documents.plural_forms import FORMS, plural_forms
-from dragoman.documents.po import columns_of, escape, move_accelerator, wrap
+from dragoman.documents.po_strings import columns_of, escape, move_accelerator, wrap
 from dragoman.system.errors import DragomanError
 
 READING = Reading("a.po", "en", "de")
