@@ -77,7 +77,7 @@ BLOCK = st.recursive(
 FILE = st.lists(BLOCK, max_size=4).map("\n\n".join)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(FILE, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["x", "Wort", "語", "zwei Wörter"]))
 def test_other_texts_are_in_the_same_tree(text, end, word):
     text = text.replace("\n", end)
@@ -86,7 +86,7 @@ def test_other_texts_are_in_the_same_tree(text, end, word):
     assert tree(written) == tree(text)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.one_of(st.text(), st.text("*_`[]()<>!#+-=|:.1 ~\\&;ax$\n", max_size=12)),
     st.sampled_from(
@@ -112,7 +112,7 @@ def test_any_text_can_be_written(new, text):
         assert re.sub(r"\s", "", plain) == written_words * len(document.segments)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.one_of(st.binary(), st.text().map(str.encode), FILE.flatmap(
     lambda text: st.integers(0, len(text)).map(lambda end: text[end // 2 : end].encode()))))  # fmt: skip
 def test_damaged_files_end_in_a_sentence_or_a_document(content):

@@ -76,7 +76,7 @@ FILE = st.tuples(st.just("") | SECTION, st.lists(BLOCK, max_size=3)).map(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(FILE, st.sampled_from(["x", "Wort", "語", "zwei lange Wörter"]))
 def test_other_texts_are_in_the_same_tree(text, word):
     assert translate(text, str) == text
@@ -85,7 +85,7 @@ def test_other_texts_are_in_the_same_tree(text, word):
     assert tree(written) == tree(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.one_of(st.text(), st.text("*_`|[]()<>.:#+-=1 ~\\ax\n", max_size=12)),
     st.sampled_from(["So two.\n", "- So two.\n", "So\n==\n", "a **one** b\n", ".. note:: One\n"]),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dragoman.documents import ass, srt
 from dragoman.documents.file import Reading
-from dragoman.documents.subtitles import NOTHING, cut, wrap
+from dragoman.documents.subtitle_lines import cut, wrap
+from dragoman.documents.subtitles import NOTHING
 from dragoman.system.errors import DragomanError
 
 READING = Reading("a.srt", "en", "de")

@@ -39,7 +39,12 @@ def words_changed(word):
     return lambda sentence: re.sub(r"[^\W\d_]+(?![^<]*>)", word, sentence)
 
 
-@settings(max_examples=60, deadline=None)
+def words_of(sentences):
+    """The words, without marks."""
+    return re.findall(r"\w+", re.sub("<.*?>", "", " ".join(sentences)))
+
+
+@settings(max_examples=40, deadline=None)
 @given(FILE, st.sampled_from(["x", "Wort", "語", "zwei Wörter"]))
 def test_other_texts_are_between_the_same_commands(text, word):
     assert translate(text, str) == text
@@ -49,8 +54,7 @@ def test_other_texts_are_between_the_same_commands(text, word):
     assert Counter(COMMAND.findall(plain)) == Counter(COMMAND.findall(plain_written.replace("{[}", "[")))
     again = [segment.sentence for segment in read(written.encode(), READING).segments]
     expected = [words_changed(word)(segment.sentence) for segment in read(text.encode(), READING).segments]
-    letters = re.compile(r"\w+(?![^<]*>)")
-    assert letters.findall("".join(again)) == letters.findall("".join(expected))
+    assert words_of(again) == words_of(expected)
 
 
 @settings(max_examples=60, deadline=None)
@@ -65,10 +69,10 @@ def test_any_text_can_be_written(new, text):
     texts = [re.sub("[^<]*", lambda _: new, s.sentence, count=1) for s in document.segments]
     written = document.write(texts).decode("utf-8", "surrogateescape")
     again = read(written.encode("utf-8", "surrogateescape"), READING)
-    if re.search(r"[^\W\d_]", new) and not re.search(r"``|''|--|\\textbackslash|[%{$<@]|\.|://", new):
+    has_letters = any(map(str.isalpha, new)) and not re.search(r"[{%$<@]|\.\w|//|\[X|www", new)
+    if has_letters and not any(segment.marks for segment in document.segments):
         shown = "".join(segment.sentence for segment in again.segments)
-        space = r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\W]|g\d"
-        assert re.sub(space, "", new)[:1] in re.sub(space, "", shown)
+        assert list(filter(str.isalpha, shown)) == list(filter(str.isalpha, new * len(document.segments)))
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dragoman.documents.document import Piece, Segment, Syntax
-from dragoman.documents.markdown import tidied
+from dragoman.documents.document import MARK, Piece, Segment, Syntax
+from dragoman.documents.markdown_text import tidied
 from dragoman.documents.markup import STANDS_FOR
 from dragoman.translation.sentence_ends import CONTROL
 
@@ -27,7 +27,6 @@ INLINE = re.compile(
 )
 JOIN = "\x00"  # stands in a translation for `\ `, which separates marks from letters
 SPECIAL = re.compile(r"[\\*`|]|_(?![^\W_])|:(?=:\s*\Z)")
-MARKS = re.compile(r"</?g\d+>|<g\d+/>")
 LINE_START = re.compile(
     r"[-+•‣⁃](?:\s|\Z)|\(?(?:\d+|[A-Za-z]|[ivxlcdmIVXLCDM]+|#)[.)](?:\s|\Z)|\.\.|__|>>>|:[^:\n]+:(?:\s|\Z)|--?[A-Za-z]"
     r"|/[A-Za-z]|\+[-=]|[!-/:-@\[-`{-~]{2,}(?:\s|\Z)|=+\s|[!-/:-@\[-`{-~]\Z"
@@ -60,7 +59,7 @@ class RstSegment(Segment):
         if self.is_empty(translation):
             return self.source
         written = super().restore(separated(tidied(translation))) if self.marks else escape(translation)
-        is_start = self.is_line_start and not MARKS.match(translation) and written[0] != "\\"
+        is_start = self.is_line_start and not MARK.match(translation) and written[0] != "\\"
         if not written.strip("\\"):
             written = f"\\ {written}"  # not a line of one sign, which would be a transition
         elif is_start and LINE_START.match(written):

@@ -8,25 +8,24 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from dragoman.documents.document import Block, Document, Piece, Segment, Syntax, compose, partners
 from dragoman.documents.file import Reading
+from dragoman.documents.subtitle_lines import Word, cut, wrap
 from dragoman.translation.sentence_ends import CONTROL
 from dragoman.translation.tags import UNSPACED
 
 MAX_PAUSE = 2.0  # seconds between two cues of one sentence
 MAX_OVERLAP = 0.1  # seconds
 MAX_CUES = 6  # of a sentence: captions that a machine makes have no punctuation
-NEAR = 3  # words around the place of a cut, among which a better one is looked for
 DASH = r"(?:[-‐–](?![-\d])|—(?=\s)|>>+|&gt;&gt;)"
 """What begins the line of another speaker."""
 ENDS = re.compile(r"(?:[.!?…。！？؟।♪♫)\]]|--|—)\W*\Z")
 BEGINS = re.compile(r"[\[(♪♫#…]|\.\.")
 """What ends and what begins a text, so that no sentence runs on there."""
 BRACKET = re.compile("[<>{}]")
-CLAUSE_END = re.compile(r"[,;:.!?…—、。，；！？][^\w\s]*\Z")
 INNER_END = re.compile(r"[.!?…]\s|[。！？।]")
 NOTHING = "…"
 """The text of a cue for which a translation has no words."""
@@ -101,18 +100,6 @@ class Box(NamedTuple):
     is_first: bool
     """Of its cue, and without a dash."""
     is_last: bool
-
-
-class Word(NamedTuple):
-    """A part of a text that is in one line."""
-
-    space: str
-    """Before it."""
-    text: str
-    width: int
-    """The number of its characters that are shown."""
-    depth: int
-    """The number of pairs of tags that are open before it."""
 
 
 def subtitles(text: str, cues: Sequence[Cue], reading: Reading, form: Form) -> "Subtitles":
@@ -277,53 +264,3 @@ class Subtitles:
                 words.append(Word(space, text[start : match.start()], match.start() - start - hidden, depth))
                 start, space, depth, hidden = match.end(), match[0], opened, 0
         return [*words, Word(space, text[start:], len(text) - start - hidden, depth)]
-
-
-def cut(words: Sequence[Word], weights: Sequence[int]) -> list[str]:
-    """The words in as many parts as there are weights, in proportion to them.
-
-    A part ends with the punctuation mark near the place in question, and outside of tags, if it can. The last
-    parts are empty if there are too few words.
-    """
-    edges = [0]
-    for number, weight in enumerate(accumulate(weights[:-1]), 1):
-        ideal = len(words) * weight / sum(weights)
-        most = len(words) - (len(weights) - number)
-        first, last = max(edges[-1] + 1, round(ideal) - NEAR), min(most, round(ideal) + NEAR)
-        candidates = range(first, last + 1) or [min(edges[-1] + 1, len(words))]
-        edges.append(min(candidates, key=lambda place: abs(place - ideal) + badness(words, place)))
-    return [join(words[start:end]) for start, end in pairwise([*edges, len(words)])]
-
-
-def badness(words: Sequence[Word], place: int) -> float:
-    """What counts against a cut before this word, in words."""
-    if place >= len(words):
-        return 0
-    return 2.0 * (words[place].depth > 0) - 1.5 * (CLAUSE_END.search(words[place - 1].text[-9:]) is not None)
-
-
-def join(words: Sequence[Word]) -> str:
-    """The text of words, without the space before the first."""
-    return "".join(word.space * (number > 0) + word.text for number, word in enumerate(words))
-
-
-def wrap(words: Sequence[Word], count: int, limit: int) -> list[str]:
-    """The lines of a text: as few as the limit allows, at most `count`, the longest as short as it can be."""
-    full = sum(word.width + 1 for word in words)
-    count = min(count, len(starts_of_lines(words, limit)))
-    width = bisect_left(range(full), True, key=lambda width: len(starts_of_lines(words, width)) <= count)
-    edges = [*starts_of_lines(words, width), len(words)]
-    return [join(words[start:end]) for start, end in pairwise(edges)]
-
-
-def starts_of_lines(words: Sequence[Word], width: int) -> list[int]:
-    """The first word of each line, where each line is filled up to a width."""
-    starts = [0]
-    length = 0
-    for number, word in enumerate(words):
-        longer = length + len(word.space) * (length > 0) + word.width
-        if longer > width and length:
-            starts.append(number)
-            longer = word.width
-        length = longer
-    return starts

@@ -1,0 +1,72 @@
+"""The words of a translation in the cues and lines of subtitles."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+NEAR = 3  # words around the place of a cut, among which a better one is looked for
+CLAUSE_END = re.compile(r"[,;:.!?…—、。，；！？][^\w\s]*\Z")
+
+
+class Word(NamedTuple):
+    """A part of a text that is in one line."""
+
+    space: str
+    """Before it."""
+    text: str
+    width: int
+    """The number of its characters that are shown."""
+    depth: int
+    """The number of pairs of tags that are open before it."""
+
+
+def cut(words: Sequence[Word], weights: Sequence[int]) -> list[str]:
+    """The words in as many parts as there are weights, in proportion to them.
+
+    A part ends with the punctuation mark near the place in question, and outside of tags, if it can. The last
+    parts are empty if there are too few words.
+    """
+    edges = [0]
+    for number, weight in enumerate(accumulate(weights[:-1]), 1):
+        ideal = len(words) * weight / sum(weights)
+        most = len(words) - (len(weights) - number)
+        first, last = max(edges[-1] + 1, round(ideal) - NEAR), min(most, round(ideal) + NEAR)
+        candidates = range(first, last + 1) or [min(edges[-1] + 1, len(words))]
+        edges.append(min(candidates, key=lambda place: abs(place - ideal) + badness(words, place)))
+    return [join(words[start:end]) for start, end in pairwise([*edges, len(words)])]
+
+
+def badness(words: Sequence[Word], place: int) -> float:
+    """What counts against a cut before this word, in words."""
+    if place >= len(words):
+        return 0
+    return 2.0 * (words[place].depth > 0) - 1.5 * (CLAUSE_END.search(words[place - 1].text[-9:]) is not None)
+
+
+def join(words: Sequence[Word]) -> str:
+    """The text of words, without the space before the first."""
+    return "".join(word.space * (number > 0) + word.text for number, word in enumerate(words))
+
+
+def wrap(words: Sequence[Word], count: int, limit: int) -> list[str]:
+    """The lines of a text: as few as the limit allows, at most `count`, the longest as short as it can be."""
+    full = sum(word.width + 1 for word in words)
+    count = min(count, len(starts_of_lines(words, limit)))
+    width = bisect_left(range(full), True, key=lambda width: len(starts_of_lines(words, width)) <= count)
+    edges = [*starts_of_lines(words, width), len(words)]
+    return [join(words[start:end]) for start, end in pairwise(edges)]
+
+
+def starts_of_lines(words: Sequence[Word], width: int) -> list[int]:
+    """The first word of each line, where each line is filled up to a width."""
+    starts = [0]
+    length = 0
+    for number, word in enumerate(words):
+        longer = length + len(word.space) * (length > 0) + word.width
+        if longer > width and length:
+            starts.append(number)
+            longer = word.width
+        length = longer
+    return starts
