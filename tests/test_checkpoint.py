@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import sys
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,39 @@ def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
     assert not old.exists()
     write_folder(folder, write_text("three"))
     assert (folder / "a.txt").read_text() == "three"
+
+
+CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree"}
+
+
+def killed_before_change(folder, number):
+    """Whether a process that replaces a folder is killed before this change of the disk; else it ends."""
+    if (process := os.fork()) == 0:
+        left = iter(range(number))
+
+        def kill(event, _):
+            if event in CHANGES and next(left, None) is None:
+                os._exit(9)
+
+        sys.addaudithook(kill)
+        write_folder(folder, write_text("two"))
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+
+
+def test_killed_before_any_change_of_the_disk_nothing_is_lost(tmp_path):
+    folder, kept = tmp_path / "model", []
+    for number in count():
+        write_folder(folder, write_text("one"))
+        is_killed = killed_before_change(folder, number)
+        recover_interrupted_write(folder)
+        check_folder(folder)
+        kept.append((folder / "a.txt").read_text())
+        if not is_killed:
+            break
+    assert kept == sorted(kept)
+    assert set(kept) == {"one", "two"}
+    assert len(kept) > 3
 
 
 def test_folders_of_the_user_beside_a_folder_are_kept(tmp_path):

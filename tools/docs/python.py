@@ -7,6 +7,7 @@ from tools.docs.markdown import page, toctree
 
 FLOORS = {
     "dragoman.translation": "Translation",
+    "dragoman.documents": "Documents",
     "dragoman.search": "Search",
     "dragoman.model": "Model",
     "dragoman.training": "Training",
