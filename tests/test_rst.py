@@ -50,7 +50,7 @@ WORDS = (
 LINE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(lambda words: " ".join(["So", *words]))
 PARAGRAPH = st.lists(LINE, min_size=1, max_size=3).map("\n".join)
 FIXED = (
-    "Code::\n\n    x = *1\n\n      y", ".. note:: One\n   two.", ".. code:: python\n\n   x",
+    "Code::\n\n    x = *1\n\n      y", ".. note:: One two.", ".. code:: python\n\n   x",
     ".. a comment\n   One",
     "+---+\n| a |\n+---+", "===  ===\na    b\n===  ===", "term : x\n    One two.", ":One: two\n    three",
     ".. _target: http://x.org", "| One\n| two", ">>> 1\n1", ".. image:: x.png\n   :alt: no", "-o x  One two",

@@ -30,7 +30,7 @@ WORDS = (
     "Why?",
     "John",
     "[door opens]",
-    "1984",
+    "1984 of",
     "ÄÖ",
     "これは。",
     "ไทย",
@@ -116,9 +116,8 @@ def test_the_same_sentences_give_the_same_file_and_others_the_same_cues(form, da
     assert before[0] == after[0]
     for one, other in zip(before[1], after[1], strict=True):
         assert other.count("\\N") <= one.count("\\N")
-        assert sorted(re.findall(r"\{[^}]*\}|<[^>]*>", one)) == sorted(
-            re.findall(r"\{[^}]*\}|<[^>]*>", other)
-        )
+    tags = re.compile(r"\{[^}]*\}|<[^>]*>")
+    assert sorted(tags.findall("".join(before[1]))) == sorted(tags.findall("".join(after[1])))
     lines = re.compile(
         r"(?m)^(?:(?:\d+\r?\n)?.*-->.*|WEBVTT|NOTE.*|Text\.|Comment:.*|\[(?:Scr|V4|Ev).*|Format.*|Style.*)\r?\n"
     )

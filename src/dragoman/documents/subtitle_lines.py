@@ -42,7 +42,7 @@ def badness(words: Sequence[Word], place: int) -> float:
     """What counts against a cut before this word, in words."""
     if place >= len(words):
         return 0
-    return 2.0 * (words[place].depth > 0) - 1.5 * (CLAUSE_END.search(words[place - 1].text[-9:]) is not None)
+    return 6.0 * (words[place].depth > 0) - 1.5 * (CLAUSE_END.search(words[place - 1].text[-9:]) is not None)
 
 
 def join(words: Sequence[Word]) -> str:
