@@ -2,20 +2,22 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Attribution } from "./attribution.js";
+import { HeatView } from "./heat_view.js";
 import { useKept } from "./parts.js";
-import { ValueZeroing } from "./value_zeroing.js";
 
-/** A part of an inspection that is recorded or asked for: {found, busy, failure, run}.
- * name: of the part. ask: of options, a promise of an inspection with them; absent if no model can be asked.
- * run: asks for the part, with these options, too. */
+/** A part of an inspection that is recorded or asked for: {found, views, busy, failure, run}.
+ * views: the descriptions of views that came with it. name: of the part. ask: of options, a promise of an
+ * inspection with them; absent if no model can be asked. run: asks for the part, with these options, too. */
 export function useAsked(inspection, name, ask, options) {
-  const [state, setState] = useState({ found: inspection[name], busy: false, failure: "" });
+  const [state, setState] = useState({
+    found: inspection[name], views: inspection.views, busy: false, failure: "",
+  });
   const run = async (others) => {
     if (state.busy) return;
     setState({ ...state, busy: true, failure: "" });
     try {
-      const { [name]: found } = await ask({ ...options, ...others });
-      setState({ found, busy: false, failure: "" });
+      const { [name]: found, views } = await ask({ ...options, ...others });
+      setState({ found, views, busy: false, failure: "" });
     } catch (error) {
       setState({ ...state, busy: false, failure: error.message });
     }
@@ -62,7 +64,7 @@ function AttributionForm({ found, run, ...others }) {
 
 /** Value zeroing, or a button that asks for it. */
 export function AskedZeroing({ inspection, zeroing }) {
-  const { found, ...others } = zeroing;
+  const { found, views, ...others } = zeroing;
   const place = useRef();
   const isFirst = useRef(true);
   useEffect(() => {
@@ -71,7 +73,8 @@ export function AskedZeroing({ inspection, zeroing }) {
   }, [found]);
   if (found) {
     return html`<div tabindex="-1" ref=${place} role="group" aria-label="Value zeroing">
-      <${ValueZeroing} inspection=${inspection} zeroing=${found} /></div>`;
+      <${HeatView} inspection=${{ ...inspection, value_zeroing: found }}
+        view=${views["value-zeroing"]} /></div>`;
   }
   return html`
     <p>How much the attention of a layer mixes each token into the others (value zeroing). Unlike attention

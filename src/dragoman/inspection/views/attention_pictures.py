@@ -9,8 +9,9 @@ from dragoman.inspection.record.kinds import Kind
 from dragoman.inspection.record.record import Array, Record
 from dragoman.inspection.views.alignment_marks import mark_differences
 from dragoman.inspection.views.drawing import Drawing, sequential, widest
+from dragoman.inspection.views.heat_maps import draw_cells
 from dragoman.inspection.views.labels import View, Window, view
-from dragoman.inspection.views.layout import SHARE_TICKS, draw_levels, finished, label_axes, sentences
+from dragoman.inspection.views.layout import SHARE_TICKS, draw_levels, finished, sentences
 from dragoman.translation.alignment import select_head
 
 WEIGHT_TITLE = "attention weight (the weights of a query sum to 1)"
@@ -106,25 +107,16 @@ def draw_heat_map(
     `name` is what one number is called, such as "weight". Returns x and y of the first cell, and the size of
     a cell.
     """
-    cell = 24 if max(shares.shape) <= 30 else 16
     left = 44 + widest(attention_view.queries)
     top = 78 + 0.87 * widest(attention_view.keys)  # the labels of keys are turned by 60°, whose sine is 0.87
     drawing.text(16, 50, f"columns — {attention_view.key_axis}", css="fill-faint")
-    label_axes(drawing, attention_view.queries, attention_view.keys, left, top, cell)
-    drawing.rectangle(
-        left,
-        top,
-        cell * len(attention_view.keys),
-        cell * len(attention_view.queries),
-        "fill-zero stroke-line",
-    )
-    with drawing.group(f"cells {name}s"):
-        for row, query in enumerate(attention_view.queries):
-            for column, key in enumerate(attention_view.keys):
-                share = float(shares[row, column])
-                shade, x, y = sequential(share), left + column * cell, top + row * cell
-                title = f"query: {query}\nkey: {key}\n{name}: {share:.3f}"
-                drawing.rectangle(x, y, cell, cell, shade.css, title, opacity=shade.opacity)
+
+    def title(row: int, column: int) -> str:
+        query, key = attention_view.queries[row], attention_view.keys[column]
+        return f"query: {query}\nkey: {key}\n{name}: {shares[row, column]:.3f}"
+
+    queries, keys = attention_view.queries, attention_view.keys
+    cell = draw_cells(drawing, shares, queries, keys, sequential, title, left, top, f"{name}s")
     return left, top, cell
 
 
