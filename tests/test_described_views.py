@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dragoman.inspection.analyse.attribution import Attribution
+from dragoman.inspection.analyse.methods import METHODS
 from dragoman.inspection.analyse.value_zeroing import ValueZeroing
 from dragoman.inspection.record.masks import PADDING
 from dragoman.inspection.schema import array_from_json, to_json
@@ -19,7 +21,13 @@ def complete(inspection):
     sources, targets = len(inspection.source), len(inspection.target)
     shapes = (2, sources, sources), (2, targets, targets), (2, targets, sources)
     zeroing = ValueZeroing(*(random.uniform(size=shape).astype(np.float32) for shape in shapes))
-    return replace(inspection, value_zeroing=zeroing)
+    prefix = inspection.decoder_inputs
+    contributions = {
+        method: random.normal(size=(targets, sources + targets)).astype(np.float32) for method in METHODS
+    }
+    layers, totals = random.normal(size=(2, targets, sources)), random.normal(size=(2, targets))
+    found = Attribution(inspection.source, inspection.target, prefix, contributions, layers, *totals)
+    return replace(inspection, value_zeroing=zeroing, attribution=found)
 
 
 def numbers_of(table, heat_map):

@@ -1,7 +1,6 @@
 // Views that the model computes only if they are asked for: a button, and then the view.
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { Attribution } from "./attribution.js";
 import { HeatView } from "./heat_view.js";
 import { useKept } from "./parts.js";
 
@@ -44,10 +43,11 @@ export function AskedAttribution({ inspection, attribution }) {
   return html`
     ${attribution.run ? html`<${AttributionForm} ...${attribution} />` : null}
     ${attribution.found
-      ? html`<${Attribution} inspection=${{ ...inspection, attribution: attribution.found }} />` : null}`;
+      ? html`<${HeatView} inspection=${{ ...inspection, attribution: attribution.found }}
+        view=${attribution.views.attribution} />` : null}`;
 }
 
-function AttributionForm({ found, run, ...others }) {
+function AttributionForm({ found, views, run, ...others }) {
   const [contrast, setContrast] = useKept("contrast", false);
   const [targetTokens, setTargetTokens] = useKept("target tokens", false);
   const check = (name, value, change) => html`<label class="check"><input type="checkbox" checked=${value}

@@ -3,11 +3,12 @@
 from typing import Any
 
 from dragoman.inspection.record.record import Record
+from dragoman.inspection.views.attribution import attribution
 from dragoman.inspection.views.heat_maps import description
 from dragoman.inspection.views.masks import masks
 from dragoman.inspection.views.value_zeroing import value_zeroing
 
-VIEWS = (value_zeroing, masks)
+VIEWS = (attribution, value_zeroing, masks)
 
 
 def descriptions(inspection: Record) -> dict[str, Any]:
