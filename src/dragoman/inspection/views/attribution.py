@@ -80,7 +80,7 @@ def heat_maps(
             "Source tokens",
             "Contributions of source tokens",
             rows,
-            Axis(SOURCE, "source", "source: source token"),
+            Axis(SOURCE, "source", "source: token of the sentence"),
             numbers,
             values[:, :sources],
             ("attribution", *data),

@@ -111,9 +111,8 @@ def picture(
     description: str,
     chosen: tuple[str, ...] = (),
     window: Window | None = None,
-    notes: Sequence[str] = (),
 ) -> str:
-    """SVG of the maps with these options, one below the other. `notes` are written below them."""
+    """SVG of the maps with these options, one below the other."""
     maps = view.shown(chosen)
     drawing = Drawing(re.sub(r"\W+", "-", "-".join([view.name, *chosen]).lower()), title, description)
     most = max(float(np.abs(heat_map.values).max(initial=0)) for heat_map in maps) or 1.0
@@ -130,7 +129,7 @@ def picture(
         padding = [PAD] if view.padding else []
         draw_map(drawing, heat_map, [*rows, *padding], [*columns, *padding], places, most)
     draw_legend(drawing, maps[0].measure, most)
-    abouts = dict.fromkeys([maps[0].measure.about, view.about, *notes, *side_notes])
+    abouts = dict.fromkeys([view.about, maps[0].measure.about, *side_notes])
     return finished(drawing, list(abouts))
 
 
@@ -161,7 +160,8 @@ def draw_map(
         return f"{row_word}: {rows[row]}\n{column_word}: {columns[column]}\n{number}"
 
     shade = scale_of(measure.scale, most)
-    draw_cells(drawing, values, rows, columns, shade, title, left, top)
+    css = "stroke-line" if measure.scale == "mask" else "scores"
+    draw_cells(drawing, values, rows, columns, shade, title, left, top, css)
     drawing.text(16, drawing.height + 20, f"rows — {heat_map.rows.title}", css="fill-faint")
 
 
@@ -174,7 +174,7 @@ def draw_cells(
     title_of: Callable[[int, int], str],
     left: float,
     top: float,
-    css: str = "scores",
+    css: str,
 ) -> float:
     """Draw a matrix with the labels of its rows and columns. Returns the size of a cell."""
     cell = 24 if max(values.shape) <= 30 else 16

@@ -40,8 +40,8 @@ def masks(inspection: Record) -> HeatView | None:
             HeatMap(
                 heading,
                 heading,
-                Axis(rows, "query", f"query: {rows}"),
-                Axis(columns, "key", f"key: {columns}"),
+                Axis(rows, "query", f"query: {rows} token"),
+                Axis(columns, "key", f"key: {columns} token"),
                 allowed,
                 getattr(recorded, name),
                 ("masks", name),
