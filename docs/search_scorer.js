@@ -2,8 +2,9 @@
    or an option. */
 "use strict";
 
-const asked = (new URLSearchParams(location.search).get("q") ?? "").trim();
-const asksForName = /^--|[.(]|^[A-Z][a-z]+[A-Za-z]*$|[a-z][A-Z]/.test(asked);
+const query = (new URLSearchParams(location.search).get("q") ?? "").trim();
+const asksForName = /^--|[.(]|^[A-Z][a-z]+[A-Za-z]*$|[a-z][A-Z]/.test(query);
+const name = query.replace(/\(.*/, ""); // translate() is the function translate
 
 /* How much pages count whose names begin like this; the first that fits. */
 const PAGE_WEIGHTS = [
@@ -18,9 +19,9 @@ const PAGE_WEIGHTS = [
 function score(result) {
   const [page, title, , , points, , kind] = result;
   if (kind === "object") {
-    const name = title.split(/[.]/).pop();
+    const isNamed = title === name || title.endsWith(`.${name}`);
     result[1] = title.replace(/^dragoman-?(.*)\.(--.*)$/, "dragoman $1 $2");
-    return points * (asksForName && name === asked ? 20 : 0.25);
+    return points * (asksForName && isNamed ? 20 : 0.25);
   }
   const weight = PAGE_WEIGHTS.find(([beginning]) => page.startsWith(beginning))?.[1] ?? 1;
   const isTableHeading = page.startsWith("explanation/experiments") && title.includes(" > ");

@@ -13,7 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "src" / "dragoman" / "serving" / "page"
-VENDOR = PAGE.parents[1] / "inspection" / "page" / "vendor"
+INSPECTION = PAGE.parents[1] / "inspection" / "page"
+VENDOR = INSPECTION / "vendor"
+PATHS = {"/": "index.html", "/inspect": "inspect.html"}
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -153,10 +155,33 @@ def alternatives(request: dict, model: str) -> list[dict]:
     ]
 
 
+def translation(request: dict, model: str) -> dict:
+    """The answer of /v1/translate."""
+    chosen = next(one for one in MODELS if one["name"] == model)
+    texts = request["text"] if isinstance(request["text"], list) else [request["text"]]
+    return {
+        "model": model,
+        "source": chosen["source"],
+        "target": chosen["target"],
+        "adapter": request.get("adapter", ""),
+        "translations": [translate_text(text, request, model) for text in texts],
+    }
+
+
+def events(answer: dict) -> list[bytes]:
+    """The answer of /v1/translate/stream: the pieces, then the end."""
+    pieces = re.findall(r"\s*\S+\s*", answer["translations"][0]["text"])
+    named = [*(("piece", {"text": piece}) for piece in pieces), ("end", answer)]
+    return [f"event: {name}\ndata: {json.dumps(data)}\n\n".encode() for name, data in named]
+
+
 class Handler(BaseHTTPRequestHandler):
-    """The page's files and the /v1 API; `key` is the key that requests need, if any."""
+    """The page's files and the /v1 API; `key` is the key that requests need, if any. For `max_age` seconds a
+    browser does not ask for a file again.
+    """
 
     key: str | None = None
+    max_age = 0
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
@@ -167,6 +192,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", f"{content_type}; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        if self.path.startswith("/page/") and self.max_age:
+            self.send_header("Cache-Control", f"max-age={self.max_age}")
         self.end_headers()
         self.wfile.write(content)
 
@@ -187,9 +214,10 @@ class Handler(BaseHTTPRequestHandler):
             if self.is_allowed():
                 self.answer_json({"models": MODELS})
             return
-        name = "index.html" if self.path == "/" else self.path.removeprefix("/page/")
-        folder = VENDOR if name.startswith("vendor/") else PAGE
-        file = (folder / name.removeprefix("vendor/")).resolve()
+        name = PATHS.get(self.path, self.path.removeprefix("/page/"))
+        first, _, rest = name.partition("/")
+        folder = {"vendor": VENDOR, "inspection": INSPECTION}.get(first, PAGE)
+        file = (folder / (name if folder == PAGE else rest)).resolve()
         if file.is_relative_to(folder) and file.is_file():
             self.answer(file.read_bytes(), TYPES.get(file.suffix, "text/plain"))
         else:
@@ -205,21 +233,9 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/alternatives":
             self.answer_json({"alternatives": alternatives(request, model)})
         elif self.path == "/v1/translate":
-            self.answer_json(self.translation(request, model))
+            self.answer_json(translation(request, model))
         else:
-            self.stream(self.translation(request, model))
-
-    def translation(self, request: dict, model: str) -> dict:
-        chosen = next(one for one in MODELS if one["name"] == model)
-        texts = request["text"] if isinstance(request["text"], list) else [request["text"]]
-        translations = [translate_text(text, request, model) for text in texts]
-        return {
-            "model": model,
-            "source": chosen["source"],
-            "target": chosen["target"],
-            "adapter": request.get("adapter", ""),
-            "translations": translations,
-        }
+            self.stream(translation(request, model))
 
     def stream(self, answer: dict) -> None:
         """The pieces, then the end; the connection is closed after it."""
@@ -228,22 +244,18 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         try:
-            for piece in re.findall(r"\s*\S+\s*", answer["translations"][0]["text"]):
-                self.event("piece", {"text": piece})
+            for event in events(answer):
+                self.wfile.write(event)
+                self.wfile.flush()
                 time.sleep(PIECE_SECONDS)
-            self.event("end", answer)
         except OSError:
             pass  # the request was aborted
         self.close_connection = True
 
-    def event(self, name: str, data: dict) -> None:
-        self.wfile.write(f"event: {name}\ndata: {json.dumps(data)}\n\n".encode())
-        self.wfile.flush()
 
-
-def start(port: int = 0, key: str | None = None) -> ThreadingHTTPServer:
+def start(port: int = 0, key: str | None = None, *, max_age: int = 0) -> ThreadingHTTPServer:
     """A server in a thread; its port is server_address[1]."""
-    handler = type("KeyedHandler", (Handler,), {"key": key})
+    handler = type("KeyedHandler", (Handler,), {"key": key, "max_age": max_age})
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -3,6 +3,7 @@
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from statistics import NormalDist
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,6 +20,7 @@ from dragoman.inspection.analyse.mean_effects import (
     RESAMPLES,
     Interval,
     MeanHeadEffects,
+    interval,
     mean_effects_json,
     mean_head_effects,
 )
@@ -190,6 +192,17 @@ def test_each_change_is_in_the_cell_of_its_layer_and_head(seed, size):
     assert any("With all heads it is −1.250." in text for text in texts)
     place = texts.index("change of log-probability, nats")
     assert texts[place + 1 : place + 4] == [decimal(-(largest or 1)), "0", decimal(largest or 1, sign="+")]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(50, 200))
+@effort(max_examples=10)
+def test_an_interval_is_as_wide_as_that_of_a_mean_of_normal_numbers(seed, lines):
+    effects = np.random.default_rng(seed).normal(1, 2, (lines, 8, 8)).astype(np.float32)
+    measured = interval(effects)
+    error = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * effects.std(0) / np.sqrt(lines)
+    assert measured.mean == pytest.approx(effects.mean(0))
+    for width in (measured.mean - measured.low, measured.high - measured.mean):
+        assert float((width / error).mean()) == pytest.approx(1, abs=0.06)
 
 
 @given(st.integers(0, 2**32 - 1))

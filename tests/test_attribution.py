@@ -407,7 +407,6 @@ def open_table(numbers):
     numbers.locator("table").wait_for()
 
 
-@pytest.mark.short_form
 def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: F811
     inspection = fake_inspection(5, 4, 1, 2, 8)
     random = np.random.default_rng(2)

@@ -1060,6 +1060,13 @@ def test_a_text_that_begins_with_dashes_is_read_as_it_is(arguments, sentence):
     assert cli.commands()["inspect"].parse(arguments)["sentence"] == sentence
 
 
+@given(st.text("ab_-=/.", min_size=1), st.booleans())
+def test_an_option_may_have_underscores_and_its_value_is_read_as_it_is(value, has_underscores):
+    options = [f"--beam{'_' if has_underscores else '-'}size=3", f"--force{'_'}words={value}"]
+    values = cli.commands()["translate"].parse(["run", *options])
+    assert (values["beam_size"], values["force_words"]) == (3, (value,))
+
+
 def test_files_whose_names_begin_with_a_dash_stand_after_two_dashes():
     given = cli.commands()["doctor"].parse(["--", "-x.en", "--x.de"])
     assert given["files"] == [Path("-x.en"), Path("--x.de")]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dragoman import Translator
 from dragoman.model.symbols import END
 from dragoman.search.beam import beam_search, greedy_search
-from dragoman.search.grid_beam import grid_beam_search
+from dragoman.search.grid_beam import grid_beam_search, tokens_met
 from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.sampling import sample
 from dragoman.search.scoring import token_log_probabilities
@@ -114,6 +114,22 @@ def test_a_prefix_and_forced_words_have_room_whatever_the_length_of_the_source(
     for needed in range(1, rules.min_capacity):
         with pytest.raises(DragomanError, match=f"asks for {rules.min_capacity} tokens"):
             max_target_length(source_tokens, needed + 1, asked, rules.min_capacity)
+
+
+TOKENS = st.lists(st.integers(3, 5), min_size=1, max_size=3)
+
+
+@given(st.lists(st.integers(3, 5), max_size=6), st.lists(TOKENS, min_size=1, max_size=3))
+def test_forced_tokens_that_are_met_are_those_of_phrases_and_of_the_longest_begun_one(ids, phrases):
+    whole = [len(phrase) for phrase in phrases if has(ids, phrase)]
+    begun = [
+        count
+        for phrase in phrases
+        if not has(ids, phrase)
+        for count in range(len(phrase))
+        if ids[len(ids) - count :] == phrase[:count]
+    ]
+    assert tokens_met(ids, Constraints(forced=phrases)) == sum(whole) + max(begun, default=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

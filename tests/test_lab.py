@@ -374,6 +374,22 @@ def test_the_seed_determines_a_tiny_training():
     assert not all(map(torch.equal, one, other))
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_held_out_texts_are_drawn_otherwise_than_those_of_training(seed):
+    def recording(draws):
+        def task(generator):
+            draws.append(int(generator.integers(2**62)))
+            return training.reversing(2, 3)(generator)
+
+        return task
+
+    trained, held_out = [], []
+    training.train(TINY, recording(trained), 2, seed)
+    training.examples(recording(held_out), seed)
+    assert len(trained) > 1
+    assert set(trained).isdisjoint(held_out)
+
+
 def test_pairs_of_trainings_differ_if_their_mean_difference_is_clear():
     zeros = [0.0] * 5
     # The mean is 3 and the standard error 0.7071: half of the interval is 2.776 times that, 1.96.

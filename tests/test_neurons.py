@@ -257,7 +257,6 @@ def test_a_side_without_the_layer_is_left_out():
 # ---- the page
 
 
-@pytest.mark.short_form
 def test_the_page_shows_the_neurons_of_a_cell_and_one_at_all_tokens(open_report):  # noqa: F811
     inspection = fake_inspection(6, 5, 2, 2, 16)
     page = open_report(inspection)

@@ -1,4 +1,4 @@
-"""The page of `dragoman serve` in Chromium, in both themes and at a phone's width.
+"""The page of `dragoman serve` in Chromium, in both themes and at a phone's width: the long tests.
 
 `page_url` is the address of a server with models from English to German and back. Delays, refusals and lost
 connections are made in the browser, so that any server can stand there.
@@ -72,7 +72,7 @@ def long_views(views: list[View]) -> list:
 @pytest.fixture(scope="module")
 def page_url() -> Iterator[str]:
     """The address of a running server."""
-    server = page_server.start()
+    server = page_server.start(max_age=600)
     yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
     server.server_close()
@@ -205,13 +205,6 @@ def test_the_vendored_module_is_the_one_that_its_readme_names():
 
 
 # Translating
-
-
-@pytest.mark.short_form
-def test_a_text_is_translated_while_it_is_typed(open_page, page_url):
-    """The short test: everything else here is long."""
-    page = open_page(WIDE)
-    translate(page, page_url)
 
 
 TYPE = """([text, key]) => {
@@ -565,50 +558,6 @@ def test_a_chosen_sentence_has_its_own_alignment(page, page_url):
     assert marks(page)["aligned"] == ["world."]
 
 
-@long
-def test_words_sentences_and_alignments_of_any_script(open_page, page_url):
-    page = open_page(WIDE)
-    found = page.evaluate(
-        """async () => {
-          const words = await import("/page/words.js");
-          const answer = { model: "m", source: "en", target: "de", translations: [{
-            text: "🙂🙂 Ja.  Nein 🙂!",
-            sentences: [
-              { source: "🙂 Yes.", text: "🙂🙂 Ja.", tokens: ["a", "b", "c"],
-                log_probability: 4 * Math.log(0.5),
-                source_start: 0, source_end: 6, start: 0, end: 6, alignment: [[0, 0], [1, 1], [1, 0]] },
-              { source: "No!", text: "Nein 🙂!", tokens: [], log_probability: 0,
-                source_start: 7, source_end: 10, start: 8, end: 15 },
-            ] }] };
-          const result = words.toResult(answer, "🙂 Yes. No!", "text");
-          const list = (result, side) => words.pieces(result, side).filter((one) => one.word !== undefined)
-            .map((one) => `${one.sentence}${one.word}${one.text}`);
-          const longer = words.withHypothesis(result, 0, { text: "🙂 Jawohl ja." });
-          const chinese = { sourceText: "", text: "今天天气很好。", sentences: [{ start: 0, end: 7 }] };
-          return {
-            source: list(result, "source"), target: list(result, "target"), longer: list(longer, "target"),
-            text: longer.text,
-            aligned: [...words.alignedWords(result.sentences[0], "source", 1)],
-            back: [...words.alignedWords(result.sentences[0], "target", 0)],
-            mean: words.meanProbability(result.sentences), none: words.meanProbability([]),
-            chinese: words.pieces(chinese, "target").map((one) => one.text),
-            joined: words.pieces(result, "target").map((one) => one.text).join(""),
-          };
-        }"""
-    )
-    assert found["source"] == ["00🙂", "01Yes.", "10No!"]
-    assert found["target"] == ["00🙂🙂", "01Ja.", "10Nein", "11🙂!"]
-    assert found["longer"] == ["00🙂", "01Jawohl", "02ja.", "10Nein", "11🙂!"]
-    assert found["text"] == "🙂 Jawohl ja.  Nein 🙂!"
-    assert found["joined"] == "🙂🙂 Ja.  Nein 🙂!"
-    assert found["aligned"] == [1, 0]
-    assert found["back"] == [0, 1]
-    assert found["mean"] == pytest.approx(0.5)
-    assert found["none"] is None
-    assert len(found["chinese"]) > 2
-    assert "".join(found["chinese"]) == "今天天气很好。"
-
-
 def test_more_translations_have_scores_and_can_be_chosen(page, page_url):
     translate(page, page_url)
     button(page, "More translations").click()
@@ -776,25 +725,6 @@ def test_the_word_under_the_pointer_stays_marked_when_the_alignment_comes(open_p
     page.wait_for_selector(".mirror [data-word]")
     page.wait_for_timeout(500)  # the caret is in the text, at another word
     assert marks(page) == {"marked": ["alte"], "aligned": ["old"]}
-
-
-@long
-def test_failed_alignments_are_asked_for_again_when_the_pointer_comes_back(open_page, page_url):
-    page = open_page(WIDE)
-    translate(page, page_url, "Hello world.")
-    error = {"error": {"code": "test", "message": "The model has failed."}}
-    page.route("**/v1/translate", lambda route: route.fulfill(status=500, json=error))
-    area = page.locator("textarea").bounding_box()
-    page.mouse.move(0, 0)
-    for step in range(1, 6):
-        page.mouse.move(area["x"] + 5 * step, area["y"] + 10)
-        page.wait_for_timeout(50)
-    assert len(requests_to(page, "v1/translate")) == 1
-    page.unroute("**/v1/translate")
-    page.mouse.move(0, 0)
-    page.mouse.move(area["x"] + 10, area["y"] + 10)
-    page.mouse.move(area["x"] + 15, area["y"] + 10)
-    page.wait_for_selector(".words .aligned")
 
 
 @long

@@ -26,6 +26,9 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, type_hints
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Tokenizers, save_model
 from dragoman_paper.paper_map.departures import BESIDE, NOT_GIVEN, SECTIONS, departures, paper_recipe
 from dragoman_paper.paper_map.report import explaining_vocabulary, report_on
 from dragoman_paper.paper_map.subject import subject_of
@@ -315,6 +318,28 @@ def test_a_run_and_its_model_have_their_own_vocabulary(trained):
     weights = on_meta(run.recipe.model, vocabulary, vocabulary).parameters()
     assert sum(report_on(run, 25).parameters.values()) == sum(weight.numel() for weight in weights)
     assert subject_of(str(trained / "run"), 99).source_vocabulary == 99
+
+
+def test_a_model_has_the_vocabulary_of_each_side(tmp_path):
+    tokenizers = [
+        Tokenizer.train(["ein Mann fährt Rad", "two dogs play"] * 5, "bpe", TokenizerSettings(), size)
+        for size in (290, 300)
+    ]
+    settings = replace(PRESETS["tiny"], tied="none")
+    model = build_model(settings, *map(len, tokenizers))
+    save_model(tmp_path / "model", model, settings, Tokenizers(*tokenizers))
+    subject = subject_of(str(tmp_path / "model"), None)
+    assert [subject.source_vocabulary, subject.target_vocabulary] == list(map(len, tokenizers))
+    assert len(tokenizers[0]) != len(tokenizers[1])
+
+
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_an_update_has_the_tokens_of_all_batches_that_it_accumulates(accumulate):
+    base = subject_of("base", None)
+    batches = replace(base.recipe.batches, target_tokens_per_batch=1000, accumulate=accumulate)
+    subject = replace(base, recipe=replace(base.recipe, batches=batches))
+    cost, same = report_on(subject, 25, updates=10).cost, report_on(base, 25, 10, 1000 * accumulate).cost
+    assert (cost.tokens, cost.counted_flops) == (1000 * accumulate, same.counted_flops)
 
 
 def test_a_run_without_a_model_yet_has_its_recipe(tmp_path):

@@ -41,7 +41,7 @@ def open_head(page, kind: str, place: int):
     return page.get_by_role("region", name="One query in numbers")
 
 
-@pytest.mark.parametrize("kind", [*list(KINDS)[:2], pytest.param("cross", marks=pytest.mark.short_form)])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_steps_of_a_query_are_those_of_the_data(open_report, kind):  # noqa: F811
     inspection = fake_inspection(6, 5, 2, 2, 16)
     shown = open_head(open_report(inspection), kind, 3)

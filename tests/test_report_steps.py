@@ -161,6 +161,9 @@ def test_the_steps_play_and_can_be_paused(browser, small, tmp_path):  # noqa: F8
     page.get_by_role("button", name="Pause").click()
     page.clock.run_for(9_000)
     assert shown_step(page)[0] == "Step 3"
+    page.locator(".steps").press("End")
+    page.get_by_role("button", name="Play").click()
+    assert shown_step(page)[0] == "Step 1"  # from the last step it plays from the first
     context.close()
 
 

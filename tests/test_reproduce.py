@@ -16,6 +16,7 @@ from dragoman.cli import main as cli
 from dragoman.cli.train import run_training
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
+from dragoman.pipeline.autoconfigure import duration
 from dragoman.pipeline.passport import text_hashes
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
@@ -25,10 +26,11 @@ from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
 from dragoman_paper.tables import report
+from dragoman_paper.tables.cells import Result
 from dragoman_paper.tables.page import details, quality, write_page, written_lines
 from dragoman_paper.tables.report import measure, table_lines, verdict
 from dragoman_paper.tables.rows import Row, Scale, Table, describe, differences
-from dragoman_paper.tables.runner import Request, find_texts, run_table
+from dragoman_paper.tables.runner import Request, find_texts, progress, run_table
 from dragoman_paper.tables.table3 import TABLE3
 from dragoman_paper.tables.tables import TABLES
 from tests.conftest import MAX_SECONDS, write_copies
@@ -518,3 +520,18 @@ def test_what_a_seed_does_to_all_rows_takes_no_part_in_a_verdict():
     assert one.verdict == other.verdict == report.SAME
     assert one.difference == pytest.approx(other.difference)
     assert one.difference_spread == pytest.approx(other.difference_spread)
+
+
+@pytest.mark.parametrize("minutes", [(30.0,), (30.0, 90.0), (600.0, 0.0, 30.0)])
+def test_the_cells_that_are_left_take_the_mean_of_those_before(minutes):
+    results = {
+        str(number): Result("base", number, 5.0, 1.6, 20.0, "", 1, time, {}, {})
+        for number, time in enumerate(minutes)
+    }
+    done, mean = len(minutes), sum(minutes) / len(minutes)
+    for left in (1, 3):
+        time = duration(60 * left * mean)
+        assert f"{done} of {done + left} cells are complete" in progress(results, done + left)
+        assert f"the others train for {time}" in progress(results, done + left)
+    assert progress(results, done) == f"{done} of {done} cells are complete."
+    assert progress({}, 2) == "0 of 2 cells are complete."

@@ -93,7 +93,6 @@ def table(page, title: str) -> list[list[float]]:
     ]
 
 
-@pytest.mark.short_form
 def test_the_page_shows_them(open_report):  # noqa: F811
     known = fake_inspection(4, 4, 2, 2, 8)
     page = open_report(known)

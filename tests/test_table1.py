@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
 from dragoman.cli.main import main
 from dragoman.inspection.views.drawing import Drawing
+from dragoman_paper.figures import layer_costs
 from dragoman_paper.figures.layer_costs import (
     LOOKS,
     CostColumn,
@@ -287,3 +288,12 @@ def test_options_of_other_tables_get_a_sentence(monkeypatch, capsys, tmp_path, o
         main()
     assert f"table1 is measured without training, so it has no --{option}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@given(st.floats(-1, 3), st.floats(0, 0.5))
+def test_an_exponent_of_the_legend_has_half_of_the_width_of_its_interval(value, margin):
+    exponent = {"value": value, "low": value - margin, "high": value + margin}
+    sign = f" ± {margin:.2f}"
+    assume(abs(1000 * margin % 10 - 5) > 0.01)  # where rounding is not a matter of the last bit
+    written = layer_costs.growth({"n": exponent, "d": {"value": 1.0, "low": 1.0, "high": 1.0}})
+    assert written == f"n^{round(value, 2) + 0.0:.2f}{sign if margin >= 0.005 else ''} · d^1.00"

@@ -63,7 +63,7 @@ export function Bars({ tokens, caption }) {
 
 /** A formula whose exponents are after ^. */
 export function Formula({ text }) {
-  return text.split(/\^(−?[\d.]+|[αβ])/u).map(
+  return text.split(/\^(−?[\d.]+|[αβp])/u).map(
     (each, place) => (place % 2 ? html`<sup>${each}</sup>` : each),
   );
 }

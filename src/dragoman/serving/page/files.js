@@ -1,11 +1,11 @@
 // Files that are dropped on the page or opened, and the download of a translation.
 
 const MAX_BYTES = 2_000_000;
-const FORMATS = { txt: "text", html: "html", htm: "html" };
+const FORMATS = new Map([["txt", "text"], ["html", "html"], ["htm", "html"]]);
 
 /** {name, text, format} of a file; throws an Error whose message is a sentence. */
 export async function readFile(file) {
-  const format = FORMATS[file.name.split(".").pop().toLowerCase()];
+  const format = FORMATS.get(file.name.split(".").pop().toLowerCase());
   if (!format) throw new Error(`“${file.name}” is neither a text file (.txt) nor a web page (.html).`);
   if (file.size > MAX_BYTES)
     throw new Error(`“${file.name}” is larger than 2 MB, the limit of this page.`);

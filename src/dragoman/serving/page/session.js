@@ -60,7 +60,7 @@ export class Session {
       const former = history.recall(MODEL);
       const known = models.find((model) => model.label === former) ?? models[0];
       const failure = known ? null : { message: "The server has no model loaded.", again: true };
-      this.#change({ models, failure, working: false });
+      this.#change({ models, failure, working: false, needsKey: false });
       const source = this.source === "auto" && models.length > 1 ? "auto" : known?.source;
       if (known) this.setPair(source, known.target, known.label);
     } catch (error) {
@@ -89,9 +89,9 @@ export class Session {
   get isCurrent() {
     const { result } = this;
     if (this.working || !result) return false;
-    const asked = { ...this.#pair(), sourceText: this.text, format: this.format };
-    if (asked.source === "auto") delete asked.source;
-    return Object.entries(asked).every(([name, value]) => result[name] === value);
+    const request = { ...this.#pair(), sourceText: this.text, format: this.format };
+    if (request.source === "auto") Object.assign(request, { source: result.source, isDetected: true });
+    return Object.entries(request).every(([name, value]) => result[name] === value);
   }
 
   #from(source) {
@@ -164,7 +164,8 @@ export class Session {
     this.#change({ working: true });
     try {
       const answer = await this.#ask(turn, { ...this.#pair(), text, format });
-      if (turn === this.#turn) this.#finish(toResult(answer, text, format));
+      const isDetected = this.source === "auto";
+      if (turn === this.#turn) this.#finish({ ...toResult(answer, text, format), isDetected });
     } catch (error) {
       if (turn === this.#turn) this.#fail(error);
     }
@@ -199,7 +200,7 @@ export class Session {
   #finish(result) {
     this.#reloaded = false;
     this.#alignment = "";
-    this.#change({ result, partial: null, working: false, announcement: result.text });
+    this.#change({ result, partial: null, working: false, needsKey: false, announcement: result.text });
     this.#record();
   }
 

@@ -29,13 +29,14 @@ export function TargetPane({ session }) {
 
 function Failure({ session }) {
   const { failure, seconds } = session;
-  if (seconds) return html`<p class="failure wait">The server is busy. Trying again in ${seconds} s.</p>`;
-  if (!failure) return null;
+  const wait = `The server is busy. Trying again in ${seconds} s.`;
+  const note = seconds ? html`<p class="failure wait">${wait}</p>` : null;
+  if (!failure) return note;
   const again = () => {
     document.querySelector(".source textarea").focus(); // the button goes
     session.again();
   };
-  return html`<p class="failure">${failure.message}${" "}
+  return html`${note}<p class="failure">${failure.message}${" "}
     ${failure.again ? html`<button class="link" onClick=${again}>Try again</button>` : null}
   </p>`;
 }
