@@ -7,47 +7,48 @@ import { Choice, Numbers, Slider } from "./parts.js";
 import { fixed, visible } from "./tokens.js";
 import { WindowOf, useWindow } from "./window.js";
 
-const maskShade = (value) => 0.04 + 0.7 * value;
+const maskShare = (value) => 0.04 + 0.7 * value;
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-/** How numbers are drawn and written; most: the greatest absolute value of the maps that are shown. */
+/** How the numbers of a measure are drawn. most: the greatest absolute value of the maps that are shown. */
 function scaleOf({ scale }, most) {
-  const size = {
-    scale: "weight", share: (value) => value / most, marks: [[0, "0"], [1, fixed(most, 2)]], digits: 3,
-  };
+  const end = fixed(most, 2);
   return {
-    share: { ...size, share: weightShare, marks: WEIGHT_MARKS },
-    size,
+    share: { share: weightShare, marks: WEIGHT_MARKS },
+    size: { share: (value) => value / most, marks: [[0, "0"], [1, end]] },
     signed: {
-      ...size, scale: "signed", share: (value) => (value / most + 1) / 2,
-      marks: [[0, `−${fixed(most, 2)}`], [0.5, "0"], [1, fixed(most, 2)]],
+      scale: "signed", share: (value) => (value / most + 1) / 2,
+      marks: [[0, `−${end}`], [0.5, "0"], [1, end]],
     },
-    mask: { ...size, share: maskShade, marks: null, digits: 0 },
+    mask: { share: maskShare, digits: 0 },
   }[scale];
 }
 
-/** The maps of the options that are chosen. A choice whose option no map has shows its last one. */
-function chosenMaps({ maps, choices }, wanted) {
+/** The maps of the options that are chosen, and the controls. A choice that lacks its option has its last. */
+function chosenMaps({ maps, choices }, chosen) {
   let shown = maps;
   const controls = choices.map((label, place) => {
-    const options = [...new Set(shown.map(({ chosen }) => chosen[place]))].filter(Boolean);
-    const value = options.includes(wanted[place]) ? wanted[place] : options.at(-1);
-    shown = shown.filter(({ chosen }) => chosen[place] === value);
+    const options = [...new Set(shown.map((map) => map.chosen[place]))].filter(Boolean);
+    const value = options.includes(chosen[place]) ? chosen[place] : options.at(-1);
+    shown = shown.filter((map) => map.chosen[place] === value);
     return { label, options, value };
   });
   return { shown, controls };
 }
 
-export function HeatView({ inspection, view }) {
-  const [wanted, setWanted] = useState(view.first);
+/** name: of the view in the descriptions of the inspection. */
+export function HeatView({ inspection, name }) {
+  const { [name]: view } = inspection.views;
+  const [chosen, setChosen] = useState(view.first);
   const [padding, setPadding] = useState(0);
-  const { shown, controls } = chosenMaps(view, wanted);
-  const arrays = shown.map(({ data: [name, key, ...places] }) => ({
-    values: part(inspection[name][key], ...places), width: inspection[name][key].shape.at(-1),
+  const { shown, controls } = chosenMaps(view, chosen);
+  const matrices = shown.map(({ data: [table, key, ...places] }) => ({
+    values: part(inspection[table][key], ...places), width: inspection[table][key].shape.at(-1),
   }));
-  const { measure } = shown[0];
-  const scale = scaleOf(measure, Math.max(...arrays.map(({ values }) => greatest(values))));
-  const choose = (place) => (value) => setWanted(Object.assign([...wanted], { [place]: value }));
+  const [{ measure }] = shown;
+  const scale = scaleOf(measure, Math.max(...matrices.map(({ values }) => greatest(values))));
+  const choose = (place) => (option) => setChosen(Object.assign([...chosen], { [place]: option }));
+  const isMask = measure.scale === "mask";
   return html`
     <p>${view.about} ${measure.about}</p>
     <div class="tools">
@@ -55,17 +56,16 @@ export function HeatView({ inspection, view }) {
         ? html`<${place ? Select : Buttons} key=${place} ...${control} choose=${choose(place)} />` : null)}
       ${view.padding ? html`<${Slider} label="Padding tokens" least=${0} most=${view.padding}
         value=${padding} change=${setPadding} />` : null}
-      ${scale.marks ? html`<${Legend} name=${capital(measure.legend)} ...${scale} />`
-        : html`<${MaskKey} ...${measure} />`}
+      ${isMask ? html`<${MaskKey} ...${measure} />`
+        : html`<${Legend} name=${capital(measure.legend)} ...${scale} />`}
     </div>
-    <div class=${measure.scale === "mask" ? "masks" : ""}>${shown.map((map, place) => html`<${OneMap}
-      key=${map.chosen[0] ?? map.heading} map=${map} view=${view} padding=${padding}
-      array=${arrays[place]} scale=${scale} alone=${shown.length === 1} />`)}</div>`;
+    <div class=${isMask ? "masks" : ""}>${shown.map((map, place) => html`<${OneMap} key=${place} map=${map}
+      tokens=${view.names} padding=${padding} matrix=${matrices[place]} scale=${scale}
+      css=${shown.length > 1 ? "panel" : ""} />`)}</div>`;
 }
 
-function Buttons({ label, options, value, choose }) {
-  const choices = options.map((name) => [name, name]);
-  return html`<${Choice} label=${label} choices=${choices} value=${value} choose=${choose} />`;
+function Buttons({ options, ...others }) {
+  return html`<${Choice} choices=${options.map((name) => [name, name])} ...${others} />`;
 }
 
 function Select({ label, options, value, choose }) {
@@ -74,45 +74,40 @@ function Select({ label, options, value, choose }) {
 }
 
 function MaskKey({ words }) {
-  return html`<p class="key">${words.map((name, value) => html`<span key=${name}><span class="swatch"><${Heat}
-    values=${Float32Array.of(value)} columns=${1} share=${maskShade} /></span>${name}</span>`)}</p>`;
+  return html`<p class="key">${[1, 0].map((value) => html`<span key=${value}>
+    <span class="swatch"><${Heat} values=${Float32Array.of(value)} columns=${1} share=${maskShare} /></span>
+    ${words[value]}
+  </span>`)}</p>`;
 }
 
-/** The places of the tokens in the window, then those of the padding, which follows the last token. */
-function useShown(tokens, padding) {
+/** The places of tokens that are drawn: all, of which LabelledHeat draws the window; if padding follows them,
+ * those of the window and the padding. */
+function useDrawn(names, padding) {
+  const tokens = names.length - padding;
   const [first, stop] = useWindow(tokens);
-  return [...Array(tokens + padding).keys()].filter(
-    (place) => (place >= first && place < stop) || place >= tokens,
-  );
+  return [...names.keys()].filter((place) => !padding || place >= tokens || (place >= first && place < stop));
 }
 
-/** The numbers of these rows and columns of an array, of which the first column has place `first`. */
-function partOf({ values, width }, first, rows, columns) {
-  const found = new Float32Array(rows.length * columns.length);
-  rows.forEach((row, y) => columns.forEach((column, x) => {
-    found[y * columns.length + x] = values[row * width + first + column];
-  }));
-  return found;
-}
-
-function OneMap({ map, view, padding, array, scale, alone }) {
-  const { heading, table, rows, columns, first_column: first } = map;
-  const names = [rows, columns].map(
-    (axis) => [...view.names[axis.names], ...Array.from({ length: padding }, () => "PAD")],
+function OneMap({ map, tokens, padding, matrix, scale, css }) {
+  const { heading, table, rows, columns, first_column: first, chosen } = map;
+  const [rowNames, columnNames] = [rows, columns].map(
+    ({ names }) => [...tokens[names], ...Array.from({ length: padding }, () => "PAD")],
   );
-  const places = names.map((side) => useShown(side.length - padding, padding));
-  const all = names.map((side) => [...side.keys()]);
-  const [rowNames, columnNames] = names.map((side, axis) => places[axis].map((place) => side[place]));
-  return html`<section class=${alone ? "" : "panel"} aria-label=${heading}>
+  const [drawnRows, drawnColumns] = [useDrawn(rowNames, padding), useDrawn(columnNames, padding)];
+  const numbers = (rowPlaces, columnPlaces) => Float32Array.from(rowPlaces.flatMap(
+    (row) => columnPlaces.map((column) => matrix.values[row * matrix.width + first + column]),
+  ));
+  const heat = html`<${LabelledHeat} key=${chosen[0]} values=${numbers(drawnRows, drawnColumns)}
+    rowNames=${drawnRows.map((place) => rowNames[place])} rowsAre=${rows.word}
+    columnNames=${drawnColumns.map((place) => columnNames[place])} columnsAre=${columns.word}
+    label=${table === heading ? heading : `${table}: ${heading}`} ...${scale} />`;
+  return html`<section class=${css} aria-label=${heading}>
     <h3>${heading}</h3>
-    <${WindowOf} value=${null}>
-      <${LabelledHeat} values=${partOf(array, first, ...places)} rowNames=${rowNames}
-        columnNames=${columnNames} share=${scale.share} scale=${scale.scale} rowsAre=${rows.word}
-        columnsAre=${columns.word} digits=${scale.digits}
-        label=${table === heading ? heading : `${table}: ${heading}`} />
-    <//>
-    <${Numbers} title=${`${table} as a table`}
-      head=${[capital(rows.word), ...names[1].map(visible)]}
-      rows=${() => matrixRows(partOf(array, first, ...all), names[1].length, names[0], scale.digits && 4)} />
+    ${padding ? html`<${WindowOf} value=${null}>${heat}<//>` : heat}
+    <${Numbers} title=${`${table} as a table`} head=${[capital(rows.word), ...columnNames.map(visible)]}
+      rows=${() => matrixRows(
+        numbers([...rowNames.keys()], [...columnNames.keys()]), columnNames.length, rowNames,
+        scale.digits ?? 4,
+      )} />
   </section>`;
 }

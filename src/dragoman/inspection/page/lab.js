@@ -25,7 +25,7 @@ const OTHERS = { attention: ["attention-as-explanation"], stream: [] };
 /** The claims of the experiments about a view, their verdicts, and the commands that run them.
  * results: the address of the recorded results; absent where no server has them. */
 export function Experiments({ view, architecture, results }) {
-  const names = (architecture === "transformer" ? null : OTHERS[view]) ?? EXPERIMENTS[view] ?? [];
+  const names = (architecture === "transformer" ? null : OTHERS[view]) ?? EXPERIMENTS[view];
   if (!names.length) return null;
   return html`<section class="note lab">
     <h3>Experiments about this</h3>

@@ -28,33 +28,20 @@ const VIEWS = [
   ["positions", "Positions", Positions],
   ["stream", "Residual stream", Stream],
   ["neurons", "Neurons", Neurons],
+  ["masks", "Masks", HeatView],
   ["model", "Model", Model],
   ["training", "Training", Training], // of a run that has its log
   ["what-if", "What if", WhatIf],
 ];
 const WINDOWED = [
-  "beam", "attention", "attribution", "positions", "stream", "neurons", "what-if",
+  "beam", "attention", "attribution", "value-zeroing", "positions", "stream", "neurons", "masks", "what-if",
 ];
 // The views of an LSTM or GRU; a ConvS2S and an enriched model also have positions, the latter also neurons.
 const RECURRENT = [
   "beam", "attention", "attribution", "embeddings", "stream", "model", "training", "what-if",
 ];
 
-/** A view of heat maps that is described in the inspection's data, in `views`. */
-function Described({ inspection, name }) {
-  return html`<${HeatView} inspection=${inspection} view=${inspection.views[name]} />`;
-}
-
-/** The views of an inspection: [name, title, component]. Those that are described stand before the model. */
-function viewsOf(inspection, asked) {
-  const others = othersOf(inspection, asked);
-  const known = VIEWS.map(([name]) => name);
-  const described = Object.values(inspection.views).filter(({ name }) => !known.includes(name));
-  const place = others.findIndex(([name]) => name === "model");
-  return others.toSpliced(place, 0, ...described.map(({ name, title }) => [name, title, Described]));
-}
-
-function othersOf({ model, training, neurons }, { attribution, zeroing, cases }) {
+function viewsOf({ model, training, neurons }, { attribution, zeroing, cases }) {
   const isThere = {
     training: Boolean(training), "what-if": Boolean(cases), positions: model.positions !== "none",
     neurons: Boolean(neurons),
@@ -117,7 +104,7 @@ function Report({ inspection, ask, top, children }) {
       </div>
       <div id="view" role="tabpanel" aria-labelledby=${`tab-${view}`} key=${view}>
         <h2 class="hidden">${title}</h2>
-        ${View === Described || View === AskedZeroing || WINDOWED.includes(view)
+        ${WINDOWED.includes(view)
           ? html`<${WindowForm} count=${longest} value=${window} change=${setWindow} />` : null}
         <${WindowOf} value=${window}><${View} name=${view} inspection=${inspection} bench=${bench}
           effects=${effects} attribution=${attribution} zeroing=${zeroing} tryOut=${tryOut} /><//>

@@ -9,9 +9,8 @@ from dragoman.inspection.record.kinds import Kind
 from dragoman.inspection.record.record import Array, Record
 from dragoman.inspection.views.alignment_marks import mark_differences
 from dragoman.inspection.views.drawing import Drawing, sequential, widest
-from dragoman.inspection.views.heat_maps import draw_cells
 from dragoman.inspection.views.labels import View, Window, view
-from dragoman.inspection.views.layout import SHARE_TICKS, draw_levels, finished, sentences
+from dragoman.inspection.views.layout import SHARE_TICKS, draw_cells, draw_levels, finished, sentences
 from dragoman.translation.alignment import select_head
 
 WEIGHT_TITLE = "attention weight (the weights of a query sum to 1)"
@@ -92,39 +91,29 @@ def attention_head(
         name,
         f"Rows: {attention_view.query_axis}. Columns: {attention_view.key_axis}. {sentences(inspection)}",
     )
-    left, top, cell = draw_heat_map(drawing, attention_view, weights, "weight")
+    left, top, cell = draw_heat_map(drawing, attention_view, weights)
     if kind == "cross":
         mark_differences(drawing, inspection, layer, head, words, window, left, top, cell)
-    draw_legend(drawing, attention_view, WEIGHT_TITLE)
     return finished(drawing, attention_view.notes)
 
 
-def draw_heat_map(
-    drawing: Drawing, attention_view: View, shares: Array, name: str
-) -> tuple[float, float, float]:
-    """Draw a heat map of `shares` [Q K], numbers from 0 to 1, with the labels of queries and keys.
+def draw_heat_map(drawing: Drawing, attention_view: View, weights: Array) -> tuple[float, float, float]:
+    """Draw the weights [Q K] as a heat map with its labels and its legend.
 
-    `name` is what one number is called, such as "weight". Returns x and y of the first cell, and the size of
-    a cell.
+    Returns x and y of the first cell, and the size of a cell.
     """
-    left = 44 + widest(attention_view.queries)
-    top = 78 + 0.87 * widest(attention_view.keys)  # the labels of keys are turned by 60°, whose sine is 0.87
-    drawing.text(16, 50, f"columns — {attention_view.key_axis}", css="fill-faint")
-
-    def title(row: int, column: int) -> str:
-        query, key = attention_view.queries[row], attention_view.keys[column]
-        return f"query: {query}\nkey: {key}\n{name}: {shares[row, column]:.3f}"
-
     queries, keys = attention_view.queries, attention_view.keys
-    cell = draw_cells(drawing, shares, queries, keys, sequential, title, left, top, f"{name}s")
-    return left, top, cell
+    left, top = 44 + widest(queries), 78 + 0.87 * widest(keys)  # turned by 60°, whose sine is 0.87
 
+    def title(query: int, key: int) -> str:
+        return f"query: {queries[query]}\nkey: {keys[key]}\nweight: {weights[query, key]:.3f}"
 
-def draw_legend(drawing: Drawing, attention_view: View, title: str) -> None:
-    """Write below a heat map what its rows are, and what its colours mean; `title` names the quantity."""
+    drawing.text(16, 50, f"columns — {attention_view.key_axis}", css="fill-faint")
+    cell = draw_cells(drawing, weights, queries, keys, sequential, title, left, top, "weights")
     y = drawing.height + 24
     drawing.text(16, y, f"rows — {attention_view.query_axis}", css="fill-faint")
-    drawing.legend(16, y + 14, title, sequential, SHARE_TICKS)
+    drawing.legend(16, y + 14, WEIGHT_TITLE, sequential, SHARE_TICKS)
+    return left, top, cell
 
 
 def attention_lines(

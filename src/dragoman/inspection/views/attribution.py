@@ -7,17 +7,17 @@ import numpy as np
 from dragoman.inspection.analyse.attribution import Attribution
 from dragoman.inspection.analyse.methods import UNSIGNED, Method
 from dragoman.inspection.record.record import Array, Record
-from dragoman.inspection.views.heat_maps import Axis, HeatMap, HeatView, Measure, Scale, picture
+from dragoman.inspection.views.heat_maps import Axis, HeatMap, HeatView, Measure, picture
 from dragoman.inspection.views.layout import sentences
 
 NAMES: dict[Method, str] = {
-    "integrated-gradients": "Integrated gradients",
-    "gradient-input": "Gradient × input",
-    "saliency": "Saliency",
-    "occlusion": "Occlusion",
-    "sequential-integrated-gradients": "Sequential integrated gradients",
-    "discretized-integrated-gradients": "Discretized integrated gradients",
-    "gradient-shap": "Gradient SHAP",
+    "integrated-gradients": "integrated gradients",
+    "gradient-input": "gradient × input",
+    "saliency": "saliency",
+    "occlusion": "occlusion",
+    "sequential-integrated-gradients": "sequential integrated gradients",
+    "discretized-integrated-gradients": "discretized integrated gradients",
+    "gradient-shap": "gradient SHAP",
     "deeplift": "DeepLIFT",
     "lime": "LIME",
     "reagent": "ReAGent",
@@ -26,40 +26,47 @@ UNITS: dict[Method, str] = {
     "saliency": "norm of the gradient, nats per unit",
     "reagent": "share of importance, of 1",
 }
+CONTRIBUTION = "contribution, nats"
 EMBEDDINGS = "embeddings"
-SOURCE, PREFIX = "source", "earlier target"
+TARGET = Axis("target", "target", "target: token of the translation")
+SOURCE = Axis("source", "source", "source: token of the sentence")
+PREFIX = Axis(
+    "earlier target",
+    "earlier target token",
+    "earlier target token: token that the decoder reads, START first",
+)
 
 ABOUT_CONTRAST = (
-    "Each row is a contrast, token≠other token: the log-probability of the target token minus that of the "
+    " Each row is a contrast, token≠other token: the log-probability of the target token minus that of the "
     "other token after the same tokens."
 )
 
 
-def attribution(inspection: Record) -> HeatView | None:
+def attribution_view(inspection: Record) -> HeatView | None:
     """A row for each target token, a column for each source token, and in a second heat map, if they are
     attributed, for each token that the decoder reads. None without attribution.
     """
-    found = inspection.attribution
-    if found is None:
+    attribution = inspection.attribution
+    if attribution is None:
         return None
-    target = found.target
-    if found.other:
-        target = tuple(f"{token}≠{other}" for token, other in zip(found.target, found.other, strict=True))
+    target = attribution.target
+    if attribution.other:
+        pairs = zip(target, attribution.other, strict=True)
+        target = tuple(f"{token}≠{other}" for token, other in pairs)
     maps = []
-    for method, name in NAMES.items():
-        if method in found.contributions:
-            inputs = (EMBEDDINGS,) if method == "gradient-input" and len(found.layers) else ()
-            maps += heat_maps(found, found.of(method), measure(found, method), (method,), (name, *inputs))
-            for place, values in enumerate(found.layers if inputs else ()):
-                layer = measure(replace(found, layer=place + 1), method)
-                chosen = name, f"output of encoder layer {place + 1}"
-                maps += heat_maps(found, values, layer, ("layers", place), chosen)
+    for method in NAMES:
+        if method in attribution.contributions:
+            layers = attribution.layers if method == "gradient-input" else ()
+            inputs = (EMBEDDINGS,) if len(layers) else ()
+            maps += heat_maps(attribution, method, attribution.of(method), (method,), inputs)
+            for place, values in enumerate(layers):
+                of_layer, inputs = replace(attribution, layer=place + 1), (output_of(place + 1),)
+                maps += heat_maps(of_layer, method, values, ("layers", place), inputs)
     return HeatView(
         "attribution",
-        "Attribution",
         "Each row is a token of the translation; each column is a token that the model reads."
-        + (f" {ABOUT_CONTRAST}" if found.other else ""),
-        {SOURCE: found.source, "target": target, PREFIX: found.prefix},
+        + (ABOUT_CONTRAST if attribution.other else ""),
+        {SOURCE.names: attribution.source, TARGET.names: target, PREFIX.names: attribution.prefix},
         maps,
         ("Method", "Input"),
         (maps[0].chosen[0], EMBEDDINGS),
@@ -67,68 +74,66 @@ def attribution(inspection: Record) -> HeatView | None:
 
 
 def heat_maps(
-    found: Attribution,
+    attribution: Attribution,
+    method: Method,
     values: Array,
-    numbers: Measure,
     data: tuple[str | int, ...],
-    chosen: tuple[str, ...],
+    inputs: tuple[str, ...],
 ) -> list[HeatMap]:
     """The map of the source tokens, and that of the tokens that the decoder reads if [T C] has them."""
-    rows, sources = Axis("target", "target", "target: token of the translation"), len(found.source)
-    maps = [
+    quantity, unit = UNITS.get(method, CONTRIBUTION).split(", ")
+    measure = Measure(
+        "size" if method in UNSIGNED else "signed",
+        quantity,
+        unit,
+        f"{quantity}, {unit}",
+        note_about(attribution, method),
+    )
+    sources = len(attribution.source)
+    sides = ("Source", "source", SOURCE, 0), ("Earlier target", "target", PREFIX, sources)
+    return [
         HeatMap(
-            "Source tokens",
-            "Contributions of source tokens",
-            rows,
-            Axis(SOURCE, "source", "source: token of the sentence"),
-            numbers,
-            values[:, :sources],
+            f"{heading} tokens",
+            f"Contributions of {side} tokens",
+            TARGET,
+            columns,
+            measure,
+            part,
             ("attribution", *data),
-            chosen=chosen,
+            first,
+            (option(method), *inputs),
         )
+        for (heading, side, columns, first), part in zip(sides, np.split(values, [sources], 1), strict=True)
+        if part.size
     ]
-    if values.shape[1] > sources:
-        title = "earlier target token: token that the decoder reads, START first"
-        prefix = HeatMap(
-            "Earlier target tokens",
-            "Contributions of target tokens",
-            rows,
-            Axis(PREFIX, "earlier target token", title),
-            numbers,
-            values[:, sources:],
-            ("attribution", *data),
-            sources,
-            chosen,
-        )
-        maps.append(prefix)
-    return maps
 
 
-def measure(found: Attribution, method: Method) -> Measure:
-    """What the numbers of a method are."""
-    unit = UNITS.get(method, "contribution, nats")
-    scale: Scale = "size" if method in UNSIGNED else "signed"
-    return Measure(unit.partition(",")[0], unit, scale, note_about(found, method))
+def option(method: Method) -> str:
+    """The method's name as an option."""
+    return f"{NAMES[method][0].upper()}{NAMES[method][1:]}"
+
+
+def output_of(layer: int) -> str:
+    """What a layer gives to the next one, as an option and in a title."""
+    return f"output of encoder layer {layer}"
 
 
 def attribution_picture(inspection: Record, method: Method = "integrated-gradients") -> str:
     """The picture of a method: both heat maps, one below the other."""
-    view, found = attribution(inspection), inspection.attribution
+    view, attribution = attribution_view(inspection), inspection.attribution
     assert view is not None  # the caller has computed it
-    assert found is not None
-    name = NAMES[method]
-    (chosen, *_) = (heat_map.chosen for heat_map in view.maps if heat_map.chosen[0] == name)
+    assert attribution is not None
+    chosen = next(heat_map.chosen for heat_map in view.maps if heat_map.chosen[0] == option(method))
     what = "each token contributes to each target token"
-    if found.other:
+    if attribution.other:
         what = "makes each target token likelier than another"
-    lower = name if name in ("LIME", "DeepLIFT", "ReAGent") else f"{name[0].lower()}{name[1:]}"
-    where = f" at the output of encoder layer {found.layer}" if found.layer else ""
-    text = (
-        f"What the source tokens{' and the earlier target tokens' if found.prefix else ''} (columns) "
-        f"contribute to {'the contrast' if found.other else 'the log-probability'} of each target token "
-        f"(rows). {sentences(inspection)}"
+    where = f" at the {output_of(attribution.layer)}" if attribution.layer else ""
+    about = (
+        f"What the source tokens{' and the earlier target tokens' if attribution.prefix else ''} (columns) "
+        f"contribute to {'the contrast' if attribution.other else 'the log-probability'} of each target "
+        f"token (rows). {sentences(inspection)}"
     )
-    return picture(view, f"What {what}: {lower}{where}", text, chosen)
+    return picture(view, f"What {what}: {NAMES[method]}{where}", about, chosen)
 
 
 def note_about(attribution: Attribution, method: Method) -> str:

@@ -3,12 +3,12 @@
 from typing import Any
 
 from dragoman.inspection.record.record import Record
-from dragoman.inspection.views.attribution import attribution
+from dragoman.inspection.views.attribution import attribution_view
 from dragoman.inspection.views.heat_maps import description
-from dragoman.inspection.views.masks import masks
-from dragoman.inspection.views.value_zeroing import value_zeroing
+from dragoman.inspection.views.masks import masks_view
+from dragoman.inspection.views.value_zeroing import value_zeroing_view
 
-VIEWS = (attribution, value_zeroing, masks)
+VIEWS = (attribution_view, value_zeroing_view, masks_view)
 
 
 def descriptions(inspection: Record) -> dict[str, Any]:

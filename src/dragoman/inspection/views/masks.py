@@ -7,7 +7,7 @@ from dragoman.inspection.views.labels import Window
 from dragoman.inspection.views.layout import sentences
 
 SOURCE, TARGET = "source", "decoder input"
-TABLES = (
+MAPS = (
     ("encoder", "Padding: encoder self-attention", SOURCE, SOURCE),
     ("cross", "Padding: encoder-decoder attention", TARGET, SOURCE),
     ("causal", "Causal", TARGET, TARGET),
@@ -16,10 +16,10 @@ TABLES = (
 """Of each mask its name, its heading, and the sides of its queries and keys."""
 
 
-def masks(inspection: Record) -> HeatView | None:
-    """Four tables of queries by keys: padding, causal, and both; none without self-attention."""
-    recorded, model = inspection.masks, inspection.model
-    if recorded is None:
+def masks_view(inspection: Record) -> HeatView | None:
+    """Four maps of queries by keys: padding, causal, and both; none without self-attention."""
+    masks, model = inspection.masks, inspection.model
+    if masks is None:
         return None
     about = (
         "Each query attends to the filled cells of its row. The decoder's queries are what it reads, START "
@@ -30,31 +30,25 @@ def masks(inspection: Record) -> HeatView | None:
         about += f" Self-attention is restricted to a neighbourhood of {model.neighbourhood} positions."
     if not model.source_end:
         about += " The model may not attend to the source's end token (source_end = false)."
-    allowed = Measure("mask", "mask", "mask", words=("not allowed", "allowed"))
-    return HeatView(
-        "masks",
-        "Masks",
-        about,
-        {SOURCE: inspection.source, TARGET: inspection.decoder_inputs},
-        [
-            HeatMap(
-                heading,
-                heading,
-                Axis(rows, "query", f"query: {rows} token"),
-                Axis(columns, "key", f"key: {columns} token"),
-                allowed,
-                getattr(recorded, name),
-                ("masks", name),
-            )
-            for name, heading, rows, columns in TABLES
-        ],
-        padding=PADDING,
-    )
+    maps = [
+        HeatMap(
+            heading,
+            heading,
+            Axis(queries, "query", f"query: {queries} token"),
+            Axis(keys, "key", f"key: {keys} token"),
+            Measure("mask", words=("not allowed", "allowed")),
+            getattr(masks, name),
+            ("masks", name),
+        )
+        for name, heading, queries, keys in MAPS
+    ]
+    names = {SOURCE: inspection.source, TARGET: inspection.decoder_inputs}
+    return HeatView("masks", about, names, maps, padding=PADDING)
 
 
 def masks_picture(inspection: Record, window: Window | None = None) -> str:
-    """All four tables, with one row and one column of padding."""
-    view = masks(inspection)
+    """All four maps, with one row and one column of padding."""
+    view = masks_view(inspection)
     assert view is not None  # `views.draw` has refused the others
-    tables = f"Four tables of queries by keys: padding, causal, and both. {sentences(inspection)}"
-    return picture(view, "Masks: which keys a query may attend to", tables, window=window)
+    about = f"Four tables of queries by keys: padding, causal, and both. {sentences(inspection)}"
+    return picture(view, "Masks: which keys a query may attend to", about, window=window)

@@ -8,17 +8,24 @@ from dragoman.inspection.views.layout import sentences
 from dragoman.system.errors import DragomanError
 
 SCORE = Measure(
-    "score",
-    "score (those of a query sum to 1)",
     "share",
-    "The cosine distance between the layer's output at the query and this output with the values of the key "
-    "set to 0, divided by the sum of the query's distances. Scores compare the keys of one query; they do "
-    "not say how much the attention changes the output.",
+    "score",
+    legend="score (those of a query sum to 1)",
+    about="The cosine distance between the layer's output at the query and this output with the values of "
+    "the key set to 0, divided by the sum of the query's distances. Scores compare the keys of one query; "
+    "they do not say how much the attention changes the output.",
 )
+SOURCE_KEY = Axis("source", "key", "key: source token")
+TARGET_QUERY = Axis("target", "predicts", "query: the position that predicts this target token")
+AXES: dict[Kind, tuple[Axis, Axis]] = {
+    "encoder": (Axis("source", "query", "query: source token"), SOURCE_KEY),
+    "decoder": (TARGET_QUERY, Axis("decoder input", "key", "key: target token so far")),
+    "cross": (TARGET_QUERY, SOURCE_KEY),
+}
 
 
-def value_zeroing(inspection: Record) -> HeatView | None:
-    """A heat map of the scores for each use of attention and each layer; none if they were not computed."""
+def value_zeroing_view(inspection: Record) -> HeatView | None:
+    """A map of the scores for each use of attention and each layer; none if they were not computed."""
     zeroing = inspection.value_zeroing
     if zeroing is None:
         return None
@@ -26,7 +33,7 @@ def value_zeroing(inspection: Record) -> HeatView | None:
         HeatMap(
             f"{KIND_NAMES[kind]}, layer {layer + 1}",
             "Value zeroing",
-            *axes(kind),
+            *AXES[kind],
             SCORE,
             scores,
             ("value_zeroing", kind, layer),
@@ -35,29 +42,13 @@ def value_zeroing(inspection: Record) -> HeatView | None:
         for kind in KINDS
         for layer, scores in enumerate(zeroing.of(kind))
     ]
-    return HeatView(
-        "value-zeroing",
-        "Value zeroing",
-        "Each row is a query, each column a key.",
-        {
-            "source": inspection.source,
-            "target": inspection.target,
-            "decoder input": inspection.decoder_inputs,
-        },
-        maps,
-        ("Kind of attention", "Layer"),
-        maps[-1].chosen,
-    )
-
-
-def axes(kind: Kind) -> tuple[Axis, Axis]:
-    """The queries and the keys of a use of attention."""
-    rows = Axis("target", "predicts", "query: the position that predicts this target token")
-    if kind == "encoder":
-        rows = Axis("source", "query", "query: source token")
-    if kind == "decoder":
-        return rows, Axis("decoder input", "key", "key: target token so far")
-    return rows, Axis("source", "key", "key: source token")
+    names = {
+        "source": inspection.source,
+        "target": inspection.target,
+        "decoder input": inspection.decoder_inputs,
+    }
+    about = "Each row is a query, each column a key."
+    return HeatView("value-zeroing", about, names, maps, ("Kind of attention", "Layer"), maps[-1].chosen)
 
 
 def value_zeroing_picture(inspection: Record, kind: Kind = "cross", layer: int | None = None) -> str:
@@ -65,12 +56,12 @@ def value_zeroing_picture(inspection: Record, kind: Kind = "cross", layer: int |
 
     Raises `DragomanError` if there is no such layer.
     """
-    view = value_zeroing(inspection)
+    view = value_zeroing_view(inspection)
     assert view is not None  # the caller has computed it
     maps = [heat_map for heat_map in view.maps if heat_map.chosen[0] == KIND_NAMES[kind]]
     if layer is not None and not 1 <= layer <= len(maps):
         side = "encoder" if kind == "encoder" else "decoder"
         raise DragomanError(f"There is no layer {layer}; the {side} has {len(maps)}, counted from 1.")
-    shown = maps[-1 if layer is None else layer - 1]
-    text = f"Rows: {shown.rows.title}. Columns: {shown.columns.title}. {sentences(inspection)}"
-    return picture(view, f"{shown.heading}: value zeroing", text, shown.chosen)
+    drawn = maps[-1 if layer is None else layer - 1]
+    about = f"Rows: {drawn.rows.title}. Columns: {drawn.columns.title}. {sentences(inspection)}"
+    return picture(view, f"{drawn.heading}: value zeroing", about, drawn.chosen)
