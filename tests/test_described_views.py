@@ -26,8 +26,8 @@ def complete(inspection):
         method: random.normal(size=(targets, sources + targets)).astype(np.float32) for method in METHODS
     }
     layers, totals = random.normal(size=(2, targets, sources)), random.normal(size=(2, targets))
-    found = Attribution(inspection.source, inspection.target, prefix, contributions, layers, *totals)
-    return replace(inspection, value_zeroing=zeroing, attribution=found)
+    attribution = Attribution(inspection.source, inspection.target, prefix, contributions, layers, *totals)
+    return replace(inspection, value_zeroing=zeroing, attribution=attribution)
 
 
 def numbers_of(table, heat_map):
@@ -46,15 +46,11 @@ def test_maps_have_their_numbers_in_the_data():
     for view in views:
         described = table["views"][view.name]
         assert len(described["maps"]) == len(view.maps)
-        for found, heat_map in zip(described["maps"], view.maps, strict=True):
+        for in_page, heat_map in zip(described["maps"], view.maps, strict=True):
+            axes = in_page["rows"]["names"], in_page["columns"]["names"]
             shape = heat_map.values.shape
-            assert shape == tuple(len(view.names[axis]) + view.padding for axis in axes_of(found))
-            np.testing.assert_allclose(numbers_of(table, found)[:, : shape[1]], heat_map.values, rtol=1e-3)
-            assert set(axes_of(found)) <= set(described["names"])
-
-
-def axes_of(heat_map):
-    return heat_map["rows"]["names"], heat_map["columns"]["names"]
+            assert shape == tuple(len(described["names"][axis]) + view.padding for axis in axes)
+            np.testing.assert_allclose(numbers_of(table, in_page)[:, : shape[1]], heat_map.values, rtol=1e-3)
 
 
 def test_a_view_of_what_an_inspection_does_not_have_is_not_described():

@@ -807,6 +807,23 @@ def test_masks_have_the_padding_that_is_chosen(inspector):  # noqa: F811
 # ---- attribution and value zeroing
 
 
+def test_an_open_table_stays_open_when_another_map_is_chosen(inspector):  # noqa: F811
+    inspector.show(random_inspection(1))
+    for view, option in (("Attribution", "Saliency"), ("Value zeroing", KIND_NAMES["encoder"])):
+        before, after = inspector.run(
+            """async ([view, option]) => {
+              await tab(view);
+              await openTables();
+              const before = tablesOf();
+              await button(option);
+              return [before, tablesOf()];
+            }""",
+            [view, option],
+        )
+        assert [title for title, _, _ in before] == [title for title, _, _ in after]
+        assert all(one != other for (_, _, one), (_, _, other) in zip(before, after, strict=True))
+
+
 @pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_contributions_are_those_of_the_method_and_the_layer(inspector, seed):  # noqa: F811

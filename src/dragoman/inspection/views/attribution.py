@@ -60,8 +60,9 @@ def attribution_view(inspection: Record) -> HeatView | None:
             inputs = (EMBEDDINGS,) if len(layers) else ()
             maps += heat_maps(attribution, method, attribution.of(method), (method,), inputs)
             for place, values in enumerate(layers):
-                of_layer, inputs = replace(attribution, layer=place + 1), (output_of(place + 1),)
-                maps += heat_maps(of_layer, method, values, ("layers", place), inputs)
+                layer = place + 1
+                at_layer, inputs = replace(attribution, layer=layer), (layer_output(layer),)
+                maps += heat_maps(at_layer, method, values, ("layers", place), inputs)
     return HeatView(
         "attribution",
         "Each row is a token of the translation; each column is a token that the model reads."
@@ -113,8 +114,8 @@ def option(method: Method) -> str:
     return f"{NAMES[method][0].upper()}{NAMES[method][1:]}"
 
 
-def output_of(layer: int) -> str:
-    """What a layer gives to the next one, as an option and in a title."""
+def layer_output(layer: int) -> str:
+    """The name of this input, as an option and in a title."""
     return f"output of encoder layer {layer}"
 
 
@@ -127,7 +128,7 @@ def attribution_picture(inspection: Record, method: Method = "integrated-gradien
     what = "each token contributes to each target token"
     if attribution.other:
         what = "makes each target token likelier than another"
-    where = f" at the {output_of(attribution.layer)}" if attribution.layer else ""
+    where = f" at the {layer_output(attribution.layer)}" if attribution.layer else ""
     about = (
         f"What the source tokens{' and the earlier target tokens' if attribution.prefix else ''} (columns) "
         f"contribute to {'the contrast' if attribution.other else 'the log-probability'} of each target "
