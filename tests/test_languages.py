@@ -4,14 +4,14 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
-from dragoman.cli.documents import FORMATS, DocumentFormat, format_of_name
+from dragoman.documents.formats import ENDINGS as FORMATS
+from dragoman.documents.formats import format_of_name
 from dragoman.interop.weights import languages_named
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
@@ -156,12 +156,12 @@ def test_files_in_the_wrong_direction_get_a_warning_and_are_used(command_line, f
         (
             "page.html",
             '<!DOCTYPE html>\n<HTML class=a LANG="de-AT"><p>AMBER',
-            "de-AT by the language of its first",
+            "de-AT by its own declaration",
         ),
         (
             "page.xml",
             "<?xml version='1.0'?><a xml:lang='de'>AMBER</a>",
-            "de by the language of its first element",
+            "de by its own declaration",
         ),
         ("page.de.htm", '<html lang="en"><p>amber', None),
         ("page.html", '<html lang=""><p>amber', None),
@@ -244,8 +244,7 @@ ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=
 
 @settings(max_examples=10)
 @given(ending=ENDINGS, is_upper=st.booleans())
-@example(ending=".po", is_upper=False)
-@example(ending=".docx", is_upper=False)
+@example(ending=".doc", is_upper=False)
 def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
     command_line, folder, tmp_path, ending, is_upper
 ):
@@ -255,13 +254,13 @@ def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
     command = ["translate", folder / "run", "--document", path]
     status, out, err = command_line(*command, "--output", tmp_path / "out")
     assert (status, out, (tmp_path / "out").exists()) == (2, "", False)
-    assert f"{path} ends in {ending}, and --document does not know that format." in err
-    for name in get_args(DocumentFormat):
+    assert f"{path} ends in {ending}, and that format is not known." in err
+    for name in ("text", "html", "xml"):  # as these anything can be read
         same = tmp_path / f"a{next(known for known, kind in FORMATS.items() if kind == name)}"
         shutil.copy(path, same)
         expected = command_line(*command[:3], same)[:2]
         assert command_line(*command, "--format", name)[:2] == expected
-        assert expected[0] == 0
+        assert expected[0] == 0 or name not in {"text", "html", "xml", "md"}
 
 
 def test_the_end_of_the_name_does_not_count_where_the_format_is_given(command_line, folder, tmp_path):
@@ -284,7 +283,7 @@ def test_a_document_may_be_split(command_line, folder, tmp_path):
 
 
 def test_tags_of_plain_text_are_warned_of_unless_they_are_kept(command_line, folder, tmp_path):
-    path = tmp_path / "a.srt"
+    path = tmp_path / "a.txt"
     path.write_text("amber <i>birch</i>\n")
     command = ["translate", folder / "run", "--document", path]
     warning = f"{path} is read as plain text; tags such as <i> may be lost. --keep-tags keeps them."
@@ -334,7 +333,7 @@ def test_what_does_not_go_with_a_document_is_refused(command_line, folder, tmp_p
         (b"\xff", "a.html, line 1, byte 1: not UTF-8 (0xff)"),
         (b"\x1f\x8b\x08", "a.html, line 1, byte 1: this is compressed with gzip; decompress it"),
         (b"PK\x03\x04\xff", "this is a zip file, perhaps an office document; export it as text or HTML."),
-        (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and translations are written in"),
+        (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and it is read as utf-8"),
         (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),
     ],
@@ -367,7 +366,7 @@ def test_a_document_that_names_another_encoding_is_refused(
     if encoding is None:
         assert (status, "AMBER" in out) == (0, True)
     else:
-        assert (status, f"its encoding is {encoding}, and translations are written in UTF-8" in err) == (
+        assert (status, f"its encoding is {encoding}, and it is read as utf-8" in err) == (
             2,
             True,
         )

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.translation.documents import MAX_TAGS
-from dragoman.translation.markup import html, read_markup, xml
+from dragoman.documents.document import MAX_TAGS
+from dragoman.documents.markup import html, read_markup, xml
+from dragoman.translation.tags import remove_tags
 from dragoman.translation.translator import Translator
 
 PARTS = (
@@ -125,6 +126,15 @@ def test_tags_are_those_of_another_parser(text):
     oracle.close()
     own = [text[t.start : t.end] for t in read_markup(text, True) if t.kind not in {"text", "other"}]
     assert own == oracle.found
+
+
+@pytest.mark.parametrize("inside", ["<wbr>", "<!-- x -->", "<b></b>", "<a id='x'/>"])
+def test_what_has_no_words_does_not_cut_a_word(inside):
+    read = html if inside == "<wbr>" else xml
+    document = read(f"<p>A bi{inside}cycle <i>stops</i></p>", "en")
+    (segment,) = document.segments
+    assert remove_tags(segment.sentence)[0] == "A bicycle stops"
+    assert document.join([segment.sentence.upper().replace("G", "g")]).count(inside) == 1
 
 
 def test_a_post_of_mastodon():

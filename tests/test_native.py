@@ -22,6 +22,7 @@ from dragoman.native import decoder, engine
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
+from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.hypothesis import Constraints, length_normalization, max_target_length
 from dragoman.search.scoring import token_log_probabilities
@@ -29,6 +30,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemoryError
 from dragoman.text.batches import pad
+from dragoman.translation.alignment import select_head
 from dragoman.translation.model_folder import numpy_weights
 from dragoman.translation.token_ids import explain_out_of_memory
 from tests.conftest import NEEDS_BFLOAT16, VOCABULARY
@@ -156,6 +158,26 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
         )
 
 
+@pytest.mark.parametrize("head", [None, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("asked", ["greedy", "n best of a power"])
+def test_weights_of_a_search_are_those_of_forced_decoding(lib, kind, asked, head):
+    """Of every hypothesis and token, END included, for the head of alignments or the mean of all."""
+    model, sources = model_of(kind), texts(7)
+    model_settings = replace(model.settings, alignment_head=head)
+    in_cpp = NativeDecoder(lib, model_settings, numpy_weights(model), "float32", 2)
+    search = replace(ASKED[asked], keep_tags=True)
+    for source, best in zip(sources, in_cpp.search(sources, search), strict=True):
+        for one in best:
+            rows = (pad([ids]) for ids in (source, [*one.ids, END]))
+            with torch.no_grad():
+                expected = select_head(cross_attention(model, *rows), None, None, head)[0]
+            assert one.attention.shape == expected.shape
+            assert torch.from_numpy(one.attention).numpy() == pytest.approx(expected.numpy(), abs=1e-5)
+    plain = in_cpp.search(sources, ASKED[asked])
+    assert all(one.attention is None for best in plain for one in best)
+
+
 @pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
 def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
     model, sources = (
@@ -229,6 +251,23 @@ def test_it_keeps_the_rules_as_pytorch_does(lib, kind, rules, beam_size):
             assert (one.log_probability, one.score) == pytest.approx(
                 (other.log_probability, other.score), abs=1e-4
             )
+
+
+@pytest.mark.parametrize("least", [1, 2, 4])
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_no_translation_is_shorter_than_it_may_be(lib, beam_size, least):
+    """Of models that would end before, without any other rule."""
+    asked, shorter = SearchSettings(beam_size=beam_size, max_extra_tokens=3), 0
+    for seed in range(10):
+        model, draw = with_few_tokens(seed), random.Random(seed)
+        sources = [[*few_tokens(draw), END] for _ in range(8)]
+        in_cpp, rules = native(lib, model, "float32", 1), Constraints(min_length=least)
+        expected = python_search(model, sources, asked, rules)
+        for best, others in zip(in_cpp.search(sources, asked, rules), expected, strict=True):
+            assert [one.ids for one in best] == [one.ids for one in others]
+            assert all(len(one.ids) >= least for one in best)
+        shorter += sum(len(one.ids) < least for best in in_cpp.search(sources, asked) for one in best)
+    assert shorter > 3
 
 
 def test_a_prefix_may_have_tokens_that_are_not_listed(lib):

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
+from dragoman.documents.plain import plain_text
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
@@ -34,7 +35,6 @@ from dragoman.serving.service import Service, keeping_marks, normalized_length, 
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
-from dragoman.translation.documents import plain_text
 from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
 from tests.test_served_adapters import answers

@@ -1183,6 +1183,14 @@ def test_the_history_is_what_a_list_of_it_says(held):
     for name, count in (("Remove “Hello.” from the history", 1), ("Clear the history", 0)):
         held.page.get_by_role("button", name=name).click()
         assert held.page.locator(".entry").count() == count
+    held.translate("Hello world.")
+    button(held.page, "Clear").click()
+    held.translate("Hello")
+    held.page.locator(".entry", has_text="Hello world.").click()
+    held.run()
+    held.answer_all()
+    kept = {one["text"] for one in json.loads(held.read()["local"]["dragoman.history"])}
+    assert kept == {"Hello", "Hello world."}  # a text that is restored continues no other
     held.page.get_by_label("Keep a history").uncheck()
     held.run()
     assert held.page.inner_text(".panel > .note >> nth=0") == "The history is off."

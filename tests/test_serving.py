@@ -26,6 +26,7 @@ from py3langid.langid import LanguageIdentifier
 from pydantic import ValidationError
 
 from dragoman import SearchSettings, Translation, Translator
+from dragoman.documents.plain import plain_text
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
 from dragoman.native.settings import EngineSettings
@@ -48,7 +49,6 @@ from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, NotEnoughMemoryError
 from dragoman.text.quality.identification import identifier_of
-from dragoman.translation.documents import plain_text
 from dragoman.translation.model_folder import StoredModel
 from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving

@@ -27,6 +27,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from dragoman import SearchSettings, Translation, Translator
+from dragoman.documents.plain import plain_text
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints
 from dragoman.serving import connections, docs
@@ -71,7 +72,6 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import messages_to, silent
 from dragoman.training.curves import training_of
-from dragoman.translation.documents import plain_text
 from tests.test_served_adapters import answers
 
 V1 = "/v1/translate"

@@ -14,6 +14,14 @@ TEXT = st.lists(
 ).map("".join)
 
 
+def without(tags, written, sign=""):
+    """A translation without the texts of its tags, or with a sign in their place."""
+    for tag in sorted(tags, key=lambda tag: -len(tag.text)):
+        assert tag.text in written
+        written = written.replace(tag.text, sign, 1)
+    return written
+
+
 def straight(text):
     """The alignment of every word with itself."""
     return [(number, number) for number in range(len(text.split()))]
@@ -25,13 +33,17 @@ def straight(text):
         ("click <b>here</b> now", "click here now"),
         ("click <b>here</b>.", "click here."),
         ("<p>all of it</p>", "all of it"),
-        ("dear {name}, hello", "dear, hello"),
+        ("dear {name}, hello", "dear hello"),
         ("Hello, {name}!", "Hello, !"),
-        ("{name}, hello", ", hello"),
+        ("{name}, hello", "hello"),
         ("I am {first} {last}...", "I am..."),
         ('he said "I am {first}{last}."', 'he said "I am."'),
-        ("see part{number}: all", "see part: all"),
-        ("{count}% of {all} it", "% of it"),
+        ("see part{number}: all", "see part all"),
+        ("{count}% of {all} it", "of it"),
+        ("%(user)s's file (%d lines)", "file lines)"),
+        ("[X1X]: “{{ name }}”, is (“{n}”)?", "is?"),
+        ("amber (see {n}) and birch,{n}", "amber (see) and birch"),
+        ("<i>{a}, {b}</i>: amber", ": amber"),
         ("no tags: 3 < 4 > 2", "no tags: 3 < 4 > 2"),
         ("one<br/>two", "one two"),
         ("<a href='x y'>a</a> <i>b</i>", "a b"),
@@ -60,9 +72,7 @@ def test_a_pair_encloses_the_words_aligned_with_its_own():
         == "la maison <b>toute rouge.</b>"
     )
     assert restore_tags(tags, "", []) == "<b></b>"
-    assert (
-        restore_tags(tags, "rouge", [(0, 0), (1, 7)]) == "rouge <b></b>"
-    )  # the alignment counts words otherwise
+    assert restore_tags(tags, "rouge", [(0, 0), (1, 7)]) == "<b>rouge</b>"  # the alignment counts otherwise
 
 
 def test_a_pair_around_a_part_of_a_word_encloses_the_word_if_its_translation_is_another():
@@ -122,9 +132,9 @@ def test_a_placeholder_before_punctuation_stays_before_it():
             "I live in {city}, near you.",
             "Ich wohne in deiner Nähe.",
             [(0, 0), (1, 1), (2, 2), (3, 4), (4, 3)],
-            "Ich wohne in {city} deiner Nähe.",
+            "Ich wohne in {city}, deiner Nähe.",
         ),
-        ("{name}, come", "Komm", [(1, 0)], "{name} Komm"),
+        ("{name}, come", "Komm", [(0, 0)], "{name}, Komm"),
         ("Just {count}. Or {max}...", "Nur...", [(0, 0), (1, 0)], "Nur.. {count} {max}."),
         ("Hi <b>{name}.</b> Go", "Hi . Go", [(0, 0), (1, 1), (2, 2)], "Hi <b>{name}.</b> Go"),
         ("{name} is here", "Hier ist", [(0, 1), (1, 0)], "Hier {name} ist"),
@@ -148,7 +158,7 @@ def test_every_tag_is_restored_once_and_every_word_is_kept(sentence, translation
         [(source, target) for source, target in pairs if target < len(translation)],
     )
     assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
-    assert TAG.sub("", written).replace(" ", "") == "".join(translation)
+    assert without(tags, written).replace(" ", "") == "".join(translation)
 
 
 def test_a_closing_tag_stays_before_the_full_stop():
@@ -156,7 +166,7 @@ def test_a_closing_tag_stays_before_the_full_stop():
     assert plain == "man dog ."
     links = [(0, 0), (1, 1), (1, 2)]  # the full stop is aligned with the wrong word
     assert restore_tags(tags, "mann hund .", links) == "mann <b>hund</b> ."
-    assert restore_tags(tags, "mann .", [(0, 0), (1, 1)]) == "mann <b></b> ."
+    assert restore_tags(tags, "mann .", [(0, 0), (1, 1)]) == "<b>mann</b> ."
     _, tags = remove_tags("man <b>dog .</b>")
     assert restore_tags(tags, "mann hund .", straight("mann hund .")) == "mann <b>hund .</b>"
 
@@ -204,9 +214,9 @@ def test_a_placeholder_before_a_tag_without_a_partner_keeps_its_spaces():
             "Hello <b>{name}</b>, welcome",
             "Hallo willkommen",
             [(0, 0), (2, 1)],
-            "Hallo <b>{name}</b> willkommen",
+            "Hallo <b>{name}</b>, willkommen",
         ),
-        ("{count}-day trip", "Ausflug", [(1, 0)], "{count} Ausflug"),
+        ("{count}-day trip", "Ausflug", [(1, 0)], "{count}- Ausflug"),
     ],
 )
 def test_a_tag_does_not_touch_a_word_that_is_not_its_own(sentence, translation, links, wanted):
@@ -217,7 +227,44 @@ def test_a_tag_does_not_touch_a_word_that_is_not_its_own(sentence, translation, 
 def test_a_placeholder_before_punctuation_stays_inside_its_pair():
     plain, tags = remove_tags("The <b>cat {x}, dog</b> runs")
     links = [link for link in straight(plain) if link[0] != 1]
-    assert restore_tags(tags, plain, links) == "The cat, <b>{x} dog</b> runs"
+    assert restore_tags(tags, plain, links) == "The cat <b>{x}, dog</b> runs"
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from(["<b>amber</b>", "<i>birch <b>cedar</b></i>", "elm"]), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["rot", "haus"]), min_size=8, max_size=10),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4),
+)
+def test_a_pair_with_words_encloses_words(parts, translation, links):
+    _, tags = remove_tags(" ".join(parts))
+    written = restore_tags(tags, " ".join(translation), links)
+    assert not re.search(r"<(\w)>\s*</\1>", written)
+
+
+KEPT = st.tuples(
+    st.sampled_from(["", "(", "[", "„", '"', "-", "#", "¿"]),
+    st.sampled_from(["{name}", "%s", "<x/>", "<b>{name}</b>", "%1$s", "[X6X]"]),
+    st.sampled_from(["", ")", "]", "“", '"', ":", ",", ";", "%", "),"]),
+).map("".join)
+KEPT_PARTS = st.lists(st.one_of(KEPT, st.sampled_from(["amber", "birch"])), min_size=1, max_size=5)
+
+
+@settings(max_examples=300)
+@given(KEPT_PARTS, st.lists(st.sampled_from(["rot", "haus"]), max_size=5), st.data())
+def test_what_is_kept_touches_no_word_and_keeps_the_marks_beside_it(parts, translation, data):
+    """Brackets and quotation marks that have no partner on the other side are the words' affair."""
+    text, tags = remove_tags(" ".join(parts))
+    pairs = st.tuples(st.integers(0, len(text.split())), st.integers(0, len(translation)))
+    written = restore_tags(tags, " ".join(translation), data.draw(st.lists(pairs)))
+    assert not re.search(r"\w\0|\0\w", without(tags, written, "\0"))
+    lone = re.compile(
+        r"[)\]“\"].*"
+    )  # a closing bracket without a partner is the words' affair, and what follows
+    marks = re.compile(r"[:,;%#¿-]")
+    sides = " ".join(part for part in parts if part not in ("amber", "birch"))
+    if not lone.search(sides):
+        assert sorted(marks.findall(written)) == sorted(marks.findall(sides))
 
 
 def test_a_placeholder_stays_inside_its_pair():
@@ -269,7 +316,7 @@ def test_well_formed_tags_stay_well_formed(sentence, translation, alignment, unc
         translation = text.split()
     written = restore_tags(tags, " ".join(translation), alignment)
     assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
-    assert TAG.sub("", written).replace(" ", "") == "".join(translation)
+    assert without(tags, written).replace(" ", "") == "".join(translation)
     assert_nested(written)
 
 
@@ -357,7 +404,7 @@ def test_a_tag_that_follows_its_word_stays_after_those_that_precede_theirs(parts
     numbers = iter(range(100))
     sentence = "".join(re.sub(r"(?<=<)/?\w+", lambda tag: f"{tag[0]}{next(numbers)}", part) for part in parts)
     _, tags = remove_tags(sentence)
-    written = TAG.findall(restore_tags(tags, " ".join(translation), links))
+    written = restore_tags(tags, " ".join(translation), links)
     for one, other in combinations(tags, 2):
         if not one.follows_word and other.follows_word:
             assert written.index(one.text) < written.index(other.text)

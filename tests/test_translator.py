@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
+from dragoman.documents.plain import plain_text
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
@@ -30,10 +31,11 @@ from dragoman.search.options import SearchOptions
 from dragoman.search.scoring import Likelihood, token_log_probabilities
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, SeveralSentences
 from dragoman.text.batches import pad
+from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
-from dragoman.translation.documents import plain_text
+from dragoman.translation.alignment import align_ids
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
 from dragoman.translation.segmentation import (
     DEFAULT_SPLIT,
@@ -74,6 +76,28 @@ TEXT = st.text(
     st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])),
     max_size=12,
 )
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(LINES),
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from("\xad\u200b\u200e\u2060\ufeff\u2068\u2069"))),
+)
+def test_invisible_characters_change_nothing(translator, line, inserted):
+    text = line
+    for place, character in inserted:
+        text = text[:place] + character + text[place:]
+    options = SearchOptions(max_extra_tokens=4, beam_size=2)
+    assert translator.n_best([text], **options) == translator.n_best([line], **options)
+    assert list(translator.stream(text, **options)) == list(translator.stream(line, **options))
+    assert translator.score([(text, line)]) == translator.score([(line, line)])
+    assert translator.align([(text, line)]) == translator.align([(line, line)])
+
+
+def test_joiners_and_spaces_of_scripts_that_need_them_stay():
+    persian, khmer = "می\u200cخواهم", "ភាសា\u200bខ្មែរ"
+    assert without_invisible(persian) == persian
+    assert without_invisible(khmer) == khmer
 
 
 @settings(max_examples=25)
@@ -822,7 +846,9 @@ def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
                 encode_sentences(side, [line])
                 for side, line in ((tokenizers.source, plain), (tokenizers.target, text))
             )
-            assert tagged == restore_tags(tags, text, analysis.align_ids(own, plain, source, target[:-1]))
+            weights = analysis.target_weights(own, source, target[:-1])
+            links = align_ids(tokenizers, plain, source, target[:-1], weights)
+            assert tagged == restore_tags(tags, text, links)
             found.add((sentence, tagged))
     assert len(found) > 4  # so that the alignment tells
 

@@ -1,10 +1,9 @@
 """Whether the names of files agree with the languages of a model."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.documents import FORMATS, DocumentFormat
 from dragoman.text.records import primary
 from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages, language_of_name
 
@@ -25,21 +24,17 @@ def warn_of_files(
 
 
 def warn_of_document(
-    run: Path, languages: Languages, path: Path, text: str, file_format: DocumentFormat
+    run: Path, languages: Languages, path: Path, declared: str, endings: Collection[str]
 ) -> None:
-    """Say if a document is in another language than the run reads, by its root element or else by its name.
+    """Say if a document is in another language than the run reads: that declared in it, or else by its name.
 
-    The end of its name may say its format; the language stands before that.
+    The end of its name may be one of the endings of formats; the language stands before that.
     """
-    from dragoman.translation.markup import language_of_root
-
-    if file_format != "text":
-        declared = language_of_root(text, is_html=file_format == "html")
-        if LANGUAGE_CODE.fullmatch(declared):
-            statement = f"{path} is in {declared} by the language of its first element"
-            warn_of_language(run, languages, statement, declared, languages.source)
-            return
-    plain_path = path.with_suffix("") if path.suffix.lower() in FORMATS else path
+    if LANGUAGE_CODE.fullmatch(declared):
+        statement = f"{path} is in {declared} by its own declaration"
+        warn_of_language(run, languages, statement, declared, languages.source)
+        return
+    plain_path = path.with_suffix("") if path.suffix.lower() in endings else path
     language = language_of_name(plain_path.name)
     warn_of_language(
         run, languages, f"{path} is in {language} by the end of its name", language, languages.source

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.documents import DocumentFormat, format_of_name, parse_document, read_document
 from dragoman.cli.languages import warn_of_document, warn_of_files
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
+from dragoman.documents.formats import DocumentFormat
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
@@ -26,8 +26,10 @@ from dragoman.system.options import Excludes, Needs, check_options, option
 from dragoman.system.torchrun import process_count, process_rank
 from dragoman.system.wording import counted
 from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard_input_lines
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:
+    from dragoman.documents.document import Segment
     from dragoman.translation.analysis import Alternative
     from dragoman.translation.translation import Translation
     from dragoman.translation.translator import Translator
@@ -55,10 +57,14 @@ class Translate:
     document: Path | None = option(
         None, Excludes(("input", "json", "stream"), "a document has one translation as a whole")
     )
-    """Translate a document instead: a text (.txt, .md, .srt), HTML (.html, .htm, .xhtml) or XML (.xml) file.
-    Paragraph breaks, tags, URLs and e-mail addresses stay as they are."""
+    """Translate a document instead: an office file (.docx, .odt, .pptx, …), a book (.epub), subtitles (.srt,
+    .vtt), texts of programs (.po, .xliff, .json, …), Markdown, HTML, XML or plain text. All that is no text
+    stays as it is. The translation of an office file or book is written beside it (report.de.docx), unless
+    `--output` names a file."""
     format: DocumentFormat | None = option(None, Needs("document"))
-    """Read the document as text, html or xml. None is what the end of its name says."""
+    """The document's format. None is what the end of its name says."""
+    translate_all: bool = option(False, Needs("document"))
+    """Also translate what the document has a translation of: those in a .po file, for example."""
     json: bool = False
     """Write one JSON object per line, with the n best translations and their scores."""
     trace: bool = option(False, BEYOND_A_LINE)
@@ -282,35 +288,63 @@ def to_standard_output(job: TranslationJob, lines: Iterator[bytes]) -> None:
 
 
 def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> None:
-    """Translate a document to a file, which appears when it is complete, or to standard output."""
+    """Translate a document to a file, which appears when it is complete, or to standard output.
+
+    An office file or a book gets a file in any case: report.docx becomes report.de.docx. Raises
+    `DragomanError` as `format_of_name` and `read_file`, and if that file exists.
+    """
+    from dragoman.documents.formats import ARCHIVES, format_of_name
     from dragoman.system.files import atomic_write
 
-    translated = translate_document(job, path).encode("utf-8", "surrogateescape")
+    languages = job.translator.languages
+    file_format = job.settings.format or format_of_name(path, languages)
+    if out is None and file_format in ARCHIVES:
+        code = languages.target if languages.target != UNKNOWN_LANGUAGE else "translated"
+        out = path.with_name(f"{path.stem}.{code}{path.suffix}")
+        if out.exists():
+            raise DragomanError(f"{out} exists; delete it, or name another file with --output.")
+    translated = translate_document(job, path, file_format)
     if out is None:
         sys.stdout.buffer.write(translated)
         return
     with atomic_write(out) as new:
         new.write_bytes(translated)
+    if job.settings.output is None:
+        say(f"The translation is {out}.")
 
 
-def translate_document(job: TranslationJob, path: Path) -> str:
-    """The translation of a document. Raises as `format_of_name` and `read_document`."""
-    from dragoman.translation.documents import split_by_marks
+def translate_document(job: TranslationJob, path: Path, file_format: DocumentFormat) -> bytes:
+    """The translation of a document in a format. Raises as `read_file`."""
+    from dragoman.documents.document import split_by_marks
+    from dragoman.documents.file import Reading
+    from dragoman.documents.formats import ENDINGS
+    from dragoman.documents.read import read_file
 
     search, languages = job.settings.search, job.translator.languages
-    file_format = job.settings.format or format_of_name(path, languages)
-    text = read_document(path, file_format)
-    warn_of_document(job.settings.run, languages, path, text, file_format)
-    document = parse_document(path, text, file_format, languages.source, search.keep_tags)
+    reading = Reading(str(path), languages.source, languages.target, everything=job.settings.translate_all)
+    document = read_file(path, file_format, reading)
+    warn_of_document(job.settings.run, languages, path, document.language, ENDINGS)
+    if file_format == "text" and not search.keep_tags:
+        warn_of_tags(path, document.segments)
     translations: dict[int, str] = {}
     searches = search, dataclasses.replace(search, keep_tags=True, split=None)  # tags need whole sentences
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
-        sentences = [document.sentences[number] for number in numbers]
+        sentences = [document.segments[number].sentence for number in numbers]
         job.count_long(sentences, settings)
         translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
     if empty := sum(document.segments[number].is_empty(text) for number, text in translations.items()):
         say(f"The translation of {counted(empty, 'sentence')} is empty; the source is written instead.")
-    return document.join([translations[number] for number in range(len(document.segments))])
+    return document.write([translations[number] for number in range(len(document.segments))])
+
+
+def warn_of_tags(path: Path, segments: "Sequence[Segment]") -> None:
+    """Warn of tags in plain text, which are not kept."""
+    from dragoman.translation.tags import TAG
+
+    for segment in segments:
+        if not segment.marks and (tag := TAG.search(segment.sentence)):
+            warn(f"{path} is read as plain text; tags such as {tag[0]} may be lost. --keep-tags keeps them.")
+            return
 
 
 def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> bool:
@@ -344,7 +378,7 @@ COMMAND = Command(
     Translate,
     example="dragoman translate runs/ende < test.en > test.de",
     groups={
-        "text": ("run", "input", "output", "document", "format", "json"),
+        "text": ("run", "input", "output", "document", "format", "translate_all", "json"),
         "search": (
             "beam_size",
             "n_best",

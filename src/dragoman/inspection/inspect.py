@@ -53,8 +53,9 @@ from dragoman.search.options import SearchOptions
 from dragoman.search.search_tree import SearchTree, search_tree
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.translation.alignment import select_head, word_alignment, word_starts
-from dragoman.translation.analysis import source_and_constraints, source_words
+from dragoman.text.invisible import without_invisible
+from dragoman.translation.alignment import select_head, source_words, word_alignment, word_starts
+from dragoman.translation.analysis import source_and_constraints
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
@@ -73,7 +74,7 @@ def inspect(
     The translation is that of `Translator.translate` with PyTorch. Raises `DragomanError` for a blank
     sentence, for an ensemble, and for settings that ask for more than one search.
     """
-    settings = translator.search_settings(settings, options)
+    settings, sentence = translator.search_settings(settings, options), without_invisible(sentence)
     one_model(translator)
     refuse_more_than_a_search(settings, "An inspection needs a single search")
     source, constraints = source_and_constraints(translator, sentence, settings)
@@ -194,7 +195,7 @@ class RecordedSearch:
         rows = len(target) if settings.positions == "learned" else max(len(source), len(target))
         encoded = encode_sentences(sides[0], [sentence])[0]
         if encoded[: len(source) - 1] == source[:-1]:  # no token was changed
-            words[0] = source_words(self.translator, sentence, source)
+            words[0] = source_words(self.translator.tokenizers, sentence, source)
         return Inspection(
             sentence=sentence,
             translation=translation,

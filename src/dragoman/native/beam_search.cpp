@@ -50,6 +50,10 @@ struct Search {
     const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
     int32_t *output_ids, *lengths;  // lengths [sentences][n_best], END not counted; -1 for none
     float *log_probs, *scores;      // [sentences][n_best]
+    // The attention to the source of each token of a hypothesis and of its END, [n_best][max_length + 1][source
+    // tokens] for each sentence; null if nobody asks.
+    float* attention;
+    const int64_t* attention_offsets;
     // While a sentence is searched: the first tokens that all its hypotheses share, and how many they are, as
     // output_ids with an n_best of 1; null if nobody asks.
     int32_t *stable_ids, *stable_lengths;
@@ -65,6 +69,7 @@ struct Hypothesis {
     float log_prob, score;
     std::vector<int32_t> ids;
     std::vector<float*> ancestry;  // the keys and values of START and of its tokens in the first layer
+    std::vector<float*> attention;  // of each of its tokens and of END to the source, if somebody asks
 };
 
 struct Candidate {
@@ -79,7 +84,7 @@ struct Sentence {
     Transformer::Source source;
     Linear output_projection;  // to its shortlist, if there is one
     std::vector<std::unique_ptr<float[]>>
-        kv_cache;                            // of each step: keys and values of the beam, layer by layer
+        kv_cache;  // of each step: keys and values of the beam, layer by layer, and its attention to the source
     std::vector<Hypothesis> live, finished;  // best first
 };
 
@@ -183,10 +188,11 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
         const Candidate& one = extensions[rank];
         const float score = one.total / search.length_normalization[length];  // the length penalty
-        Hypothesis next{one.total, score, sentence.live[one.origin].ids, {}};
+        const Hypothesis& origin = sentence.live[one.origin];
+        Hypothesis next{one.total, score, origin.ids, {}, origin.attention};
         if (one.token != END) {
             next.ids.push_back(one.token);
-            next.ancestry = sentence.live[one.origin].ancestry;
+            next.ancestry = origin.ancestry;
             live.push_back(std::move(next));
         } else if (rank < width) {
             ended.push_back(std::move(next));
@@ -225,6 +231,11 @@ void write_hypotheses(const Sentence& sentence) {
         std::copy(one.ids.begin(), one.ids.end(),
                   search.output_ids + search.output_offsets[sentence.number] +
                       rank * (search.max_lengths[sentence.number] + 1));
+        if (!search.attention) continue;
+        const size_t tokens = search.source_tokens(sentence.number);
+        float* rows = search.attention + search.attention_offsets[sentence.number] +
+                      rank * (search.max_lengths[sentence.number] + 1) * tokens;
+        for (const float* weights : one.attention) rows = std::copy_n(weights, tokens, rows);
     }
 }
 
@@ -270,7 +281,7 @@ void encode(const Transformer& model, std::vector<Sentence>& sentences, Workspac
                 model.output_projection().select_outputs(search.shortlist + offsets[0],
                                                          offsets[1] - offsets[0]);
         }
-        sentence.live.assign(1, {0, 0, {}, {}});
+        sentence.live.assign(1, {0, 0, {}, {}, {}});
     }
 }
 
@@ -282,14 +293,18 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
         const size_t layer_stride = size_t(search.beam_size) * model.row_width();
         const float* position =
             search.target_positions + size_t(sentence.step) * model.settings.d_model;
+        const size_t cached = model.settings.decoder_layers * layer_stride;
+        const size_t tokens = search.attention ? search.source_tokens(sentence.number) : 0;
         sentence.kv_cache.push_back(
-            std::unique_ptr<float[]>(new float[model.settings.decoder_layers * layer_stride]));
-        float* own = sentence.kv_cache.back().get();
+            std::unique_ptr<float[]>(new float[cached + search.beam_size * tokens]));
+        float *own = sentence.kv_cache.back().get(), *weights = own + cached;
         for (Hypothesis& one : sentence.live) {
             one.ancestry.push_back(own);
             own += model.row_width();
+            if (search.attention) one.attention.push_back(weights);
             rows.push_back({one.ids.empty() ? START : one.ids.back(), position, &sentence.source,
-                            &one.ancestry, layer_stride});
+                            &one.ancestry, layer_stride, search.attention ? weights : nullptr});
+            weights += tokens;
         }
     }
     const float* features = model.decode(rows, workspace);
@@ -318,7 +333,10 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
 void undo(std::vector<Sentence>& sentences) {
     for (Sentence& sentence : sentences) {
         sentence.kv_cache.resize(sentence.step);
-        for (Hypothesis& one : sentence.live) one.ancestry.resize(sentence.step);
+        for (Hypothesis& one : sentence.live) {
+            one.ancestry.resize(sentence.step);
+            if (sentence.search->attention) one.attention.resize(sentence.step);
+        }
     }
 }
 

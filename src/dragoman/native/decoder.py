@@ -53,6 +53,7 @@ class TransformerSettings(Structure):
         ("pre_norm", c_int32),
         ("activation", c_int32),
         ("source_end", c_int32),
+        ("alignment_head", c_int32),
         ("embedding_scale", c_float),
         ("score_scale", c_float),
         ("norm_epsilon", c_float),
@@ -215,7 +216,7 @@ class NativeDecoder:
             len(constraints.banned),
             len(constraints.prefix),
         )
-        addresses = {name: numbers.buffer_info()[0] if numbers else None for name, numbers in arrays.items()}
+        addresses = {name: address_of(numbers) for name, numbers in arrays.items()}
         sentences = len(arrays["max_lengths"])
         search = Search(sentences, settings.beam_size, settings.n_best, rows, *limits, **addresses)
         search.owners = self, arrays  # alive as long as C++ has the search
@@ -247,6 +248,7 @@ class NativeDecoder:
             "log_probs": zeros("f", len(sources) * n_best),
             "scores": zeros("f", len(sources) * n_best),
             **self._shortlists(sources, constraints),
+            **(attention_arrays(max_lengths, lengths, n_best) if settings.needs_attention else {}),
         }
 
     def _shortlists(self, sources: list[list[int]], constraints: Constraints) -> dict[str, Numbers]:
@@ -317,10 +319,41 @@ def hypotheses_of(arrays: Mapping[str, Numbers], n_best: int) -> Iterator[list[H
         starts = count(arrays["output_offsets"][sentence], max_length + 1)
         ranks = range(sentence * n_best, (sentence + 1) * n_best)
         yield [
-            Hypothesis(ids[start : start + lengths[rank]].tolist(), log_probs[rank], scores[rank])
+            Hypothesis(
+                ids[start : start + lengths[rank]].tolist(),
+                log_probs[rank],
+                scores[rank],
+                attention_of(arrays, sentence, rank - ranks.start),
+            )
             for start, rank in zip(starts, ranks, strict=False)
             if lengths[rank] >= 0
         ]
+
+
+def attention_arrays(max_lengths: Sequence[int], lengths: Sequence[int], n_best: int) -> dict[str, Any]:
+    """Room for the attention of all hypotheses. Pages of it that no search writes take no memory."""
+    sizes = (n_best * (most + 1) * length for most, length in zip(max_lengths, lengths, strict=True))
+    offsets = [*accumulate(sizes, initial=0)]
+    return {"attention": np.zeros(offsets[-1], np.float32), "attention_offsets": array("q", offsets[:-1])}
+
+
+def attention_of(arrays: Mapping[str, Any], sentence: int, rank: int) -> Array | None:
+    """The attention [T S] of a hypothesis of a sentence, END included on both sides; None if nobody asked."""
+    if "attention" not in arrays:
+        return None
+    n_best = len(arrays["lengths"]) // len(arrays["max_lengths"])
+    tokens = arrays["source_offsets"][sentence + 1] - arrays["source_offsets"][sentence]
+    start = arrays["attention_offsets"][sentence] + rank * (arrays["max_lengths"][sentence] + 1) * tokens
+    rows = arrays["lengths"][sentence * n_best + rank] + 1
+    weights: Array = arrays["attention"][start : start + rows * tokens].reshape(rows, tokens).copy()
+    return weights
+
+
+def address_of(numbers: "Numbers | Array") -> int | None:
+    """Where numbers begin in memory; None if there are none."""
+    if not len(numbers):
+        return None
+    return numbers.ctypes.data if isinstance(numbers, np.ndarray) else numbers.buffer_info()[0]
 
 
 MAX_SPARE_ROWS = 5_000  # of a position table, beyond those that were asked for
@@ -371,6 +404,7 @@ def transformer_settings(settings: ModelSettings, precision: Precision) -> Trans
         pre_norm=settings.norm == "pre",
         activation=ACTIVATIONS.index(settings.activation),
         source_end=settings.source_end,
+        alignment_head=settings.alignment_head or 0,
         embedding_scale=settings.d_model**0.5 if settings.scale_embeddings else 1.0,
         score_scale=settings.key_width**-0.5,
         norm_epsilon=settings.norm_epsilon,

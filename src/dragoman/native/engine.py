@@ -44,6 +44,8 @@ class Search(Structure):
         ("lengths", c_void_p),
         ("log_probs", c_void_p),
         ("scores", c_void_p),
+        ("attention", c_void_p),
+        ("attention_offsets", c_void_p),
         ("stable_ids", c_void_p),
         ("stable_lengths", c_void_p),
         ("next_sentence", c_int32),

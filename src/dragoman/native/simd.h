@@ -46,6 +46,8 @@ class Buffer {
         : data(std::exchange(other.data, nullptr)), capacity(std::exchange(other.capacity, 0)) {}
     ~Buffer() { std::free(data); }
 
+    const T* begin() const { return data; }
+
     // Room for `count` elements. Throws std::bad_alloc.
     T* reserve(size_t count) {
         if (count > capacity) {

@@ -17,6 +17,7 @@ namespace dragoman {
 struct TransformerSettings {
     int32_t d_model, d_ff, decoder_d_ff, heads, d_k, d_v, encoder_layers, decoder_layers;
     int32_t precision, pre_norm, activation, source_end;
+    int32_t alignment_head;  // of the last layer, counted from 1; 0 is the mean of all
     float embedding_scale, score_scale, norm_epsilon;
 };
 
@@ -253,6 +254,19 @@ class Transformer {
                 }
     }
 
+    // The weights of the last call of `attend` that alignments are read from: row `row` of its queries, for
+    // `count` keys. Oracle: select_head of translation/alignment.py. Tested:
+    // tests/test_native.py::test_weights_of_a_search_are_those_of_forced_decoding.
+    void copy_weights(const Workspace& workspace, int row, int count, float* out) const {
+        const int heads = settings.heads, chosen = settings.alignment_head;
+        const float* weights = workspace.weights.begin() + size_t(row) * heads * count;
+        const int first = chosen ? chosen - 1 : 0, last = chosen ? chosen : heads;
+        std::fill_n(out, count + !settings.source_end, 0.0f);
+        for (int head = first; head < last; head++)
+            for (int n = 0; n < count; n++) out[n] += weights[size_t(head) * count + n];
+        for (int n = 0; n < count; n++) out[n] /= float(last - first);
+    }
+
     // x = LayerNorm(x + W_2 max(0, W_1 x + b_1) + b_2) (section 3.3), or with pre_norm x + … LayerNorm(x).
     void apply(const FeedForward& layer, float* x, int rows, Workspace& workspace) const {
         const size_t units = size_t(rows) * layer.inner.outputs;
@@ -369,13 +383,15 @@ class Transformer {
     }
 
     // A token that a hypothesis reads. `ancestry` has the keys and values of its tokens in the first layer,
-    // those of the next layers `layer_stride` apart; those of this token are written to the last one.
+    // those of the next layers `layer_stride` apart; those of this token are written to the last one. `weights`
+    // gets the attention to each source token that alignments are read from; null if nobody asks.
     struct DecoderInput {
         int token;
         const float* position;  // the row of the position table
         const Source* source;
         const std::vector<float*>* ancestry;
         size_t layer_stride;
+        float* weights;
     };
 
     // From features to logits (section 3.4).
@@ -415,6 +431,8 @@ class Transformer {
                                         number * source.layer_stride};
                 attend(query + size_t(r) * queries, queries, end - r, memory, heads + size_t(r) * value_width,
                        workspace);
+                for (int at = r; at < end && number + 1 == decoder.size(); at++)
+                    if (rows[at].weights) copy_weights(workspace, at - r, memory.count, rows[at].weights);
             }
             layer.cross_output(heads, count, out);
             after(layer.cross_norm, x, out, count);

@@ -4,11 +4,15 @@ This module imports no torch.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import OptionError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Number = TypeVar("Number")  # a float, or an array or tensor of them
 
@@ -23,6 +27,8 @@ class Hypothesis:
     ids: list[int]
     log_probability: float
     score: float
+    attention: "npt.NDArray[np.float32] | None" = field(default=None, compare=False, repr=False)
+    """The weights [T S] that alignments are read from, END included on both sides, if the search has them."""
 
 
 NBest = list[list[Hypothesis]]

@@ -108,6 +108,11 @@ class SearchSettings:
         return not (self.temperature or self.force_words or self.groups > 1 or self.coverage_penalty)
 
     @property
+    def needs_attention(self) -> bool:
+        """Whether words of the translation are aligned with those of the source."""
+        return self.keep_tags or self.replace_unknown
+
+    @property
     def extra_tokens(self) -> int:
         """`max_extra_tokens` as a number."""
         return EXTRA_TOKENS if self.max_extra_tokens is None else self.max_extra_tokens

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from starlette.types import Scope
 
+from dragoman.documents.document import Document, Segment, split_by_marks
 from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.settings import SearchSettings
@@ -22,7 +23,6 @@ from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import submit_interruptible
-from dragoman.translation.documents import Document, Segment, split_by_marks
 from dragoman.translation.streaming import stable_text
 from dragoman.translation.tags import TAG, remove_tags
 from dragoman.translation.translation import Translation

@@ -6,13 +6,12 @@ Shapes: B sentences, S source and T target tokens, H heads, L layers.
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.model.symbols import END, PAD, START
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE
 from dragoman.search import alternatives as search_alternatives
 from dragoman.search.attention_weights import alignment_head, all_attention, cross_attention
@@ -26,8 +25,9 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.futures import interruption
 from dragoman.system.wording import shown
 from dragoman.text.batches import pad
+from dragoman.text.invisible import without_invisible
 from dragoman.text.tokenizer import UNKNOWN_TEXT
-from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
+from dragoman.translation.alignment import select_head, word_alignment
 from dragoman.translation.segmentation import truncate
 from dragoman.translation.token_ids import (
     batch_by_length,
@@ -91,6 +91,7 @@ def source_and_constraints(
     """A sentence's ids [1 S] and constraints. Raises `DragomanError` if the sentence is too long."""
     if translator.engine_settings.shortlist is not None:
         raise OptionError(SHORTLIST_NEEDS_NATIVE)
+    sentence = without_invisible(sentence)
     ids = encode_sentences(translator.tokenizers.source, [sentence])
     if settings.truncate:
         ids = [truncate(ids[0], settings.truncate)]
@@ -187,8 +188,10 @@ def align(
         with explain_out_of_memory(len(batch)):
             weights = alignment_weights(translator, rows, layer, head)
         for (number, source, target), pair_weights in zip(batch, weights, strict=True):
-            words = (side.word_ids(text) for side, text in zip(sides, pairs[number], strict=True))
-            alignments[number] = word_alignment(pair_weights[: len(target), : len(source)], *words)
+            texts = without_invisible(pairs[number][0]), pairs[number][1]
+            words = (side.word_ids(text) for side, text in zip(sides, texts, strict=True))
+            token_weights = pair_weights[: len(target), : len(source)].cpu()
+            alignments[number] = word_alignment(token_weights, *words)
     return [alignments[number] for number in range(len(pairs))]
 
 
@@ -239,7 +242,7 @@ def forced_batches(
     """
     refuse_non_pairs(pairs)
     tokenizers, model = translator.tokenizers, translator.torch_backend.model
-    texts, translations = [source for source, _ in pairs], [target for _, target in pairs]
+    texts, translations = [without_invisible(source) for source, _ in pairs], [target for _, target in pairs]
     sources = encode_sentences(tokenizers.source, texts)
     targets = encode_sentences(
         tokenizers.target, [target if isinstance(target, str) else "" for target in translations]
@@ -287,33 +290,3 @@ def target_weights(translator: "Translator", source: list[int], target: list[int
     rows = (pad([ids]).to(translator.torch_backend.device) for ids in (source, [*target, END]))
     with explain_out_of_memory(1):
         return alignment_weights(translator, rows)[0]
-
-
-def align_ids(
-    translator: "Translator", sentence: str, source: list[int], target: list[int]
-) -> list[tuple[int, int]]:
-    """The word alignment of a sentence, whose ids are `source`, and the translation with the ids `target`."""
-    tokenizer = translator.tokenizers.target
-    words = (
-        source_words(translator, sentence, source),
-        word_starts(tokenizer.pieces(target), tokenizer.unknown_is_word, tokenizer.codes is not None),
-    )
-    return precise_alignment(target_weights(translator, source, target), *words)
-
-
-def source_words(translator: "Translator", sentence: str, source: list[int]) -> list[int]:
-    """The word number of each source token but END. `source` may be truncated."""
-    return translator.tokenizers.source.word_ids(sentence)[: len(source) - 1]
-
-
-def replace_unknown(translator: "Translator", sentence: str, source: list[int], target: list[int]) -> str:
-    """The text of a translation, each unknown token replaced by the source word that it attends to most."""
-    text = translator.detokenize(target)
-    if UNKNOWN not in target or text.count(UNKNOWN_TEXT) != target.count(UNKNOWN):
-        return text
-    words, word_of = sentence.split(), source_words(translator, sentence, source)
-    best = target_weights(translator, source, target)[:, :-1].argmax(1).tolist()
-    copied = [words[word_of[best[place]]] for place, token in enumerate(target) if token == UNKNOWN]
-    return "".join(
-        part for pair in zip_longest(text.split(UNKNOWN_TEXT), copied, fillvalue="") for part in pair
-    )

@@ -78,10 +78,11 @@ def parts(
     start = tokens = 0
     for number, row in enumerate(sources):
         longest = max(len(row) + settings.extra_tokens, min_capacity) + 1
-        tokens += settings.n_best * longest
+        numbers = settings.n_best * longest * (1 + len(row) * settings.needs_attention)
+        tokens += numbers
         if tokens > MAX_OUTPUT and number > start:
             yield sources[start:number]
-            start, tokens = number, settings.n_best * longest
+            start, tokens = number, numbers
     yield sources[start:]
 
 

@@ -65,7 +65,7 @@ def several_sentences_message(count: int, texts: int) -> str:
     return (
         f"{count:,} of {counted(texts, 'text')} {'has' if count == 1 else 'have'} several sentences or a "
         "line break; a model that was trained on single sentences may translate only the first. Split them: "
-        "dragoman translate --document does so, and dragoman.translation.documents.plain_text in Python."
+        "dragoman translate --document does so, and dragoman.documents.document.plain_text in Python."
     )
 
 

@@ -1,20 +1,32 @@
 """Tags and placeholders of a sentence: removed before it is translated, and restored by word alignment."""
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from dragoman.system.futures import interruption
 
 _IN_TAG = r"""(?:(?:[^<>"']|"[^"<]*"|'[^'<]*')*+|[^<>]*)"""
 """The inside of a tag, with > in quoted values only; if a quotation mark is alone, up to the first >."""
-PLACEHOLDER = rf"[$#]?\{{[^{{}}\s]*\}}|\{{\{{[^{{}}\s]*\}}\}}|<[A-Za-z]{_IN_TAG}/>"
+_CONVERSION = (
+    r"(?<![\w%])%(?:\(\w+\)|\{\w+\}|\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?"
+    r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGcCsSp@]"
+)
+"""A conversion of printf, as C, Java, Objective-C, Python and Ruby write it."""
+VARIABLE = rf"[$#]?\{{[^{{}}\s]*\}}|\{{\{{[^{{}}]*\}}\}}|\[X\d+X\]|{_CONVERSION}"
+"""{name}, ${name}, {{ name }}, %s, %(name)s, and Weblate's [X6X]."""
+PLACEHOLDER = rf"{VARIABLE}|<[A-Za-z]{_IN_TAG}/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z]{_IN_TAG}>")
+ENDS_SENTENCE = re.compile(r"[.!?…。！？]+[^\w\s<>]*+(?=\s|$|</)")
+"""Punctuation marks that end a sentence."""
+CLAUSE_MARK = re.compile(r"[,;:，、；：]$")
+GENITIVE = re.compile(r"['’]s(?!\w)")
 PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{])")
 """Punctuation marks between a placeholder and the end of its word."""
 MARKS = re.compile(r"[\W_]*")
@@ -51,9 +63,104 @@ class Tag:
     """A space, or nothing, stands directly before the tag."""
     before_space: bool = False
     """A space stands directly after the tag."""
+    is_placeholder: bool = False
 
 
 # ---- removing
+
+
+class Unit(NamedTuple):
+    """A tag as it stands in a sentence, or a placeholder with what it keeps beside it."""
+
+    text: str
+    start: int
+    end: int
+    is_placeholder: bool
+
+
+def find_units(sentence: str) -> list[Unit]:
+    """The tags of a sentence, and its placeholders, each with the punctuation marks that touch it.
+
+    The model does not see these marks, so it cannot lose them: brackets, quotation marks, a colon. Those that
+    end the sentence stay with its words. Placeholders that touch each other are one, and so is a pair of tags
+    with placeholders alone in it.
+    """
+    units: list[Unit] = []
+    tags = [Unit(match[0], *match.span(), is_placeholder(match[0])) for match in TAG.finditer(sentence)]
+    tags = without_pairs_of_placeholders(sentence, tags)
+    for tag, following in zip_longest(tags, tags[1:], fillvalue=Unit("", len(sentence), 0, False)):
+        if not tag.is_placeholder:
+            units.append(tag)
+            continue
+        limits = units[-1].end if units else 0, following.start
+        start, end = with_signs(sentence, tag.start, tag.end, *limits, is_word=not tag.text.startswith("<"))
+        if units and units[-1].is_placeholder and units[-1].end == start:
+            start = units.pop().start
+        units.append(Unit(sentence[start:end], start, end, is_placeholder=True))
+    return units
+
+
+def with_signs(text: str, start: int, end: int, first: int, last: int, *, is_word: bool) -> tuple[int, int]:
+    """What is kept from `start` to `end` with the punctuation marks and symbols that touch it.
+
+    They stand between `first` and `last`. Marks that also touch another word are kept if this is a word
+    itself. Those that end a sentence are not. A bracket or quotation mark without a partner on the other side
+    belongs to the words, if it touches one or follows the first.
+    """
+    if genitive := GENITIVE.match(text, end, last):
+        end = genitive.end()
+    left, right = start, end
+    while left > first and is_sign(text[left - 1]):
+        left -= 1
+    while right < last and is_sign(text[right]) and not ENDS_SENTENCE.match(text, right):
+        right += 1
+    if not is_word and left > first and text[left - 1].isalnum():
+        left = start
+    if not is_word and right < last and text[right].isalnum():
+        right = end
+    while start > left or end < right:
+        while start > left and not is_bracket(text[start - 1]):
+            start -= 1
+        while end < right and not is_bracket(text[end]):
+            end += 1
+        if not (start > left and end < right):
+            break
+        start, end = start - 1, end + 1
+    is_first = first == 0 and not any(map(str.isalnum, text[:left]))
+    touches_word = left > first and text[left - 1].isalnum()
+    return start if touches_word else left, right if is_first else end
+
+
+def is_sign(character: str) -> bool:
+    """Whether a character is a punctuation mark or a symbol, but no angle bracket."""
+    return unicodedata.category(character)[0] in "PS" and character not in "<>"
+
+
+def is_bracket(character: str) -> bool:
+    """Whether a character is a bracket or a quotation mark."""
+    return character in "\"'" or unicodedata.category(character) in {"Ps", "Pe", "Pi", "Pf"}
+
+
+def without_pairs_of_placeholders(sentence: str, tags: Sequence[Unit]) -> list[Unit]:
+    """The tags, each pair of tags that has placeholders and white space alone in it as one placeholder."""
+    closings = dict(matching_tags(tags))
+    placeholders = list(accumulate((tag.is_placeholder for tag in tags), initial=0))
+    letters = list(
+        accumulate(
+            (len("".join(sentence[tag.end : following.start].split())) for tag, following in pairwise(tags)),
+            initial=0,
+        )
+    )
+    result: list[Unit] = []
+    number = 0
+    while number < len(tags):
+        tag, closing = tags[number], closings.get(number, number)
+        if placeholders[closing] > placeholders[number] and letters[closing] == letters[number]:
+            end = tags[closing].end
+            tag, number = Unit(sentence[tag.start : end], tag.start, end, is_placeholder=True), closing
+        result.append(tag)
+        number += 1
+    return result
 
 
 class Occurrence(NamedTuple):
@@ -66,13 +173,14 @@ class Occurrence(NamedTuple):
     """There is no space before the tag."""
     touches_next: bool
     """There is no space after the tag, or after the closing tags that follow a placeholder."""
+    is_placeholder: bool
     punctuation: int
     """The number of punctuation marks after a placeholder; 0 for other tags."""
     after_space: bool
     before_space: bool
     ends_word: bool
-    """It opens no pair and closes none, touches what is before it, and has a space after it and the tags that
-    follow it directly."""
+    """It opens no pair and closes none, and has a space after it and the tags that follow it directly. It
+    touches what is before it, or keeps a comma or another mark that ends a part of a sentence."""
 
 
 def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
@@ -85,6 +193,7 @@ def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
     return " ".join(words), [
         replace(
             tag,
+            is_placeholder=occurrence.is_placeholder,
             on_punctuation=tag.word in marks,
             after_space=occurrence.after_space,
             before_space=occurrence.before_space,
@@ -98,21 +207,20 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
     plain, end, text_end = "", 0, 0  # text_end: without the spaces at the end of `plain`
     occurrences: list[Occurrence] = []
     separates = False
-    matches = list(TAG.finditer(sentence))
-    row_ends = ends_of_rows(matches)
-    counts = following_punctuation(sentence, matches, row_ends)
-    pairs = matching_tags([Tag(match[0], 0, follows_word=False, attached=False) for match in matches])
-    openings = {matches[opening].start() for opening, _ in pairs}
+    units = find_units(sentence)
+    row_ends = ends_of_rows(units)
+    counts = following_punctuation(sentence, units, row_ends)
+    openings = {units[opening].start for opening, _ in matching_tags(units)}
     ends_of_runs: dict[int, int] = {}  # where a run of tags that open no pair ends, by where it begins
-    for match in reversed(matches):
-        if match.start() not in openings:
-            ends_of_runs[match.start()] = ends_of_runs.get(match.end(), match.end())
-    for match, marks, row_end in zip(matches, counts, row_ends, strict=True):
-        between = sentence[end : match.start()]
+    for unit in reversed(units):
+        if unit.start not in openings:
+            ends_of_runs[unit.start] = ends_of_runs.get(unit.end, unit.end)
+    for unit, marks, row_end in zip(units, counts, row_ends, strict=True):
+        between = sentence[end : unit.start]
         if between.strip():
             text_end = len(plain) + len(between.rstrip())
         plain += between
-        end = match.end()
+        end = unit.end
         touches_previous, touches_next = (
             plain[-1:].strip() != "",
             sentence[row_end : row_end + 1].strip() != "",
@@ -123,67 +231,69 @@ def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
         punctuation = 0 if is_separated else marks
         if punctuation and plain[text_end - 1 : text_end].isalnum():
             plain = plain[:text_end]  # the punctuation joins the word before the placeholder
-        separates = is_placeholder(match[0]) or (separates and not between)
+        separates = unit.is_placeholder or (separates and not between)
         neighbours = plain[-1:] + sentence[end : end + 1]
         are_letters = not punctuation and len(neighbours) == 2 and neighbours.isalnum()
         if are_letters and (separates or UNSPACED.search(neighbours)):
             plain += " "  # the tag separates two words
-        after_space = not sentence[: match.start()][-1:].strip()
+        after_space = not sentence[: unit.start][-1:].strip()
         before_space = sentence[end : end + 1].isspace()
-        run_end = ends_of_runs.get(match.start(), len(sentence))
-        is_alone = match.start() in ends_of_runs and not match[0].startswith("</")
+        run_end = ends_of_runs.get(unit.start, len(sentence))
+        is_alone = unit.start in ends_of_runs and (unit.is_placeholder or not unit.text.startswith("</"))
         occurrences.append(
             Occurrence(
-                match[0],
+                unit.text,
                 len(plain),
                 touches_previous,
                 touches_next,
+                unit.is_placeholder,
                 punctuation,
                 after_space,
                 before_space,
-                is_alone and touches_previous and not sentence[run_end : run_end + 1].strip(),
+                is_alone
+                and not sentence[run_end : run_end + 1].strip()
+                and (touches_previous or (text_end > 0 and CLAUSE_MARK.search(unit.text) is not None)),
             )
         )
     return plain + sentence[end:], occurrences
 
 
-def following_punctuation(
-    sentence: str, matches: Sequence[re.Match[str]], row_ends: Sequence[int]
-) -> list[int]:
+def following_punctuation(sentence: str, units: Sequence[Unit], row_ends: Sequence[int]) -> list[int]:
     """The number of punctuation marks after each placeholder or row of placeholders; 0 for other tags."""
     counts: list[int] = []
-    following: re.Match[str] | None = None
-    for match, row_end in zip(reversed(matches), reversed(row_ends), strict=True):
+    following: Unit | None = None
+    for unit, row_end in zip(reversed(units), reversed(row_ends), strict=True):
         count = 0
-        if is_placeholder(match[0]):
+        if unit.is_placeholder:
             if marks := PUNCTUATION.match(sentence, row_end):
                 count = len(marks[1])
-                if following and following.start() == marks.end():
+                if following and following.start == marks.end():
                     count += counts[-1]  # the same word goes on: {day}.{month}.{year}
-            elif following and not sentence[match.end() : following.start()].strip():
+            elif following and not sentence[unit.end : following.start].strip():
                 count = counts[-1]
         counts.append(count)
-        following = match
+        following = unit
     return counts[::-1]
 
 
-def ends_of_rows(matches: Sequence[re.Match[str]]) -> list[int]:
+def ends_of_rows(units: Sequence[Unit]) -> list[int]:
     """Where each tag ends; of a placeholder, with the closing tags of pairs that directly follow it."""
-    tags = [Tag(match[0], 0, follows_word=False, attached=False) for match in matches]
-    closings = {matches[closing].start() for _, closing in matching_tags(tags)}
+    closings = {units[closing].start for _, closing in matching_tags(units)}
     ends: list[int] = []
     closing: dict[int, int] = {}  # where a row of closing tags ends, by where it begins
-    for match in reversed(matches):
-        row_end = closing.get(match.end(), match.end())
-        if match.start() in closings:
-            closing[match.start()] = row_end
-        ends.append(row_end if is_placeholder(match[0]) else match.end())
+    for unit in reversed(units):
+        row_end = closing.get(unit.end, unit.end)
+        if unit.start in closings:
+            closing[unit.start] = row_end
+        ends.append(row_end if unit.is_placeholder else unit.end)
     return ends[::-1]
 
 
 def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Tag:
     """The tag with its word. `starts` are the positions in `plain` where words start."""
-    text, position, touches_previous, touches_next, punctuation, after_space, _, ends_word = occurrence
+    text, position, touches_previous, touches_next, is_placeholder, punctuation, after_space, _, ends_word = (
+        occurrence
+    )
     words_before = bisect_left(starts, position)
     is_in_word = plain[position - 1 : position].strip() != "" and plain[position : position + 1].strip() != ""
     if punctuation:
@@ -193,11 +303,11 @@ def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Ta
     rest = plain[position : space.start() if space else None]
     head = plain[starts[words_before - 1] : position] if joins else ""
     within = (head + rest, len(head)) if joins and touches_next else None
-    if text.startswith("</"):
+    if text.startswith("</") and not is_placeholder:
         marks = len(rest) if rest and touches_previous and is_punctuation(rest) else 0
         return Tag(text, words_before - 1, True, not after_space, marks, within=within)
     if ends_word:
-        return Tag(text, words_before - 1, True, attached=True)
+        return Tag(text, words_before - 1, True, attached=touches_previous)
     leading = len(head) if is_punctuation(head) else 0
     return Tag(text, words_before - joins, False, touches_next, leading=leading, within=within)
 
@@ -303,14 +413,14 @@ def place_within(written: str, tag: Tag) -> int | None:
 def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
     """Put each pair of tags around the target words that are aligned with the source words inside it.
 
-    Pairs stay nested. A pair without aligned words stays empty. A placeholder or an unpaired tag goes beside
-    the target word that is aligned with its source word, or else with the nearest aligned source word; it
-    stays inside the pairs that are around it.
+    Pairs stay nested. A pair without aligned words encloses the nearest word. A placeholder or an unpaired
+    tag goes beside the target word that is aligned with its source word, or else with the nearest aligned
+    source word; it stays inside the pairs that are around it.
     """
     words = [word for word in translation.split(" ") if word]  # a no-break space is inside a word
     alignment = [link for link in alignment if 0 <= link[1] < len(words)]  # it may count words otherwise
     spans = pair_spans(tags, words, alignment)
-    targets = target_ranges(alignment)
+    targets = target_ranges([*alignment, *links_of_pairs(tags, spans, alignment)])
     tagged = TaggedWords(words)
     written = 0  # tags, with those inside an empty pair
     earliest = -1  # a tag that follows its word does not go before a tag that precedes it in the source
@@ -379,13 +489,13 @@ class PairSpan(NamedTuple):
     """The last target word; -1 for an empty pair."""
 
 
-def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
+def matching_tags(tags: Sequence[Tag | Unit]) -> list[tuple[int, int]]:
     """The numbers of the opening and the closing tag of each pair, in the order of the opening tags."""
     pairs: list[tuple[int, int]] = []
     opened: list[tuple[str, int]] = []
     open_names: Counter[str] = Counter()
     for number, tag in enumerate(tags):
-        if is_placeholder(tag.text):
+        if tag.is_placeholder:
             continue
         name = re.split(r"[\s>]", tag.text.lstrip("</"))[0]
         if not tag.text.startswith("</"):
@@ -422,6 +532,8 @@ def pair_spans(
         if not part or not part <= parts:
             aligned &= free
             parts |= part if aligned else set()
+        if not aligned and not (ends[0].on_punctuation and ends[1].on_punctuation):
+            aligned = nearest_word(*ends, words, links, free)
         first = last = min(aligned, default=-1)
         while last + 1 in free:
             last += 1
@@ -431,6 +543,18 @@ def pair_spans(
         enclosing.append(Enclosing(closing, inside, set()))
         spans[opening] = spans[closing] = PairSpan(closing, first, last)
     return spans
+
+
+def links_of_pairs(
+    tags: Sequence[Tag], spans: Mapping[int, PairSpan], alignment: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Links from the words of each pair that has none to the target word that the pair encloses."""
+    linked = {source for source, _ in alignment}
+    for opening, span in spans.items():
+        inside = range(tags[opening].word, tags[span.closing].word + 1)
+        is_elsewhere = span.first >= 0 and linked.isdisjoint(inside)
+        if opening != span.closing and is_elsewhere:
+            yield from ((word, span.first) for word in inside)
 
 
 class Enclosing(NamedTuple):
@@ -465,6 +589,25 @@ def aligned_words(
         | {target for target in leading if target < min(inside)}
         | {target for target in trailing if target > max(inside)}
     )
+
+
+def nearest_word(
+    opening: Tag,
+    closing: Tag,
+    words: Sequence[str],
+    links: Sequence[tuple[int, int]],
+    free: Collection[int],
+) -> set[int]:
+    """A free target word for a pair without aligned words: one without links if there is any, the nearest.
+
+    There is none for a pair without source words.
+    """
+    candidates = {word for word in free if not is_punctuation(words[word])}
+    if opening.word > closing.word or not candidates:
+        return set()
+    unaligned = candidates - {target for _, target in links}
+    expected = nearest_target(opening.word, target_ranges(links), 1, default=len(words))
+    return {min(unaligned or candidates, key=lambda word: (abs(word - expected), word))}
 
 
 def is_part_of_word(opening: Tag, closing: Tag, words: Sequence[str], aligned: set[int]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 from dragoman.model.settings import Precision
+from dragoman.model.symbols import UNKNOWN
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
@@ -22,7 +23,9 @@ from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, Opt
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
 from dragoman.text.byte_lengths import extra_bytes
+from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import Languages
+from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation import streaming
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
@@ -274,7 +277,8 @@ class Translator:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
         settings = self.search_settings(settings, options)
         refuse_non_texts(sentences)
-        without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in sentences]
+        visible = map(without_invisible, sentences)
+        without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in visible]
         texts = [text for text, _ in without_tags]
         tokenizers = self.tokenizers
         parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
@@ -325,7 +329,7 @@ class Translator:
         if not hypotheses:  # comparisons with a NaN are false
             raise NonFiniteError
         translations = [
-            self.translation(hypothesis, self._to_text(sentence, tags, source, hypothesis.ids, settings))
+            self.translation(hypothesis, self._to_text(sentence, tags, source, hypothesis, settings))
             for hypothesis in hypotheses
         ]
         if settings.mbr:
@@ -333,17 +337,32 @@ class Translator:
         return translations
 
     def _to_text(
-        self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings
+        self,
+        sentence: str,
+        tags: list[Tag],
+        source: list[int],
+        hypothesis: Hypothesis,
+        settings: SearchSettings,
     ) -> str:
-        """The text of a translation's ids, with unknown tokens replaced and tags restored."""
+        """The text of a hypothesis, with unknown tokens replaced and tags restored."""
+        target = hypothesis.ids
         text = self.detokenize(target)
-        if not tags and not settings.replace_unknown:
+        unknown = target.count(UNKNOWN) if settings.replace_unknown else 0
+        has_unknown = unknown > 0 and text.count(UNKNOWN_TEXT) == unknown
+        if not tags and not has_unknown:
             return text
-        from dragoman.translation import analysis
+        from dragoman.translation.alignment import align_ids, replace_unknown
 
-        if settings.replace_unknown:
-            text = analysis.replace_unknown(self, sentence, source, target)
-        return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
+        weights = hypothesis.attention
+        if weights is None:
+            from dragoman.translation.analysis import target_weights
+
+            weights = target_weights(self, source, target).cpu().numpy()
+        if has_unknown:
+            text = replace_unknown(self.tokenizers, sentence, source, target, text, weights)
+        if tags:
+            text = restore_tags(tags, text, align_ids(self.tokenizers, sentence, source, target, weights))
+        return text
 
     def detokenize(self, ids: Sequence[int]) -> str:
         """The text of target ids, always on one line."""

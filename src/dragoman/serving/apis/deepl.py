@@ -5,6 +5,9 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.types import Scope
 
+from dragoman.documents import markup
+from dragoman.documents.document import Document
+from dragoman.documents.plain import plain_text
 from dragoman.serving.apis.parameters import FORMS, parameters
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
@@ -12,8 +15,6 @@ from dragoman.serving.languages import detected, language_name, listed, load_ide
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.service import Service
 from dragoman.text.settings import UNKNOWN_LANGUAGE
-from dragoman.translation import markup
-from dragoman.translation.documents import Document, plain_text
 
 MAX_TEXTS = 50  # DeepL's own limit
 MAX_NAMES = 1_000  # of tags; each is compared with the tags of every text

@@ -7,6 +7,9 @@ from typing import Annotated, Any, NoReturn
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope
 
+from dragoman.documents import markup
+from dragoman.documents.document import Document
+from dragoman.documents.plain import plain_text
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.parameters import FORMS, parameters
 from dragoman.serving.apis.route import Api, ApiRoute
@@ -16,8 +19,6 @@ from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.service import NBest, Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.text.quality.identification import identify
-from dragoman.translation import markup
-from dragoman.translation.documents import Document, plain_text
 
 Texts = str | Annotated[list[str], Field(fail_fast=True)]
 ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}  # codes of LibreTranslate's models, which it accepts

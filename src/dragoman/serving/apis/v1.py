@@ -10,6 +10,9 @@ from typing import Any
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope, Send
 
+from dragoman.documents import markup
+from dragoman.documents.document import Document
+from dragoman.documents.plain import plain_text
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.analysis import add_alignments, add_attention, least_tokens
 from dragoman.serving.apis.parameters import strict_json
@@ -28,8 +31,6 @@ from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, matches, name_of_side
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
-from dragoman.translation import markup
-from dragoman.translation.documents import Document, plain_text
 from dragoman.translation.translation import Translation
 
 SETTINGS = {field.name for field in dataclasses.fields(SearchSettings)}

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.system.files import atomic_write, file_hash, read_json
+from dragoman.system.files import atomic_write, file_hash
+from dragoman.system.readers import read_json
 from dragoman_paper.lab.frame.experiment import SECTIONS, Experiment, Result, Row
 
 

@@ -1,4 +1,4 @@
-"""HTML and XML: the blocks of text between their tags, as `documents.py` cuts them into sentences.
+"""HTML and XML: the blocks of text between their tags, as `document.py` cuts them into sentences.
 
 The source is cut by positions, and a document is never built from a tree, so that everything outside of
 sentences keeps its bytes. `html.parser` is not used: it stops at some malformed declarations, and in older
@@ -7,14 +7,18 @@ tokenization of the HTML standard (13.2.5), except that `<` stands in a tag only
 linear time and has no errors: what is no tag is text.
 """
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from html import unescape
+from dataclasses import replace
+from html import escape, unescape
 from html.entities import html5
 from typing import Literal, NamedTuple
 
-from dragoman.translation.documents import Block, Document, Piece, compose
+from dragoman.documents.document import Block, Document, Piece, Syntax, compose
+from dragoman.documents.file import Reading, decode_text
+from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import CONTROL
 
 NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
@@ -33,6 +37,9 @@ TEXT = re.compile(
     re.DOTALL,
 )
 ENTITY = re.compile(r"<!ENTITY\s+([^\s%]\S*)")
+COMMENT = re.compile("<!--.*?-->", re.DOTALL)
+HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+XML_ENCODING = re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
 A_CONTROL = re.compile(f"[{CONTROL}]")
 STANDS_FOR = "word"  # what an element that is kept looks like where sentences are cut
 
@@ -62,6 +69,15 @@ TEXT_ONLY = frozenset(("title", "textarea"))
 """HTML elements that contain text, and no tags."""
 KEPT_ELEMENTS = frozenset((*RAW, "code", "pre", "kbd", "samp", "var", "svg", "math"))
 """HTML elements that are never translated."""
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def escape_markup(text: str) -> str:
+    """A text with &, < and > as entities. XML has no control characters: they become spaces."""
+    return escape(FORBIDDEN.sub(" ", text), quote=False)
+
+
+MARKUP = Syntax(escape_markup, keeps_tags=True)
 
 
 class Token(NamedTuple):
@@ -98,7 +114,7 @@ def html(
     tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | ignored)
     ending = (BLOCK_ELEMENTS | splitting) - non_splitting
     splits = [token.name in ending for token in tokens]
-    return compose(text, to_blocks(text, tokens, splits, None), language, split, is_markup=True)
+    return compose(text, to_blocks(text, tokens, splits, None), language, split, MARKUP)
 
 
 def xml(
@@ -129,7 +145,41 @@ def xml(
         and (is_alone or token.name in splitting_tags)
         for token, is_alone in zip(tokens, without_text_beside(text, tokens), strict=True)
     ]
-    return compose(text, to_blocks(text, tokens, splits, entities), language, split, is_markup=True)
+    return compose(text, to_blocks(text, tokens, splits, entities), language, split, MARKUP)
+
+
+def read_html(content: bytes, reading: Reading) -> Document:
+    """An HTML file. Raises `DragomanError` if it declares another encoding than it has."""
+    text, encoding = decode_markup(content, reading.name, (XML_ENCODING, HTML_ENCODING))
+    document = html(text, reading.source, split=reading.split)
+    return replace(document, encoding=encoding, language=language_of_root(text, is_html=True))
+
+
+def read_xml(content: bytes, reading: Reading) -> Document:
+    """An XML file. Raises as `read_html`."""
+    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,))
+    document = xml(text, reading.source, split=reading.split)
+    return replace(document, encoding=encoding, language=language_of_root(text, is_html=False))
+
+
+def decode_markup(content: bytes, name: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, str]:
+    """The text of a document and its encoding.
+
+    Raises `DragomanError` as `decode_text`, and for a declared encoding that is another one.
+    """
+    text, encoding = decode_text(content, name)
+    head = COMMENT.sub("", text[:1024])
+    declared = next((match[1].lower() for pattern in patterns if (match := pattern.search(head))), encoding)
+    try:
+        is_same = encoding.startswith(codecs.lookup(declared).name)
+    except LookupError:
+        is_same = False
+    if not is_same:
+        raise DragomanError(
+            f"{name} says that its encoding is {declared}, and it is read as {encoding}; convert it to "
+            "UTF-8, and change the declaration to UTF-8."
+        )
+    return text, encoding
 
 
 def language_of_root(text: str, is_html: bool) -> str:
@@ -363,7 +413,8 @@ def to_blocks(
                 Piece("open" if token.kind == "start" else "close", token.name, token.start, token.end)
             )
         else:
-            block.append(Piece("alone", STANDS_FOR if token.is_kept else "", token.start, token.end))
+            read = STANDS_FOR if token.is_kept else " " if token.name in VOID - {"wbr"} else ""
+            block.append(Piece("alone", read, token.start, token.end))
     yield block
 
 

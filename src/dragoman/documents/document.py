@@ -1,29 +1,23 @@
 """Texts of several paragraphs: cut into sentences, and joined again from the sentences' translations.
 
-A document is a row of blocks; a block is a row of pieces; sentences are cut within blocks. This module has
-the blocks of plain text, `markup.py` those of HTML and XML. It imports no torch.
+A document is a row of blocks; a block is a row of pieces; sentences are cut within blocks. Each format has a
+module that finds the blocks of its text, and a `Syntax` that writes translations. It imports no torch.
 """
 
-import html
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from typing import Literal, NamedTuple
 
 from dragoman.system.errors import DragomanError
-from dragoman.translation.sentence_ends import CONTROL, LINE_BREAKS, sentence_ends
-from dragoman.translation.tags import PLACEHOLDER, TAG
+from dragoman.translation.sentence_ends import sentence_ends
+from dragoman.translation.tags import TAG, UNSPACED, VARIABLE
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
-
-RUN = re.compile(f"[^{CONTROL}]+")
-LINE = re.compile(f"[^{LINE_BREAKS}]+")
-LIST_MARK = re.compile(rf"[\s{CONTROL}]*+(?:>\s*+|(?:[-*+•–—]|#{{1,6}}|\d{{1,3}}[.)]|\[[ xX]\])\s++)*+")
-"""Marks of quotations, lists, headings and tasks, as in Markdown, at the start of a line."""
 
 _URL_CHARACTER = r"[^\s<>{}()\"'„“”«»\u0e00-\u0eff\u2000-\u206f\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]"
 _URL = rf"(?:\b(?:https?|ftp)://|\bwww\.)(?:{_URL_CHARACTER}|\({_URL_CHARACTER}*+\))+(?<![.,;:!?\]])"
@@ -31,12 +25,26 @@ _EMAIL = r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
 _MENTION = r"(?<![\w@/.])@\w++(?:[.-]\w++)*+(?:@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++)?"
 ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
 """URLs, e-mail addresses, and the names @user and @user@host of people."""
-ADDRESS_SIGN = re.compile(r"@|://|\bwww\.")
-"""What every address contains; the search for it is fast."""
-FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-KEPT = re.compile(rf"{ADDRESS.pattern}|{PLACEHOLDER}|{TAG.pattern}")
+KEPT = re.compile(rf"{ADDRESS.pattern}|{TAG.pattern}")
+KEPT_SIGN = re.compile(rf"@|://|\bwww\.|{VARIABLE}")
+"""What every address contains, or a placeholder; the search for it is fast."""
+KEPT_WITHOUT_TAGS = re.compile(rf"{ADDRESS.pattern}|{VARIABLE}")
+CLOSING_MARKS = re.compile(r"\A[,;:%)\]»”’]+(?=\s)")
+"""Marks that belong to what they touch on their left."""
+WITHOUT_SPACES = re.compile(rf"{UNSPACED.pattern}|[\u3000-\u303f\uff00-\uffef]")
+"""Letters and punctuation marks of scripts without spaces."""
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How a format writes the text of its sentences, and what it keeps in them."""
+
+    escape: Callable[[str], str]
+    """A text as the format writes it."""
+    keeps_tags: bool
+    """What looks like tags is kept; without it only in a text with addresses or placeholders."""
 
 
 class Piece(NamedTuple):
@@ -73,10 +81,9 @@ class Segment:
     end: int
     source: str
     """These characters."""
+    syntax: Syntax
     marks: tuple[tuple[str, str], ...] = ()
     """The marks of the sentence in order, and what each stands for."""
-    is_markup: bool = False
-    """&, < and > of a translation are escaped."""
 
     def restore(self, translation: str) -> str:
         """The translation as the document writes it: marks replaced by what they stand for.
@@ -87,13 +94,13 @@ class Segment:
         if translation == self.sentence:
             return self.source
         if not self.marks:
-            return self.escape(translation)
+            return self.syntax.escape(translation)
         places = self.nest(MARK.findall(translation))
         sources = dict(self.marks)
         if places is None:
-            text = self.escape(MARK.sub("", translation).strip())
+            text = self.syntax.escape(MARK.sub("", translation).strip())
             return "".join(sources.values()) + " " + text
-        texts = [self.escape(text) for text in MARK.split(translation)]
+        texts = [self.syntax.escape(text) for text in MARK.split(translation)]
         return texts[0] + "".join(
             "".join(sources[name] for name in names) + text
             for names, text in zip(places, texts[1:], strict=True)
@@ -106,10 +113,6 @@ class Segment:
     def is_empty(self, translation: str) -> bool:
         """Whether a translation has no text, beside the marks of the sentence."""
         return not (MARK.sub("", translation) if self.marks else translation).strip()
-
-    def escape(self, text: str) -> str:
-        """The text as the document writes it. XML has no control characters: they become spaces."""
-        return html.escape(FORBIDDEN.sub(" ", text), quote=False) if self.is_markup else text
 
     def nest(self, translated_names: Sequence[str]) -> list[list[str]] | None:
         """The marks to write in the place of each one that a translation has; None if they do not fit.
@@ -146,12 +149,38 @@ def is_unpaired(name: str, names: set[str]) -> bool:
     return not name.endswith("/>") and partner not in names
 
 
+class Slot(NamedTuple):
+    """Characters `start` to `end` of a text, which stand for others as long as none of them is translated.
+
+    A format writes the sentences of a slot where they are translated to: a copy of the source in the place of
+    the missing translation, for example.
+    """
+
+    start: int
+    end: int
+    source: str
+    """What the file has there."""
+    write: Callable[[str], str] | None = None
+    """What the file gets there, from the text with the translations: without quotation marks that it does not
+    need, for example. None leaves it as it is."""
+
+
+Replacement = tuple[int, int, str]
+"""The first character of a sentence in a text, the one after its last, and what is written there."""
+
+
 @dataclass(frozen=True)
 class Document:
     """A text, and the sentences in it. Between them stand the gaps, which are not translated."""
 
     text: str
     segments: tuple[Segment, ...]
+    slots: tuple[Slot, ...] = ()
+    """In order, and apart from each other; each sentence is inside of one or outside of all."""
+    encoding: str = "utf-8"
+    """Of the file."""
+    language: str = ""
+    """That the file says it is in."""
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
@@ -177,20 +206,79 @@ class Document:
 
     def join_with_spans(self, translations: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
         """`join`, and the span of each translation in it, as in `spans`. Raises as `join`."""
+        parts: list[str] = []
+        spans: list[tuple[int, int]] = []
+        end = length = 0
+        for start, stop, written in self.replacements(translations):
+            gap = self.text[end:start]
+            spans.append((length + len(gap), length + len(gap) + len(written)))
+            parts += [gap, written]
+            end, length = stop, spans[-1][1]
+        return "".join([*parts, self.text[end:]]), spans
+
+    def replacements(self, translations: Sequence[str]) -> list[Replacement]:
+        """The parts of the text that are replaced, in order, and by what.
+
+        These are the sentences, and the slots in which none is translated or that are written as a whole.
+        Raises as `join`.
+        """
         if len(translations) != len(self.segments):
             raise DragomanError(
                 f"The document has {len(self.segments)} sentences, and there are {len(translations)} "
                 "translations; give one for each."
             )
+        starts = [segment.start for segment in self.segments]
+        sentences = [
+            (segment.start, segment.end, segment.restore_or_keep(translation))
+            for segment, translation in zip(self.segments, translations, strict=True)
+        ]
+        edges = sorted({edge for slot in self.slots for edge in (slot.start, slot.end)})
+        for number, (one, other) in enumerate(pairwise(sentences)):
+            if bisect_left(edges, one[1]) == bisect_right(edges, other[0]):  # in the same slot, or in none
+                sentences[number] = self.spaced(one, other)
+        result: list[Replacement] = []
+        done = 0
+        for slot in self.slots:
+            first, last = bisect_left(starts, slot.start), bisect_left(starts, slot.end)
+            inside = sentences[first:last]
+            is_unchanged = all(self.text[start:end] == written for start, end, written in inside)
+            result += sentences[done:first]
+            if is_unchanged:
+                result.append((slot.start, slot.end, slot.source))
+            elif slot.write is None:
+                result += inside
+            else:
+                result.append((slot.start, slot.end, slot.write(self.fill(slot, inside))))
+            done = last
+        return result + sentences[done:]
+
+    def spaced(self, one: Replacement, other: Replacement) -> Replacement:
+        """A sentence's replacement with the space that its language has before the other sentence.
+
+        Scripts without spaces between words have none between sentences either.
+        """
+        (start, end, written), (following, after, next_written) = one, other
+        sources = self.text[start:end], self.text[following:after]
+        gap, edges = self.text[end:following], written[-1:] + next_written[:1]
+        if sources == (written, next_written) or gap not in {"", " "}:
+            return one
+        count = len(WITHOUT_SPACES.findall(edges))
+        if not gap and count == 0 and WITHOUT_SPACES.search(sources[0][-1:] + sources[1][:1]):
+            return start, end, written + " "
+        return (start, following, written) if gap and count == len(edges) else one
+
+    def fill(self, slot: Slot, sentences: Sequence[tuple[int, int, str]]) -> str:
+        """The text of a slot with what is written in the places of its sentences."""
         parts: list[str] = []
-        spans: list[tuple[int, int]] = []
-        end = length = 0
-        for segment, translation in zip(self.segments, translations, strict=True):
-            gap, written = self.text[end : segment.start], segment.restore_or_keep(translation)
-            spans.append((length + len(gap), length + len(gap) + len(written)))
-            parts += [gap, written]
-            end, length = segment.end, spans[-1][1]
-        return "".join([*parts, self.text[end:]]), spans
+        done = slot.start
+        for start, end, written in sentences:
+            parts += [self.text[done:start], written]
+            done = end
+        return "".join([*parts, self.text[done : slot.end]])
+
+    def write(self, translations: Sequence[str]) -> bytes:
+        """The file with the translations. Raises as `join`."""
+        return self.join(translations).encode(self.encoding, "surrogateescape")
 
 
 def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
@@ -199,67 +287,49 @@ def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
     return unmarked, [number for number, segment in enumerate(segments) if segment.marks]
 
 
-def plain_text(text: str, language: str, split: bool = True) -> Document:
-    """The sentences of a plain text in a language (ISO 639, "und" if unknown); `split` cuts within lines.
-
-    Line ends, tabs, other control characters and the marks of lists and quotations are in no sentence.
-    """
-    return compose(text, plain_blocks(text), language, split)
-
-
-def plain_blocks(text: str) -> Iterator[Block]:
-    """The runs between line ends, control characters and list marks."""
-    for line in LINE.finditer(text):
-        mark = LIST_MARK.match(text, line.start(), line.end())
-        for run in RUN.finditer(text, mark.end() if mark else line.start(), line.end()):
-            yield [Piece("text", run[0], run.start(), run.end())]
-
-
-def compose(
-    text: str, blocks: Iterable[Block], language: str, split: bool, is_markup: bool = False
-) -> Document:
+def compose(text: str, blocks: Iterable[Block], language: str, split: bool, syntax: Syntax) -> Document:
     """A document of blocks. `split` cuts them into sentences."""
     segments: list[Segment] = []
     for block in blocks:
-        if is_plain(text, block, is_markup):
-            segments += plain_segments(block[0], language, split, is_markup)
+        if is_plain(text, block, syntax):
+            segments += plain_segments(block[0], language, split, syntax)
         else:
-            segments += segments_of(text, block, language, split, is_markup)
+            segments += segments_of(text, block, language, split, syntax)
     return Document(text, tuple(segments))
 
 
-def segments_of(text: str, block: Block, language: str, split: bool, is_markup: bool) -> Iterator[Segment]:
+def segments_of(text: str, block: Block, language: str, split: bool, syntax: Syntax) -> Iterator[Segment]:
     """The sentences of a block."""
-    for pieces in cut_block(block, language, split, is_markup):
+    for pieces in cut_block(block, language, split, syntax):
         if trimmed := trim(pieces):
-            yield from (to_segment(text, part, is_markup) for part in cut_at_tags(trimmed))
+            yield from (to_segment(text, part, syntax) for part in cut_at_tags(trimmed))
 
 
-def is_plain(text: str, block: Block, is_markup: bool) -> bool:
+def is_plain(text: str, block: Block, syntax: Syntax) -> bool:
     """Whether a block is one piece of text as the document has it, without addresses."""
     if len(block) != 1 or block[0].kind != "text":
         return False
     piece = block[0]
-    return piece.text == text[piece.start : piece.end] and not kept_spans(piece.text, is_markup)
+    return piece.text == text[piece.start : piece.end] and not kept_spans(piece.text, syntax)
 
 
-def plain_segments(piece: Piece, language: str, split: bool, is_markup: bool) -> Iterator[Segment]:
+def plain_segments(piece: Piece, language: str, split: bool, syntax: Syntax) -> Iterator[Segment]:
     """The sentences of a plain block: as `segments_of`, several times as fast."""
     ends = sentence_ends(piece.text, language) if split else []
     for start, end in pairwise([0, *ends, len(piece.text)]):
         sentence = piece.text[start:end].strip()
         if any(map(str.isalpha, sentence)):
             first = piece.text.index(sentence, start) + piece.start
-            yield Segment(sentence, first, first + len(sentence), sentence, (), is_markup)
+            yield Segment(sentence, first, first + len(sentence), sentence, syntax)
 
 
 # ---- pieces → sentences
 
 
-def cut_block(block: Block, language: str, split: bool, is_markup: bool) -> list[Block]:
+def cut_block(block: Block, language: str, split: bool, syntax: Syntax) -> list[Block]:
     """The pieces of each sentence, addresses and placeholders as pieces that stand alone."""
     text = "".join(piece.text for piece in block if piece.length)
-    spans = kept_spans(text, is_markup)
+    spans = kept_spans(text, syntax)
     words = list(text)  # to the search for ends, an address is a word
     for start, end in spans:
         words[start:end] = "w" * (end - start)
@@ -285,9 +355,9 @@ def append_piece(pieces: Block, piece: Piece) -> None:
     pieces.append(piece)
 
 
-def kept_spans(text: str, is_markup: bool) -> list[tuple[int, int]]:
-    """Where addresses stand in a text, and in markup or beside them placeholders and what looks like tags."""
-    if not is_markup and not (ADDRESS_SIGN.search(text) and ADDRESS.search(text)):
+def kept_spans(text: str, syntax: Syntax) -> list[tuple[int, int]]:
+    """Where addresses and placeholders stand in a text, and what looks like tags if the syntax keeps it."""
+    if not syntax.keeps_tags and not (KEPT_SIGN.search(text) and KEPT_WITHOUT_TAGS.search(text)):
         return []
     return [match.span() for match in KEPT.finditer(text)]
 
@@ -337,7 +407,8 @@ def has_words(pieces: Block) -> bool:
 def trim(pieces: Block) -> Block:
     """A sentence without what may stay outside of it at its edges; [] if it has no words.
 
-    That is white space, addresses, and tags without a partner between the first and the last word.
+    That is white space, addresses, and tags without a partner between the first and the last word, and at the
+    start the punctuation marks that touch an address.
     """
     if not has_words(pieces):
         return []
@@ -349,7 +420,8 @@ def trim(pieces: Block) -> Block:
         start += 1
     while end - 1 > last and not first < partner[end - 1] < last:
         end -= 1
-    return without_empty_pairs(strip(pieces[start:end]))
+    follows_kept = start > 0 and pieces[start - 1].kind != "text"
+    return without_empty_pairs(strip(pieces[start:end], follows_kept))
 
 
 def without_empty_pairs(pieces: Block) -> Block:
@@ -367,12 +439,15 @@ def without_empty_pairs(pieces: Block) -> Block:
     return joined
 
 
-def strip(pieces: Block) -> Block:
-    """The pieces without white space at their edges. The first and last text are not white space only."""
+def strip(pieces: Block, follows_kept: bool) -> Block:
+    """The pieces without white space at their edges. The first and last text are not white space only.
+
+    Behind what is kept outside of the sentence, they are also without the punctuation marks that touch it.
+    """
     pieces = list(pieces)
     head = pieces[0]
     if head.kind == "text" and head.length == head.end - head.start:
-        text = head.text.lstrip()
+        text = (CLOSING_MARKS.sub("", head.text, count=1) if follows_kept else head.text).lstrip()
         pieces[0] = Piece("text", text, head.end - len(text), head.end)
     tail = pieces[-1]
     if tail.kind == "text" and tail.length == tail.end - tail.start:
@@ -394,7 +469,14 @@ def cut_at_tags(pieces: Block) -> list[Block]:
     return [trimmed for run in runs if (trimmed := trim(run))]
 
 
-def to_segment(text: str, pieces: Block, is_markup: bool) -> Segment:
+def is_inside_word(pieces: Block, place: int) -> bool:
+    """Whether letters or digits touch a piece on both sides."""
+    around = pieces[place - 1], pieces[min(place + 1, len(pieces) - 1)]
+    texts = [piece.text if piece.kind == "text" else "" for piece in around]
+    return texts[0][-1:].isalnum() and texts[1][:1].isalnum()
+
+
+def to_segment(text: str, pieces: Block, syntax: Syntax) -> Segment:
     """The segment of a sentence's pieces, with a mark for each that is not text."""
     partner = partners(pieces)
     words: list[str] = []
@@ -407,7 +489,9 @@ def to_segment(text: str, pieces: Block, is_markup: bool) -> Segment:
         first = partner[place] if kind == "close" and partner[place] >= 0 else place
         number = numbers.setdefault(first, len(numbers) + 1)
         name = {"open": f"<g{number}>", "close": f"</g{number}>", "alone": f"<g{number}/>"}[kind]
+        if kind == "alone" and not words_of_piece and is_inside_word(pieces, place):
+            name = f"<g{number}>"  # a tag without a partner does not cut a word
         words.append(name)
         marks.append((name, text[start:end]))
     start, end = pieces[0].start, pieces[-1].end
-    return Segment("".join(words), start, end, text[start:end], tuple(marks), is_markup)
+    return Segment("".join(words), start, end, text[start:end], syntax, tuple(marks))

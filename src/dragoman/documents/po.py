@@ -1,0 +1,381 @@
+"""Catalogues of gettext (PO, POT): what is not translated yet gets a translation beside its source.
+
+An entry is read line by line; its `msgstr` is a slot with a copy of `msgid`. Fuzzy entries are translated
+anew, and lose their flag and the former `msgid`. What changes is wrapped as gettext does it.
+"""
+
+import gettext
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from dragoman.documents.document import Block, Document, Syntax
+from dragoman.documents.file import Reading, decode_text
+from dragoman.documents.plural_forms import plural_forms
+from dragoman.documents.strings import DeclaringFile, Rewriting, part_pattern, read_value, segments_of_blocks
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import UNKNOWN_LANGUAGE
+from dragoman.translation.tags import VARIABLE
+
+LINE = re.compile(
+    r"[ \t]*+(?:(?P<comment>#.*+)|(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)?[ \t]*+"
+    r'"(?P<string>(?:[^"\\\n]|\\[^\n])*+)"[ \t]*+)?\r?(?:\n|\Z)'
+)
+ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)")
+NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+NAMES = {character: "\\" + name for name, character in NAMED.items()} | {'"': '\\"', "\\": "\\\\", "\0": " "}
+TO_ESCAPE = re.compile(r'[\x00-\x1f"\\\x7f]')
+ACCELERATOR = re.compile(r"(?<![^\W_])([^\W_]*?)([&_~])(?=[^\W_](?![^\W_]*;))")
+_REST = r"[-+0#']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|q|j|z|t|L)?[A-Za-z@]"
+CONVERSION = re.compile(rf"%%|%(?={_REST})")
+NUMBERED = re.compile(r"%%|%(?P<number>\d{1,3})\$")
+PERCENT_FORMATS = re.compile(
+    r"(?<![\w-])(?:c|objc|python|php|perl|lua|java-printf|gcc-internal|awk|tcl)-format"
+)
+NUMBERING = re.compile(r"(?<![\w-])(?:c|objc|php|perl|java-printf|gcc-internal|awk|tcl)-format")
+FORMATTED_ESCAPE = re.compile(ESCAPE.pattern + "|%%")
+_KEY = r"(?<![&\w])[&_~](?=[^\W_](?!\w*;))"
+FORMATTED_PARTS = part_pattern(rf"{_KEY}|%(?:\(\w+\)|\d+\$)?{_REST}")
+PARTS = part_pattern(rf"{_KEY}|%L?\d{{1,2}}(?![\d$%])|%n\b")  # Qt's and KDE's places
+PLURALS = re.compile(r"nplurals[ \t]*=[ \t]*(\d{1,3})[ \t]*;[ \t]*plural[ \t]*=([^;\\]+)")
+WIDTH = 79
+_WIDE = "\u1100-\u115f\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60"
+UNIT = re.compile(
+    rf"\\n|(?:[^\\ {_WIDE}]|\\[^n])+(?:\\n| *)|[{_WIDE}](?:[、。，．！？）」』：；]*)(?:\\n| *)| +"
+)
+"""What no line is broken in: words with the spaces after them, wide characters with punctuation marks."""
+
+
+def escape(text: str) -> str:
+    """A text as it stands between quotation marks. NUL becomes a space."""
+    return TO_ESCAPE.sub(lambda match: NAMES.get(match[0]) or f"\\{ord(match[0]):03o}", text)
+
+
+def unescape(source: str) -> str:
+    """The character of an escape, or of %%."""
+    code = source[1:]
+    if code[0] in "01234567":
+        return chr(int(code, 8))
+    if code[0] == "x" and len(code) > 1:
+        return chr(int(code[1:], 16))
+    return NAMED.get(code, code)
+
+
+PLAIN = Syntax(escape, keeps_tags=True)
+FORMATTED = Syntax(lambda text: escape(text.replace("%", "%%")), keeps_tags=True)
+"""Of an entry in which % begins a conversion: a per cent sign is %%."""
+
+
+@dataclass
+class String:
+    """A keyword with its string: characters `start` to `end` of the file, whole lines."""
+
+    start: int
+    end: int
+    raw: str
+
+    @property
+    def text(self) -> str:
+        """What the string says."""
+        return ESCAPE.sub(lambda match: unescape(match[0]), self.raw)
+
+
+@dataclass
+class Entry:
+    """A message: where its comments stand, and its strings by their keywords."""
+
+    comments: list[tuple[int, int]] = field(default_factory=list)
+    strings: dict[str, String] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plural:
+    """The plural forms of a catalogue."""
+
+    count: int
+    singular: int
+    """The form of one."""
+    is_for_one: bool
+    """This form is that of hardly any other number."""
+
+
+def read(content: bytes, reading: Reading) -> DeclaringFile:
+    """A catalogue of messages.
+
+    Raises `DragomanError` for another encoding than UTF-8, and for a line that is none of a catalogue.
+    """
+    text, encoding = decode_text(content, reading.name)
+    entries = read_entries(text, reading.name)
+    header = next(
+        (entry.strings["msgstr"] for entry in entries if is_header(entry) and "msgstr" in entry.strings), None
+    )
+    fields = header.text if header else ""
+    charset = re.search(r"charset=([\w.:-]+)", fields)
+    if charset and charset[1].lower() not in {"utf-8", "utf8", "charset", "us-ascii", "ascii", encoding}:
+        raise DragomanError(
+            f"{reading.name} says that its encoding is {charset[1]}; convert it with msgconv --to-code=UTF-8."
+        )
+    rewriting = Rewriting(text)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    places: list[tuple[int, int, Syntax]] = []
+    declared = PLURALS.search(fields) or PLURALS.search(plural_forms(reading.target))
+    plural = read_plural(declared)
+    for entry in entries:
+        if is_header(entry):
+            rewrite_header(rewriting, entry, reading, newline)
+        elif "msgid" in entry.strings:
+            places += rewrite_entry(rewriting, entry, plural, reading.everything, newline)
+    result = rewriting.result()
+    blocks: list[tuple[Block, Syntax]] = []
+    for start, end, syntax in places:
+        pattern, parts = (ESCAPE, PARTS) if syntax is PLAIN else (FORMATTED_ESCAPE, FORMATTED_PARTS)
+        value = read_value(result, start, end, pattern, unescape)
+        blocks += ((block, syntax) for block in value.blocks(parts))
+    segments = segments_of_blocks(result, blocks, reading)
+    return DeclaringFile(content, Document(result, segments, tuple(rewriting.slots), encoding))
+
+
+def read_entries(text: str, name: str) -> list[Entry]:
+    """The messages of a catalogue. Raises `DragomanError` as `read`."""
+    entries = [Entry()]
+    last: String | None = None
+    position = 1 if text.startswith("\ufeff") else 0
+    while position < len(text):
+        line = LINE.match(text, position)
+        if line is None:
+            number = text.count("\n", 0, position) + 1
+            raise DragomanError(
+                f"{name}, line {number}: this is no line of a gettext catalogue; msgfmt --check says more."
+            )
+        entry = entries[-1]
+        key, string = line["key"], line["string"]
+        if string is None or key in {"msgctxt", "msgid"}:
+            is_complete = any(name.startswith("msgstr") for name in entry.strings)
+            if is_complete or (key and key in entry.strings):
+                entry = Entry()
+                entries.append(entry)
+        if line["comment"] and line["comment"].startswith("#~"):
+            entries.append(Entry())
+        elif line["comment"]:
+            entry.comments.append(line.span())
+        elif key:
+            last = entry.strings[key] = String(position, line.end(), string)
+        elif string is not None and last:
+            last.raw += string
+            last.end = line.end()
+        if string is None:
+            last = None
+        position = line.end()
+    return entries
+
+
+def is_header(entry: Entry) -> bool:
+    """Whether an entry is the header of its catalogue."""
+    return "msgid" in entry.strings and not entry.strings["msgid"].raw and "msgctxt" not in entry.strings
+
+
+def read_plural(declared: re.Match[str] | None) -> Plural:
+    """The plural forms that a catalogue declares; two, of which the first is for one, if it has an error."""
+    if declared is None:
+        return Plural(2, 0, is_for_one=True)
+    try:
+        form_of = gettext.c2py(declared[2].strip())
+        forms = [form_of(number) for number in range(200)]
+    except (ValueError, ZeroDivisionError, RecursionError, OverflowError):
+        return Plural(2, 0, is_for_one=True)
+    return Plural(max(1, min(int(declared[1]), 9)), forms[1], is_for_one=forms.count(forms[1]) < 5)
+
+
+def rewrite_header(rewriting: Rewriting, entry: Entry, reading: Reading, newline: str) -> None:
+    """Fill in the fields of the header that are empty; it is no longer fuzzy then."""
+    if "msgstr" not in entry.strings:
+        return
+    header = entry.strings["msgstr"]
+    text = rewriting.text[header.start : header.end]
+    code = "" if reading.target == UNKNOWN_LANGUAGE else reading.target.replace("-", "_")
+    new = re.sub(r"(?<=\")Language: *(?=\\n)", f"Language: {code}", text)
+    new = re.sub(
+        r"(?<=\")(Plural-Forms:) *(?:nplurals=INTEGER; plural=EXPRESSION;)? *(?=\\n)",
+        rf"\1 {plural_forms(reading.target)}",
+        new,
+    )
+    new = new.replace("charset=CHARSET", "charset=UTF-8")
+    if "Plural-Forms:" not in new and "msgid_plural" in rewriting.text and header.raw:
+        new = new.rstrip("\r\n") + newline + f'"Plural-Forms: {plural_forms(reading.target)}\\n"' + newline
+    if new != text:
+        for start, end in entry.comments:
+            replace_flags(rewriting, start, end)
+        rewriting.replace(header.start, header.end, new)
+
+
+def replace_flags(rewriting: Rewriting, start: int, end: int) -> None:
+    """Write a comment of an entry without what says that it is fuzzy."""
+    line = rewriting.text[start:end]
+    stripped = line.strip()
+    if stripped.startswith("#|"):
+        rewriting.replace(start, end, "")
+    elif stripped.startswith("#,") and is_fuzzy(line):
+        flags = [flag.strip() for flag in stripped[2:].split(",") if flag.strip() != "fuzzy"]
+        ending = line[len(line.rstrip("\r\n")) :]
+        rewriting.replace(start, end, f"#, {', '.join(flags)}{ending}" if flags else "")
+
+
+def is_fuzzy(comment: str) -> bool:
+    """Whether a comment has the flag fuzzy."""
+    return re.match(r"\s*#,(?:[^\n]*,)?\s*fuzzy\s*(?:,|$)", comment) is not None
+
+
+def rewrite_entry(
+    rewriting: Rewriting, entry: Entry, plural: Plural, everything: bool, newline: str
+) -> Iterator[tuple[int, int, Syntax]]:
+    """Write copies of the source where translations are missing. Yields their places and syntax."""
+    text = rewriting.text
+    strings = {key: string for key, string in entry.strings.items() if key.startswith("msgstr")}
+    comments = [text[start:end] for start, end in entry.comments]
+    flags = "".join(comment for comment in comments if comment.lstrip().startswith("#,"))
+    fuzzy = any(map(is_fuzzy, comments))
+    if not strings:
+        return
+    kept = {} if fuzzy or everything else {key: string for key, string in strings.items() if string.raw}
+    has_conversions = PERCENT_FORMATS.search(flags) is not None
+    first = min(string.start for string in strings.values())
+    last = max(string.end for string in strings.values())
+    parts = [head_without_fuzzy(entry, text, first)] if fuzzy else []
+    new: dict[str, bool] = {}
+    copies: list[tuple[int, int]] = []
+    for key, source in sources(entry, plural).items():
+        if key in kept:
+            parts.append(text[kept[key].start : kept[key].end])
+            continue
+        numbered = number_conversions(source) if has_conversions else source
+        new[key] = numbered != source
+        raw = escape(move_accelerator(numbered))
+        start = sum(map(len, parts)) + len(key) + 2
+        copies.append((start, start + len(raw)))
+        parts.append(f'{key} "{raw}"{newline}')
+    if not new:
+        return
+    start = entry.comments[0][0] if fuzzy else first
+    lines = Lines(new, NUMBERING.search(flags) is not None, newline, text[start:last])
+    place = rewriting.slot(start, last, "".join(parts), lines.write)
+    yield from (
+        (place + begin, place + end, FORMATTED if has_conversions else PLAIN) for begin, end in copies
+    )
+
+
+def sources(entry: Entry, plural: Plural) -> dict[str, str]:
+    """What each translation of an entry is made from: `msgid`, or `msgid_plural` for most plural forms."""
+    singular = entry.strings["msgid"].text
+    if "msgid_plural" not in entry.strings:
+        return {"msgstr": singular}
+    other = entry.strings["msgid_plural"].text
+    is_same = sorted(re.findall(VARIABLE, singular)) == sorted(re.findall(VARIABLE, other))
+    has_singular = plural.count > 1 and (is_same or plural.is_for_one)
+    forms = [
+        int(key[7:-1]) for key, string in entry.strings.items() if key.startswith("msgstr[") and string.raw
+    ]
+    return {
+        f"msgstr[{form}]": singular if has_singular and form == plural.singular else other
+        for form in range(max([plural.count - 1, *forms]) + 1)
+    }
+
+
+def head_without_fuzzy(entry: Entry, text: str, end: int) -> str:
+    """What an entry has before its translation, without what says that it is fuzzy."""
+    head = Rewriting(text[:end])
+    head.done = entry.comments[0][0]
+    for comment in entry.comments:
+        replace_flags(head, *comment)
+    return head.result()
+
+
+def move_accelerator(text: str) -> str:
+    """A text whose only mark of a key to press (&, _, ~) stands before its word: &Exit for E&xit.
+
+    There is none in AT&T and in file_name.
+    """
+    marks = [match for match in ACCELERATOR.finditer(text) if text.count(match[2]) == 1]
+    if len(marks) != 1 or not marks[0][1].istitle() or not text[marks[0].end()].islower():
+        return text
+    start, end = marks[0].span()
+    return text[:start] + marks[0][2] + marks[0][1] + text[end:]
+
+
+def number_conversions(text: str) -> str:
+    """A text with numbers for its conversions (%1$s) if there are several, so that their order may change."""
+    count = sum(match[0] == "%" for match in CONVERSION.finditer(text))
+    if count < 2 or numbers_of(text) or "*" in text:
+        return text
+    numbers = itertools.count(1)
+    return CONVERSION.sub(lambda match: match[0] if match[0] == "%%" else f"%{next(numbers)}$", text)
+
+
+def numbers_of(text: str) -> list[int]:
+    """The numbers of the conversions of a text."""
+    return [int(match["number"]) for match in NUMBERED.finditer(text) if match["number"]]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How the strings of an entry are written."""
+
+    new: Mapping[str, bool]
+    """The keywords of those that are translated, and whether their conversions have got numbers."""
+    allows_numbers: bool
+    newline: str
+    source: str
+    """What the file has there."""
+
+    def write(self, text: str) -> str:
+        """The entry, wrapped. Conversions in their former order lose their numbers.
+
+        An entry whose format has no numbers stays untranslated if their order is another one.
+        """
+        result: list[str] = []
+        position = 0
+        while line := LINE.match(text, position):
+            position = line.end()
+            key, raw = line["key"], line["string"]
+            if key not in self.new:
+                result.append(line[0])
+            else:
+                order = numbers_of(raw)
+                if self.new[key] and order == sorted(order):
+                    raw = NUMBERED.sub(lambda match: "%" if match["number"] else match[0], raw)
+                elif self.new[key] and not self.allows_numbers:
+                    return self.source
+                result += (written + self.newline for written in wrap(key, raw))
+            if position == len(text):
+                break
+        written = "".join(result)
+        return written if self.source.endswith("\n") else written.removesuffix(self.newline)
+
+
+def wrap(key: str, raw: str) -> list[str]:
+    """The lines of a string: one if it has room in it, or a line for each of its lines, broken at spaces."""
+    lines = [""]
+    room = WIDTH - 2
+    width = 0
+    for part in UNIT.findall(raw):
+        columns = sum(map(columns_of, part))
+        if width and width + sum(map(columns_of, part.rstrip(" "))) + part.endswith(" ") > room:
+            lines.append("")
+            width = 0
+        lines[-1] += part
+        width += columns
+        if part.endswith("\\n"):
+            lines.append("")
+            width = 0
+    lines = [line for line in lines if line] or [""]
+    if len(lines) == 1 and len(key) + 3 + width <= WIDTH:
+        return [f'{key} "{lines[0]}"']
+    return [f'{key} ""', *(f'"{line}"' for line in lines)]
+
+
+def columns_of(character: str) -> int:
+    """The columns of a character in a terminal."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,278 @@
+"""Subtitles: SubRip, WebVTT and .ass files come back with other texts in the same cues."""
+
+import re
+import time
+from contextlib import suppress
+from html import unescape
+
+import pysubs2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.documents import ass, srt
+from dragoman.documents.file import Reading
+from dragoman.documents.subtitles import NOTHING, cut, wrap
+from dragoman.system.errors import DragomanError
+
+READING = Reading("a.srt", "en", "de")
+READERS = {"srt": srt.read_srt, "vtt": srt.read_vtt, "ass": ass.read}
+FORMS = {"srt": srt.SRT, "vtt": srt.VTT, "ass": ass.ASS}
+ASS_HEAD = (
+    "[Script Info]\nTitle: one\n\n[V4+ Styles]\nFormat: Name, Fontname\nStyle: Default,Arial\n\n[Events]\n"
+    "Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n"
+)
+WORDS = (
+    "One",
+    "two,",
+    "three.",
+    "Why?",
+    "John",
+    "[door opens]",
+    "1984",
+    "ÄÖ",
+    "これは。",
+    "ไทย",
+    "a & b",
+    "“x.”",
+)
+
+
+def srt_time(tenths, point=","):
+    return f"{tenths // 36000:02}:{tenths // 600 % 60:02}:{tenths // 10 % 60:02}{point}{tenths % 10}00"
+
+
+def write_file(form, texts, end="\n"):
+    """A file of this form whose cues have these lists of lines, one second each."""
+    output = {
+        "srt": "",
+        "vtt": "WEBVTT\nKind: captions\n\nNOTE a -- b\nText.\n\nSTYLE\nx {}\n\n",
+        "ass": ASS_HEAD,
+    }
+    text = output[form]
+    for number, lines in enumerate(texts, 1):
+        first, last = number * 10, number * 10 + 9
+        if form == "ass":
+            begins, ends = (srt_time(tenths, ".")[1:-1] for tenths in (first, last))
+            text += f"Dialogue: 0,{begins},{ends},Default,,0,0,0,," + "\\N".join(lines) + "\n"
+            text += "Comment: 0,0:00:00.00,0:00:01.00,Default,,0,0,0,,A comment.\n" * (number % 2)
+        else:
+            point = "," if form == "srt" else "."
+            settings_of_cue = " align:start" if form == "vtt" and number % 2 else ""
+            times = f"{srt_time(first, point)} --> {srt_time(last, point)}{settings_of_cue}"
+            text += f"{number}\n{times}\n" + "".join(f"{line}\n" for line in lines) + "\n"
+    return text.replace("\n", end)
+
+
+LINE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+TAGS = {"srt": ("i", "b", 'font color="#fff"'), "vtt": ("i", "c.x", "b"), "ass": ()}
+
+
+@st.composite
+def lines_of_cue(draw, form):
+    lines = draw(st.lists(LINE, min_size=1, max_size=3))
+    if draw(st.booleans()) and len(lines) > 1:
+        lines = [f"- {line}" for line in lines]
+    if TAGS[form] and draw(st.booleans()):
+        tag = draw(st.sampled_from(TAGS[form]))
+        place = draw(st.integers(0, len(lines) - 1))
+        lines[place] = f"<{tag}>{lines[place]}</{tag.split('.')[0].split()[0]}>"
+    elif form != "vtt" and draw(st.booleans()):
+        lines[0] = "{\\an8}" + lines[0]
+    return lines
+
+
+@st.composite
+def files(draw, form):
+    cues = draw(st.lists(lines_of_cue(form), max_size=5))
+    return write_file(form, cues, draw(st.sampled_from(["\n", "\r\n"])))
+
+
+def times_and_texts(text, form):
+    """What another program reads."""
+    events = pysubs2.SSAFile.from_string(text, format_=form).events
+    return [(event.start, event.end, event.is_comment) for event in events], [event.text for event in events]
+
+
+@pytest.mark.parametrize("form", READERS)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_the_same_sentences_give_the_same_file_and_others_the_same_cues(form, data):
+    text = data.draw(files(form))
+    document = READERS[form](text.encode(), READING)
+    sentences = [segment.sentence for segment in document.segments]
+    assert document.write(sentences) == text.encode()
+    translations = [
+        re.sub(
+            r"[^\W\d]+(?![^<]*>)", data.draw(st.sampled_from(["x", "Wort", "語", "lange Wörter"])), sentence
+        )
+        for sentence in sentences
+    ]
+    written = document.write(translations).decode()
+    if not text:
+        return
+    before, after = times_and_texts(text, form), times_and_texts(written, form)
+    assert before[0] == after[0]
+    for one, other in zip(before[1], after[1], strict=True):
+        assert other.count("\\N") <= one.count("\\N")
+        assert sorted(re.findall(r"\{[^}]*\}|<[^>]*>", one)) == sorted(
+            re.findall(r"\{[^}]*\}|<[^>]*>", other)
+        )
+    lines = re.compile(
+        r"(?m)^(?:(?:\d+\r?\n)?.*-->.*|WEBVTT|NOTE.*|Text\.|Comment:.*|\[(?:Scr|V4|Ev).*|Format.*|Style.*)\r?\n"
+    )
+    assert lines.findall(text) == lines.findall(written)
+    again = READERS[form](written.encode(), READING)
+    words = " ".join(segment.sentence for segment in again.segments)
+    assert re.findall(r"[^\W\d]+", re.sub("<.*?>", "", words)) == re.findall(
+        r"[^\W\d]+", re.sub("<.*?>", "", " ".join(translations))
+    )
+
+
+@pytest.mark.parametrize("form", READERS)
+@settings(max_examples=20, deadline=None)
+@given(text=st.one_of(st.text(), st.text("<>&-/ai{}\\N\n\r \u2028:0123,.äש", max_size=30)))
+def test_any_text_can_be_written(form, text):
+    source = write_file(form, [["One two three."], ["Four."]])
+    document = READERS[form](source.encode(), READING)
+    written = document.write([text, "Vier."]).decode("utf-8", "surrogateescape")
+    assert times_and_texts(source, form)[0] == times_and_texts(written, form)[0]
+    head, _, tail = source.partition("One two three.")
+    assert written.startswith(head)
+    assert written.endswith(tail.replace("Four.", "Vier."))
+    new = written[len(head) : len(written) - len(tail)]
+    assert not re.search("[\r\n]", new)
+    expected = re.sub(rf"[\s{srt.CONTROL}]+", " ", text)
+    if text.strip() and form == "vtt":
+        expected = re.sub(r"\A(?:(?:[-‐–](?![-\d])|—(?=\s)|>>+)[ \t]*)+", "", expected.strip())
+        assert unescape(new) == (expected.strip() or NOTHING)
+
+
+@pytest.mark.parametrize("form", READERS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_damaged_files_end_in_a_sentence_or_a_document(form, data):
+    content = data.draw(files(form)).encode()
+    cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=4))
+    for place in cuts:
+        content = (
+            content[:place]
+            + data.draw(st.binary(max_size=3))
+            + content[place + data.draw(st.integers(0, 9)) :]
+        )
+    with suppress(DragomanError):
+        document = READERS[form](content, READING)
+        assert document.write([segment.sentence for segment in document.segments]) == content
+        document.write(["Wort"] * len(document.segments))
+
+
+@pytest.mark.parametrize("form", READERS)
+@pytest.mark.parametrize(
+    "part", ["<", "<i>", "{\\b", "a", ". ", "-", " ", "\n", "\n-", "&", "a\\N", "...", "\t\\N"]
+)
+def test_the_time_is_linear(form, part):
+    def seconds(length):
+        text = write_file(form, [[part * (length // len(part))], ["One"]])
+        start = time.process_time()
+        document = READERS[form](text.encode(), READING)
+        document.write([f"{segment.sentence} x" for segment in document.segments])
+        return time.process_time() - start
+
+    assert min(seconds(20_000) for _ in range(2)) < 40 * max(seconds(2_000), 0.01)
+
+
+def sentences_of(text, form="srt"):
+    return [segment.sentence for segment in READERS[form](text.encode(), READING).segments]
+
+
+def test_a_sentence_runs_over_cues_and_is_cut_again():
+    text = write_file(
+        "srt", [["<i>I told him that I", "would come,</i>"], ["<i>but he never came.", "Why?</i>"]]
+    )
+    document = srt.read_srt(text.encode(), READING)
+    assert [s.sentence for s in document.segments] == [
+        "I told him that I would come, but he never came.", "Why?",
+    ]  # fmt: skip
+    assert document.write(["Ich sagte ihm doch, dass ich komme, aber er kam nie.", "Wieso?"]).decode() == (
+        text.replace("I told him that I\nwould come,", "Ich sagte ihm doch,\ndass ich komme,").replace(
+            "but he never came.\nWhy?", "aber er kam\nnie. Wieso?"
+        )
+    )
+    written = document.write(["Ja.", "Wieso?"]).decode()
+    assert "<i>Ja.</i>" in written
+    assert "<i>Wieso?</i>" in written
+    text = write_file("srt", [["I know that"], ["he is ill."]])
+    assert f"00,000\n{NOTHING}\n" in srt.read_srt(text.encode(), READING).write(["Ja."]).decode().replace(
+        ",900", "00,000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        ("He said that", "it is late.", 1),
+        ("He said that.", "It is late.", 2),
+        ("He said that", "- It is late.", 2),
+        ("He said that", "[door] It is late.", 2),
+        ("He said that...", "it is late.", 2),
+        ("<i>He said that</i>", "it is late.", 2),
+        ("He said {{that", "it}} is late.", 2),
+    ],
+)
+def test_a_sentence_runs_on_where_nothing_says_that_it_ends(first, second, count):
+    assert len(sentences_of(write_file("srt", [[first], [second]]))) == count
+
+
+def test_a_sentence_ends_where_a_pause_or_another_voice_is():
+    late = "1\n00:00:01,000 --> 00:00:02,000\nHe said that\n\n2\n00:00:{},000 --> 00:00:09,000\nit is late.\n"
+    assert len(sentences_of(late.format("03"))) == 1
+    assert len(sentences_of(late.format("05"))) == 2
+    assert len(sentences_of(late.format("01"))) == 2
+    voices = write_file("vtt", [["<v Ann>He said that"], ["<v {}>it is late."], ["<v Bob>No.\n<v Ann>Yes."]])
+    assert len(sentences_of(voices.replace("{}", "Ann"), "vtt")) == 3
+    assert len(sentences_of(voices.replace("{}", "Bob"), "vtt")) == 4
+    lines = write_file("ass", [["He said that"], ["it is late."]])
+    assert len(sentences_of(lines, "ass")) == 1
+    assert len(sentences_of(lines.replace("Default,,0,0,0,,it", "Default,Ann,0,0,0,,it"), "ass")) == 2
+
+
+def test_captions_without_punctuation_are_cut_after_a_few_cues():
+    assert len(sentences_of(write_file("srt", [["one two three four"]] * 60))) == 10
+
+
+def test_what_is_no_text_is_kept():
+    text = (
+        "\ufeffWEBVTT - One\nKind: captions\nLanguage: en-GB\n\nNOTE Two\n\n"
+        "REGION\nid:three\n\nfour\n00:01.000 --> 00:02.000\nSix"
+    )
+    document = srt.read_vtt(text.encode(), READING)
+    assert [segment.sentence for segment in document.segments] == ["Six"]
+    assert document.language == "en-GB"
+    assert document.write(["x"]).decode() == text.replace("Six", "x")
+    drawing = write_file("ass", [["{\\p1}m 0 0 l 10 10"], ["{\\k20}Six{\\k30} se\\hven"]])
+    assert sentences_of(drawing, "ass") == ["Six<g1/> se\xa0ven"]
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_a_file_without_subtitles_is_refused(form):
+    with pytest.raises(DragomanError, match="has no"):
+        READERS[form](b"amber birch\n", READING)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "bbb", "cc,", "日本", "<i>x", "y</i>"]), min_size=1, max_size=12).map(
+        " ".join
+    ),
+    st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    st.integers(1, 4),
+    st.integers(1, 20),
+)
+def test_parts_and_lines_are_the_words_in_order(text, weights, count, limit):
+    words = srt.Subtitles(None, (), srt.SRT).words(text)
+    parts = cut(words, weights)
+    lines = wrap(words, count, limit)
+    assert "".join(parts).replace(" ", "") == "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert (len(parts), len(lines) <= count) == (len(weights), True)
+    assert len(words) < len(weights) or all(parts)
+    widths = [len(re.sub("<.*?>", "", line)) for line in lines]
+    assert max(widths) <= limit or len(lines) > 1 or min(count, len(words)) == 1
