@@ -14,7 +14,7 @@ from dragoman.inspection.analyse.methods import DEFAULT_METHODS, METHODS, UNSIGN
 from dragoman.inspection.analyse.path_attribution import TOLERANCE, points_and_shares
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.views.attribution_picture import UNITS, attribution_picture
+from dragoman.inspection.views.attribution import UNITS, attribution_picture
 from dragoman.inspection.views.drawing import visible
 from dragoman.model.symbols import START
 from dragoman.model.transformer import FeedForward
@@ -133,7 +133,7 @@ def test_a_blank_sentence_gets_a_sentence(translator):
 def test_the_picture_has_each_contribution(translator):
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
     found = attribute(translator, LINES[0], inspection.target, steps=4)
-    svg = attribution_picture(inspection, found).replace("−", "-")
+    svg = attribution_picture(replace(inspection, attribution=found)).replace("−", "-")
     titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
     shown = [
         float(title.split("contribution: ")[1].split()[0]) for title in titles if "contribution" in title
@@ -266,11 +266,11 @@ def test_a_contrast_is_a_picture_with_both_tokens():
     found = attribute(translator, LINES[0], inspection.target, steps=2, contrast=True)
     assert all(token != other for token, other in zip(found.target, found.other, strict=True))
     for method in DEFAULT_METHODS:
-        svg = attribution_picture(inspection, found, method)
+        svg = attribution_picture(replace(inspection, attribution=found), method)
         titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
         rows = [title.split("\n")[0] for title in titles if title.startswith("target: ")]
         pairs = [
-            f"target: {visible(token)} ≠ {visible(other)}"
+            f"target: {visible(token)}≠{visible(other)}"
             for token, other in zip(found.target, found.other, strict=True)
         ]
         assert rows[:: len(found.source)] == pairs
@@ -361,7 +361,9 @@ def test_each_method_is_a_picture(method, with_prefix):
     numbers = np.abs(numbers) if method in UNSIGNED else numbers
     totals = random.normal(size=(2, 4)).astype(np.float32)
     found = Attribution(inspection.source, inspection.target, prefix, {method: numbers}, totals[:0], *totals)
-    root = ElementTree.fromstring(attribution_picture(inspection, found, method).replace("−", "-"))
+    root = ElementTree.fromstring(
+        attribution_picture(replace(inspection, attribution=found), method).replace("−", "-")
+    )
     titles = [each.text for each in root.iter() if each.tag.endswith("title") and "\ntarget" not in each.text]
     shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
     source = len(found.source)
@@ -381,7 +383,7 @@ def test_shades_legend_and_note_of_a_method_are_those_of_its_numbers(method):
     found = Attribution(
         inspection.source, inspection.target, prefix, {method: numbers}, numbers[:0], log_probs, baseline
     )
-    root = ElementTree.fromstring(attribution_picture(inspection, found, method))
+    root = ElementTree.fromstring(attribution_picture(replace(inspection, attribution=found), method))
     groups = [each for each in root.iter() if each.get("class") == "cells scores"]
     largest = float(np.abs(numbers).max())
     for group, part in zip(groups, (numbers[:, :5], numbers[:, 5:]), strict=True):
@@ -460,7 +462,7 @@ def test_an_encoder_layer_is_a_picture():
     translator = translator_of(MODELS["transformer"])
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
     found = attribute(translator, LINES[0], inspection.target, 2, layer=1)
-    svg = attribution_picture(inspection, found, "gradient-input").replace("−", "-")
+    svg = attribution_picture(replace(inspection, attribution=found), "gradient-input").replace("−", "-")
     titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
     shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
     np.testing.assert_allclose(shown, found.of("gradient-input").ravel(), atol=5.1e-4)

@@ -80,7 +80,7 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     assert "Neuron 2 of layer 1" in neuron
     occlusion = svg("--show", "attribution", "--method", "occlusion", "--target-tokens")
     assert "What each token contributes to each target token: occlusion" in occlusion
-    assert "The columns on the right are the earlier target tokens" in occlusion
+    assert "earlier target token: token that the decoder reads, START first" in occlusion
     contrast = svg("--show", "attribution", "--method", "gradient-input", "--layer", 1, "--contrast")
     assert "What makes each target token likelier than another: gradient × input at the output of" in contrast
     assert "The gradient of this difference times the output of the layer" in contrast

@@ -775,26 +775,28 @@ def test_masks_have_the_padding_that_is_chosen(inspector):  # noqa: F811
         )
         assert f"{padding} of {PADDING}" in shown["text"]
         assert "restricted to a neighbourhood of 3 positions" in shown["text"]
-        tables = [(head, rows) for title, head, rows in shown["tables"] if title == "The mask as a table"]
         sides = {
             "encoder": (sources, sources),
             "cross": (targets, sources),
             "causal": (targets, targets),
             "decoder": (targets, targets),
         }
-        assert shown["headings"][:4] == [
+        headings = [
             "Padding: encoder self-attention",
             "Padding: encoder-decoder attention",
             "Causal",
             "Both: decoder self-attention",
         ]
+        assert shown["headings"][:4] == headings
+        assert len(shown["tables"]) == 4
         swatches = inspector.run("() => all('.swatch canvas').map((each) => coloursOf(each)[0])")
-        for (name, (queries, keys)), (head, rows), found in zip(
-            sides.items(), tables, shown["maps"], strict=True
+        assert inspector.run("() => all('.key > span').map(textOf)") == ["allowed", "not allowed"]
+        for (name, (queries, keys)), heading, found in zip(
+            sides.items(), headings, shown["maps"], strict=True
         ):
             mask = getattr(masks, name)[: len(queries), : len(keys)].astype(int)
-            assert head == ["Query", *keys]
-            assert_rows(rows, [[query, *row] for query, row in zip(queries, mask.tolist(), strict=True)])
+            rows = [[query, *row] for query, row in zip(queries, mask.tolist(), strict=True)]
+            assert_table(shown, f"{heading} as a table", ["Query", *keys], rows)
             assert_map(
                 found, None, rows=queries, columns=keys, corner=("query", "key"), values=mask, digits=0
             )
@@ -803,6 +805,23 @@ def test_masks_have_the_padding_that_is_chosen(inspector):  # noqa: F811
 
 
 # ---- attribution and value zeroing
+
+
+def test_an_open_table_stays_open_when_another_map_is_chosen(inspector):  # noqa: F811
+    inspector.show(random_inspection(1))
+    for view, option in (("Attribution", "Saliency"), ("Value zeroing", KIND_NAMES["encoder"])):
+        before, after = inspector.run(
+            """async ([view, option]) => {
+              await tab(view);
+              await openTables();
+              const before = tablesOf();
+              await button(option);
+              return [before, tablesOf()];
+            }""",
+            [view, option],
+        )
+        assert [title for title, _, _ in before] == [title for title, _, _ in after]
+        assert all(one != other for (_, _, one), (_, _, other) in zip(before, after, strict=True))
 
 
 @pytest.mark.short_form
@@ -823,7 +842,8 @@ def test_contributions_are_those_of_the_method_and_the_layer(inspector, seed):  
             ["tab", "Attribution"],
             ["press", ".choice[aria-label=Method] button", METHODS.index(method)],
         ]
-        lists.append(actions + [["give", "Input", layer]] * (method == "gradient-input" and layer > 0))
+        is_layer = method == "gradient-input" and layer > 0
+        lists.append(actions + [["give", "Input", f"output of encoder layer {layer}"]] * is_layer)
     inspector.show(inspection)
     texts = {}
     for (method, layer), shown in zip(states, inspector.walk(lists), strict=True):
@@ -842,7 +862,7 @@ def check_contributions(inspection, method, layer, shown):
         assert "Each row is a contrast" in shown["text"]
     has_sign, most = method not in UNSIGNED, np.abs(numbers).max()
     (legend,) = shown["legends"]
-    unit = {"saliency": "Norm, nats per unit", "reagent": "Share of importance"}
+    unit = {"saliency": "Norm of the gradient, nats per unit", "reagent": "Share of importance, of 1"}
     assert legend["name"] == unit.get(method, "Contribution, nats")
     assert_scale(legend)
     marks = [[Number(-most, 2), "0", Number(most, 2)] if has_sign else ["0", Number(most, 2)]]

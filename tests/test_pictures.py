@@ -28,7 +28,6 @@ from dragoman.inspection.views import (
     alignment_picture,
     architecture,
     attention_pictures,
-    mask_picture,
     position_pictures,
     stream_pictures,
     tree,
@@ -52,6 +51,7 @@ from dragoman.inspection.views.drawing import (
     visible,
 )
 from dragoman.inspection.views.layout import finished
+from dragoman.inspection.views.masks import masks_picture
 from dragoman.inspection.views.tree import NEXT_TOKENS, hypothesis_title, tree_columns
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.build import build_model
@@ -166,7 +166,7 @@ def all_pictures(inspection):
     for picture in (
         tree.beam_tree,
         alignment_picture.alignment,
-        mask_picture.masks,
+        masks_picture,
         position_pictures.positions,
         position_pictures.position_products,
         stream_pictures.residual_stream,
@@ -252,7 +252,14 @@ def test_all_tokens_are_on_the_pictures_that_label_them():
     inspection = fake(HOSTILE, HOSTILE[::-1])
     labels = {visible(token) for token in HOSTILE}
     made = all_pictures(inspection)
-    for name in ("head cross 2", "lines cross None", "masks", "lens", "beam_tree", "head encoder None"):
+    for name in (
+        "head cross 2",
+        "lines cross None",
+        "masks_picture",
+        "lens",
+        "beam_tree",
+        "head encoder None",
+    ):
         assert labels <= set(drawn_texts(parse(made[name]))), name
     assert {"U+200B", "U+0000", "▁", "</text><script>"} <= labels
 
@@ -489,7 +496,7 @@ def test_columns_of_the_tree_are_ordered_without_crossings():
 
 def test_masks_allow_what_the_model_allows():
     inspection = fake(source_end=False)
-    _, *titles = (element.text for element in parse(mask_picture.masks(inspection)).iter(f"{SVG}title"))
+    _, *titles = (element.text for element in parse(masks_picture(inspection)).iter(f"{SVG}title"))
     cells = [title.split("\n") for title in titles]
     allowed = {(query[7:], key[5:], words == "allowed") for query, key, words in cells}
     assert ("▁A", "▁rides", True) in allowed
@@ -516,9 +523,7 @@ def test_each_table_of_masks_has_the_cells_of_its_mask(window):
     known = fake()
     masks = {name: random.random(each.shape) < 0.5 for name, each in vars(known.masks).items()}
     inspection = replace(known, masks=Masks(**masks))
-    _, *titles = (
-        element.text for element in parse(mask_picture.masks(inspection, window)).iter(f"{SVG}title")
-    )
+    _, *titles = (element.text for element in parse(masks_picture(inspection, window)).iter(f"{SVG}title"))
     seen = slice(None) if window is None else slice(1, 3)
     source, target = [*range(len(SOURCE))[seen], len(SOURCE)], [*range(len(TARGET))[seen], len(TARGET)]
     names = [*SOURCE, "padding"], [*inspection.decoder_inputs, "padding"]
@@ -541,7 +546,7 @@ def test_each_table_of_masks_has_the_cells_of_its_mask(window):
 @pytest.mark.parametrize("neighbourhood", [None, 6])
 def test_masks_name_the_settings_that_make_them(source_end, neighbourhood):
     inspection = fake(source_end=source_end, neighbourhood=neighbourhood)
-    words = " ".join(drawn_texts(parse(mask_picture.masks(inspection))))
+    words = " ".join(drawn_texts(parse(masks_picture(inspection))))
     assert ("(source_end = false)" in words) == (not source_end)
     assert ("a neighbourhood of 6 positions" in words) == (neighbourhood is not None)
 

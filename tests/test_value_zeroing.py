@@ -15,7 +15,7 @@ from dragoman.inspection.analyse.value_zeroing import value_zeroing
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.views.value_zeroing_picture import value_zeroing_picture
+from dragoman.inspection.views.value_zeroing import value_zeroing_picture
 from dragoman.model.attention import KeysValues
 from dragoman.model.replaced_attend import replaced_attend
 from dragoman.system.errors import DragomanError
@@ -102,11 +102,12 @@ def test_a_layer_is_a_picture_and_all_are_data():
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
     assert to_json(inspection)["value_zeroing"] is None
     found = value_zeroing(translator, LINES[0], inspection.target)
-    table = to_json(replace(inspection, value_zeroing=found))["value_zeroing"]
+    known = replace(inspection, value_zeroing=found)
+    table = to_json(known)["value_zeroing"]
     for kind in KINDS:
         np.testing.assert_allclose(array_from_json(table[kind]), found.of(kind), rtol=1e-3, atol=1e-6)
         for layer in (1, None):
-            root = ElementTree.fromstring(value_zeroing_picture(inspection, found, kind, layer))
+            root = ElementTree.fromstring(value_zeroing_picture(known, kind, layer))
             titles = [each.text for each in root.iter() if each.tag.endswith("title")]
             shown = [float(title.split("score: ")[1]) for title in titles if "\nscore: " in title]
             expected = found.of(kind)[-1 if layer is None else layer - 1]
@@ -117,7 +118,7 @@ def test_a_layer_is_a_picture_and_all_are_data():
         for layer in (0, count + 1):
             message = f"There is no layer {layer}; the {side} has {count}, counted from 1"
             with pytest.raises(DragomanError, match=message):
-                value_zeroing_picture(inspection, found, kind, layer)
+                value_zeroing_picture(known, kind, layer)
 
 
 def test_a_blank_sentence_and_a_model_without_self_attention_get_a_sentence():

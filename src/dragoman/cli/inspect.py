@@ -264,14 +264,14 @@ def picture(inspection: "Inspection", settings: Inspect) -> str:
 
         return head_effects_picture(inspection, inspection.head_effects)
     if inspection.attribution is not None:
-        from dragoman.inspection.views.attribution_picture import attribution_picture
+        from dragoman.inspection.views.attribution import attribution_picture
 
-        return attribution_picture(inspection, inspection.attribution, methods_of(settings)[0])
+        return attribution_picture(inspection, methods_of(settings)[0])
     if inspection.value_zeroing is not None:
-        from dragoman.inspection.views.value_zeroing_picture import value_zeroing_picture
+        from dragoman.inspection.views.value_zeroing import value_zeroing_picture
 
         kind = settings.kind or "cross"
-        return value_zeroing_picture(inspection, inspection.value_zeroing, kind, settings.layer)
+        return value_zeroing_picture(inspection, kind, settings.layer)
     assert settings.show is not None
     assert settings.show not in get_args(Computed)
     show = cast(Picture, settings.show)

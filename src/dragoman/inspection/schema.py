@@ -26,6 +26,7 @@ from dragoman.inspection.record.neurons import SIDES, Neurons, at, most_active, 
 from dragoman.inspection.record.projected import Numbers, Projected, Projections
 from dragoman.inspection.record.record import Array, Record, TokenProbability
 from dragoman.inspection.record.words import merged, words_are_tokens, words_of, words_of_kind
+from dragoman.inspection.views.described import descriptions
 from dragoman.inspection.views.labels import SUBLAYERS
 from dragoman.system.toml import to_table
 
@@ -76,6 +77,7 @@ def to_json(inspection: Record, included: Contents | None = None) -> dict[str, A
         "attribution": attribution_json(inspection),
         "value_zeroing": inspection.value_zeroing
         and {kind: array_json(inspection.value_zeroing.of(kind)) for kind in KINDS},
+        "views": descriptions(inspection),
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
             {"changes": list(map(str, case.changes)), **search_json(case.after)}

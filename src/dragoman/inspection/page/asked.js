@@ -1,26 +1,24 @@
 // Views that the model computes only if they are asked for: a button, and then the view.
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { Attribution } from "./attribution.js";
+import { HeatView } from "./heat_view.js";
 import { useKept } from "./parts.js";
-import { ValueZeroing } from "./value_zeroing.js";
 
-/** A part of an inspection that is recorded or asked for: {found, busy, failure, run}.
+/** A part of an inspection that is recorded or asked for: {found, answer, busy, failure, run}.
  * name: of the part. ask: of options, a promise of an inspection with them; absent if no model can be asked.
- * run: asks for the part, with these options, too. */
+ * answer: the inspection that has the part. run: asks for the part, with these options, too. */
 export function useAsked(inspection, name, ask, options) {
-  const [state, setState] = useState({ found: inspection[name], busy: false, failure: "" });
+  const [state, setState] = useState({ answer: inspection, busy: false, failure: "" });
   const run = async (others) => {
     if (state.busy) return;
     setState({ ...state, busy: true, failure: "" });
     try {
-      const { [name]: found } = await ask({ ...options, ...others });
-      setState({ found, busy: false, failure: "" });
+      setState({ answer: await ask({ ...options, ...others }), busy: false, failure: "" });
     } catch (error) {
       setState({ ...state, busy: false, failure: error.message });
     }
   };
-  return { ...state, run: ask && run };
+  return { ...state, found: state.answer[name], run: ask && run };
 }
 
 /** A button that asks, with what it waits for or why it failed. children: the options above it. */
@@ -38,11 +36,10 @@ export function Ask({ name, busy, failure, run, children }) {
 }
 
 /** The attribution, below a form that asks for another one. */
-export function AskedAttribution({ inspection, attribution }) {
+export function AskedAttribution({ attribution }) {
   return html`
     ${attribution.run ? html`<${AttributionForm} ...${attribution} />` : null}
-    ${attribution.found
-      ? html`<${Attribution} inspection=${{ ...inspection, attribution: attribution.found }} />` : null}`;
+    ${attribution.found ? html`<${HeatView} inspection=${attribution.answer} name="attribution" />` : null}`;
 }
 
 function AttributionForm({ found, run, ...others }) {
@@ -61,8 +58,8 @@ function AttributionForm({ found, run, ...others }) {
 }
 
 /** Value zeroing, or a button that asks for it. */
-export function AskedZeroing({ inspection, zeroing }) {
-  const { found, ...others } = zeroing;
+export function AskedZeroing({ zeroing }) {
+  const { found, answer, ...others } = zeroing;
   const place = useRef();
   const isFirst = useRef(true);
   useEffect(() => {
@@ -71,7 +68,7 @@ export function AskedZeroing({ inspection, zeroing }) {
   }, [found]);
   if (found) {
     return html`<div tabindex="-1" ref=${place} role="group" aria-label="Value zeroing">
-      <${ValueZeroing} inspection=${inspection} zeroing=${found} /></div>`;
+      <${HeatView} inspection=${answer} name="value-zeroing" /></div>`;
   }
   return html`
     <p>How much the attention of a layer mixes each token into the others (value zeroing). Unlike attention

@@ -4,8 +4,8 @@ import { html, render, useRef, useState } from "./vendor/preact.js";
 import { Attention } from "./attention.js";
 import { AskedAttribution, AskedZeroing, useAsked } from "./asked.js";
 import { Beam } from "./beam.js";
-import { Masks } from "./masks.js";
 import { Embeddings } from "./embeddings.js";
+import { HeatView } from "./heat_view.js";
 import { Experiments } from "./lab.js";
 import { Model } from "./model.js";
 import { Neurons } from "./neurons.js";
@@ -28,7 +28,7 @@ const VIEWS = [
   ["positions", "Positions", Positions],
   ["stream", "Residual stream", Stream],
   ["neurons", "Neurons", Neurons],
-  ["masks", "Masks", Masks],
+  ["masks", "Masks", HeatView],
   ["model", "Model", Model],
   ["training", "Training", Training], // of a run that has its log
   ["what-if", "What if", WhatIf],
@@ -106,7 +106,7 @@ function Report({ inspection, ask, top, children }) {
         <h2 class="hidden">${title}</h2>
         ${WINDOWED.includes(view)
           ? html`<${WindowForm} count=${longest} value=${window} change=${setWindow} />` : null}
-        <${WindowOf} value=${window}><${View} inspection=${inspection} bench=${bench}
+        <${WindowOf} value=${window}><${View} name=${view} inspection=${inspection} bench=${bench}
           effects=${effects} attribution=${attribution} zeroing=${zeroing} tryOut=${tryOut} /><//>
         <${Experiments} view=${view} architecture=${inspection.model.architecture} results=${ask && "lab/"} />
       </div>

@@ -10,7 +10,7 @@ from dragoman.inspection.record.record import Array, Record
 from dragoman.inspection.views.alignment_marks import mark_differences
 from dragoman.inspection.views.drawing import Drawing, sequential, widest
 from dragoman.inspection.views.labels import View, Window, view
-from dragoman.inspection.views.layout import SHARE_TICKS, draw_levels, finished, label_axes, sentences
+from dragoman.inspection.views.layout import SHARE_TICKS, draw_cells, draw_levels, finished, sentences
 from dragoman.translation.alignment import select_head
 
 WEIGHT_TITLE = "attention weight (the weights of a query sum to 1)"
@@ -91,48 +91,29 @@ def attention_head(
         name,
         f"Rows: {attention_view.query_axis}. Columns: {attention_view.key_axis}. {sentences(inspection)}",
     )
-    left, top, cell = draw_heat_map(drawing, attention_view, weights, "weight")
+    left, top, cell = draw_heat_map(drawing, attention_view, weights)
     if kind == "cross":
         mark_differences(drawing, inspection, layer, head, words, window, left, top, cell)
-    draw_legend(drawing, attention_view, WEIGHT_TITLE)
     return finished(drawing, attention_view.notes)
 
 
-def draw_heat_map(
-    drawing: Drawing, attention_view: View, shares: Array, name: str
-) -> tuple[float, float, float]:
-    """Draw a heat map of `shares` [Q K], numbers from 0 to 1, with the labels of queries and keys.
+def draw_heat_map(drawing: Drawing, attention_view: View, weights: Array) -> tuple[float, float, float]:
+    """Draw the weights [Q K] as a heat map with its labels and its legend.
 
-    `name` is what one number is called, such as "weight". Returns x and y of the first cell, and the size of
-    a cell.
+    Returns x and y of the first cell, and the size of a cell.
     """
-    cell = 24 if max(shares.shape) <= 30 else 16
-    left = 44 + widest(attention_view.queries)
-    top = 78 + 0.87 * widest(attention_view.keys)  # the labels of keys are turned by 60°, whose sine is 0.87
+    queries, keys = attention_view.queries, attention_view.keys
+    left, top = 44 + widest(queries), 78 + 0.87 * widest(keys)  # turned by 60°, whose sine is 0.87
+
+    def title(query: int, key: int) -> str:
+        return f"query: {queries[query]}\nkey: {keys[key]}\nweight: {weights[query, key]:.3f}"
+
     drawing.text(16, 50, f"columns — {attention_view.key_axis}", css="fill-faint")
-    label_axes(drawing, attention_view.queries, attention_view.keys, left, top, cell)
-    drawing.rectangle(
-        left,
-        top,
-        cell * len(attention_view.keys),
-        cell * len(attention_view.queries),
-        "fill-zero stroke-line",
-    )
-    with drawing.group(f"cells {name}s"):
-        for row, query in enumerate(attention_view.queries):
-            for column, key in enumerate(attention_view.keys):
-                share = float(shares[row, column])
-                shade, x, y = sequential(share), left + column * cell, top + row * cell
-                title = f"query: {query}\nkey: {key}\n{name}: {share:.3f}"
-                drawing.rectangle(x, y, cell, cell, shade.css, title, opacity=shade.opacity)
-    return left, top, cell
-
-
-def draw_legend(drawing: Drawing, attention_view: View, title: str) -> None:
-    """Write below a heat map what its rows are, and what its colours mean; `title` names the quantity."""
+    cell = draw_cells(drawing, weights, queries, keys, sequential, title, left, top, "weights")
     y = drawing.height + 24
     drawing.text(16, y, f"rows — {attention_view.query_axis}", css="fill-faint")
-    drawing.legend(16, y + 14, title, sequential, SHARE_TICKS)
+    drawing.legend(16, y + 14, WEIGHT_TITLE, sequential, SHARE_TICKS)
+    return left, top, cell
 
 
 def attention_lines(

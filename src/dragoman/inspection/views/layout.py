@@ -38,6 +38,31 @@ def label_axes(
         drawing.label(left + (column + 0.5) * cell + 3, top - 8, label, turn=-60)
 
 
+def draw_cells(
+    drawing: Drawing,
+    numbers: npt.NDArray[np.float32],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    scale: Callable[[float], Shade],
+    title: Callable[[int, int], str],
+    left: float,
+    top: float,
+    css: str,
+) -> float:
+    """Draw a matrix with the labels of its rows and columns. Returns the size of a cell.
+
+    `title` is that of a cell, of which it is given the row and the column.
+    """
+    cell = 24 if max(numbers.shape) <= 30 else 16
+    label_axes(drawing, rows, columns, left, top, cell)
+    drawing.rectangle(left, top, cell * len(columns), cell * len(rows), "fill-zero stroke-line")
+    with drawing.group(f"cells {css}"):
+        for row, column in np.ndindex(numbers.shape):
+            shade, x, y = scale(float(numbers[row, column])), left + column * cell, top + row * cell
+            drawing.rectangle(x, y, cell, cell, shade.css, title(row, column), opacity=shade.opacity)
+    return cell
+
+
 def draw_levels(
     drawing: Drawing,
     numbers: npt.NDArray[np.float32],
