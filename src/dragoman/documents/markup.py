@@ -41,7 +41,7 @@ COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 XML_ENCODING = re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
 A_CONTROL = re.compile(f"[{CONTROL}]")
-STANDS_FOR = "word"  # what an element that is kept looks like where sentences are cut
+STANDS_FOR = "Word"  # what an element that is kept looks like where sentences are cut
 
 BLOCK_ELEMENTS = frozenset(
     (
