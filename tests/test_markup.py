@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.documents.document import MAX_TAGS
-from dragoman.documents.markup import html, read_markup, xml
+from dragoman.documents.file import Reading
+from dragoman.documents.markup import html, read_html, read_markup, xml
 from dragoman.translation.tags import remove_tags
 from dragoman.translation.translator import Translator
 
@@ -564,3 +565,12 @@ def test_a_sentence_may_begin_with_what_is_kept():
         "<p>One two. <code>x</code> is three. It is e.g. <code>x</code>. {name} is four.</p>", "en"
     )
     assert document.sentences == ("One two.", "is three.", "It is e.g. <g1/>.", "is four.")
+
+
+def test_a_translated_page_names_its_language():
+    page = '<!-- <html lang="en"> --><HTML class="a" lang="en-GB"><p lang="en">One</p></HTML>'
+    document = read_html(page.encode(), Reading("a.html", "en", "de"))
+    assert document.write(["One"]).decode() == page
+    assert document.write(["Eins"]).decode() == page.replace("en-GB", "de").replace("One", "Eins")
+    unknown = read_html(page.encode(), Reading("a.html", "en", "und"))
+    assert unknown.write(["Eins"]).decode() == page.replace("One", "Eins")
