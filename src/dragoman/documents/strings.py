@@ -174,6 +174,8 @@ class DeclaringFile:
 
     content: bytes
     document: Document
+    translated_into: str = ""
+    """The language of its translations, if it says so."""
 
     @property
     def language(self) -> str:
