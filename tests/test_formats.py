@@ -256,6 +256,24 @@ def test_formatting_codes_are_no_text_and_line_ends_are_spaces(tmp_path):
     assert one_line("\r\n a\t\n\n b c \n") == "a b c"
 
 
+@pytest.mark.parametrize(
+    "code", ["<ph/>", '<ph x="1">&lt;br/></ph>', '<bpt i="1"/>', "<it pos='end'/>", "<ut>{b}</ut>"]
+)
+@pytest.mark.parametrize(
+    ("before", "after", "joined"),
+    [
+        ("red", "bike", "red bike"),
+        ("red ", "bike", "red bike"),
+        ("H", "2", "H2"),
+        ("(", "a)", "(a)"),
+        ("", "a", "a"),
+    ],
+)
+def test_a_formatting_code_between_letters_separates_two_words(tmp_path, code, before, after, joined):
+    text = tmx_of(unit(("en", f"{before}{code}{after}"), ("de", "ok")))
+    assert read(tmp_path / "a.tmx", text) == [(joined, "ok")]
+
+
 def test_json_may_name_sides_or_nest_a_translation(tmp_path):
     lines = ['{"source": "a", "target": "b", "en": "x"}', "", '{"translation": {"de": "d", "en-US": "c"}}']
     assert read(tmp_path / "a.jsonl", "\n".join(lines)) == [("a", "b"), ("", ""), ("c", "d")]
