@@ -209,6 +209,7 @@ def test_the_page_of_table_1_has_each_number_below_its_name():
         assert line["time, measured"] == "n^2.00 · d^1.00"
         assert line["memory kept for the backward pass"] == "n^1.00 · d^1.00"
         exponents = content["exponents"][row.name]
+        assert [exponents["flops"][size]["value"] for size in "nd"] == pytest.approx([1, 2])
         assert exponents["sequential"]["n"]["value"] == pytest.approx(1)
         assert exponents["path"]["n"]["value"] == pytest.approx(2)
         terms = content["paper"][row.name]
@@ -219,7 +220,9 @@ def test_a_picture_of_table_1_has_the_numbers_exponents_and_terms_of_its_column(
     measured = made_up_layers()
     content = table1.content(measured, "c", "1")
     pictures = layer_costs.layer_pictures(content)
+    keys = {"time": "seconds", "operations": "flops", "memory": "saved_bytes"}
     for column in (*layer_costs.COSTS, *layer_costs.DISTANCES):
+        assert column.key == keys.get(column.name, column.name)
         svg = pictures[column.name]
         texts = re.findall(r"<text([^>]*)>([^<]*)</text>", svg)
         words = [text for _, text in texts]
