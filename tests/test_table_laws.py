@@ -16,6 +16,8 @@ import torch
 
 from dragoman.evaluation.compare import bleu_p_value
 from dragoman.evaluation.measures import chrf
+from dragoman.evaluation.metrics import bleu
+from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.pipeline import run as runs
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
@@ -639,3 +641,72 @@ def test_measures_are_those_of_the_log_the_texts_and_the_decoder(monkeypatch, tm
     assert (found.sentences_per_second, found.torch_sentences_per_second) == (5.0, 3.0)
     assert (found.test_bleu, found.test_chrf, found.curve) == (11.0, 22.0, [(2.0, 7.0)])
     assert found.chrf == chrf(translations, references).value
+
+
+SOURCE = ["a b c d e", "f g h i", "k l m n o"]
+TARGET = ["A B C D E", "F G H I", "K L M N O"]
+TRANSLATIONS = {
+    "a b c d e": "A B C D",
+    "f g h i": "F G H I J",
+    "k l m n o": "K L M N P",
+    "q r s t": "Q R S T",
+}
+VALIDATION = {"perplexity": 9.0, "nll": 2.5, "loss": 4.5}
+AVERAGE = {"perplexity": 7.0, "nll": 1.5, "loss": 3.5}
+
+
+@pytest.fixture
+def trained_cell(monkeypatch, tmp_path):
+    """A cell whose run was made up: its validation texts, its scores, and a translator of four sentences."""
+
+    class Dictionary:
+        tokenizers = namedtuple("tokenizers", "source target")(range(11), range(13))
+
+        def translate(self, lines, search):
+            return [TRANSLATIONS[line] for line in lines]
+
+    cell = make_cell(tmp_path, BASE.name, 1, BASE.recipe(DataSettings()))
+    data = cell.folder / "run" / "data"
+    data.mkdir(parents=True)
+    for side, lines in (("source", SOURCE), ("target", TARGET)):
+        (data / f"valid.{side}.txt").write_text("".join(f"{line}\n" for line in lines))
+    trained = namedtuple("trained", "candidates validation updates minutes")
+    found = trained({"average": AVERAGE, "last": VALIDATION}, VALIDATION, 7, 90.0)
+    for module in (cells, table2_runs):
+        monkeypatch.setattr(module, "read_run_result", lambda run: found)
+        monkeypatch.setattr(module, "read_recipe", lambda run: cell.recipe)
+        monkeypatch.setattr(module, "count_parameters", lambda model, source, target: (source, target))
+    monkeypatch.setattr(Translator, "load", lambda folder, **_: Dictionary())
+    return cell
+
+
+def test_a_score_is_that_of_the_translations_of_the_cells_validation_data(trained_cell):
+    found = cells.score_cell(trained_cell, {"data": {}})
+    translations = [TRANSLATIONS[line] for line in SOURCE]
+    assert (trained_cell.folder / "hypotheses.txt").read_text().splitlines() == translations
+    assert found.bleu == bleu(translations, TARGET).value > 0
+    assert (found.perplexity, found.nll, found.minutes) == (9.0, 2.5, 90.0)
+    assert found.parameters == (11, 13)
+
+
+def test_an_outcome_is_of_the_averaged_model_and_of_its_own_texts(monkeypatch, trained_cell, tmp_path):
+    monkeypatch.setattr(table2_runs, "average_row", lambda *_: [5, 7])
+    monkeypatch.setattr(table2_runs, "process_count", lambda: 3)
+    monkeypatch.setattr(table2_runs, "sustained_flops", lambda: 1e9)
+    monkeypatch.setattr(table2_runs, "counted_flops", lambda recipe, run, *sizes: sizes)
+    log = [{"event": name, "step": 1, "seconds": 60.0} for name in ("train", "validation")]
+    (trained_cell.folder / "run" / "log.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in log))
+    files = tmp_path / "test.en", tmp_path / "test.de"
+    test = ["q r s t", "a b c d e"], ["Q R S T", "A B C D F"]
+    for path, lines in zip(files, test, strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    data = DataSettings(test_source=files[0], test_target=files[1])
+    found = table2_runs.measure_row(trained_cell, BASE, data, {"data": {}})
+    assert found.bleu == bleu([TRANSLATIONS[line] for line in SOURCE], TARGET).value
+    translations = [TRANSLATIONS[line] for line in test[0]]
+    assert found.test_bleu == bleu(translations, test[1]).value
+    assert found.paper_bleu == tokenised_bleu(translations, test[1], "de").value
+    assert (found.perplexity, found.nll) == (7.0, 1.5)
+    assert (found.parameters, found.counted_flops) == ((11, 13), (13, 7))
+    assert (found.averaged, found.devices) == ([5, 7], 3)
+    assert found.estimated_flops == pytest.approx(60 * 3 * 1e9)
