@@ -397,16 +397,17 @@ def test_matrices_have_one_scale_or_their_own(monkeypatch, own_scales, sign):
 
 def test_each_number_of_a_matrix_stands_in_its_row_and_column():
     drawing = Drawing("lab", "title", "description")
-    matrix = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, 6.0]])
+    matrix = np.array([[1.0, 2.0, np.nan], [4.0, 5.0, 6.0]])
     sides = cells.Side("row", ["r", "s"]), cells.Side("column", ["c", "d", "e"])
     cells.Cells("m", matrix, *sides, 44, sequential, 6.0).draw(drawing, 100, 200, numbers=True)
     svg = drawing.svg()
-    for where, text in TEXT.findall(svg):
-        if re.fullmatch(r"\d", text):
-            ((row, column),) = np.argwhere(matrix == float(text))
+    numbers = [(where, float(text)) for where, text in TEXT.findall(svg) if re.fullmatch(r"\d\.\d\d", text)]
+    assert [number for _, number in numbers] == [1, 2, 4, 5, 6]
+    for where, number in numbers:
+        for row, column in np.argwhere(matrix == number):
             assert attribute(where, "x") == pytest.approx(100 + 44 * (column + 0.5))
             assert attribute(where, "y") == pytest.approx(200 + 44 * (row + 0.5) + 4)
-    assert re.search(r'd="M144(\.0+)? 288(\.0+)?L188(\.0+)? 244', svg)  # through the cell without a number
+    assert re.search(r'd="M188(\.0+)? 244(\.0+)?L232(\.0+)? 200', svg)  # through the cell without a number
 
 
 def test_a_verdict_that_is_not_decided_is_no_other_one():
@@ -436,7 +437,7 @@ def test_each_curve_of_the_lab_has_its_name_beside_its_look_and_its_points_at_th
 
 
 def test_a_bar_of_the_lab_ends_where_its_axis_has_its_number():
-    values = {"a": 30.0, "b": 2000.0, "c": 5.0}
+    values = {"a": 300.0, "b": 20000.0, "c": 50.0}
     svg = pictures.bars("title", "unit", {"": values}, log=True).svg()
     ticks = {
         float(text.replace(",", "")): attribute(where, "x")
@@ -522,6 +523,14 @@ def test_padding_takes_no_part_in_losses_and_shares():
     for measure in (training.nll, training.token_accuracy):
         values = [measure(model, batch) for batch in ones]
         assert measure(model, both) == pytest.approx((6 * values[0] + 2 * values[1]) / 8, abs=1e-5)
+
+
+def test_the_share_of_right_tokens_is_of_tokens_alone(monkeypatch):
+    batch = training.batch_of([([4, 5, 6], [6, 5, 4]), ([7], [7])])
+    found = batch.target_out.where(batch.target_out > 0, 5)  # all that is no padding is right
+    found[0, 0] = 9
+    monkeypatch.setattr(training, "token_log_probs", lambda *_: torch.nn.functional.one_hot(found).float())
+    assert training.token_accuracy(None, batch) == pytest.approx(5 / 6)
 
 
 def test_a_rate_without_warm_up_begins_at_the_peak():

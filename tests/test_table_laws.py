@@ -647,7 +647,7 @@ SOURCE = ["a b c d e", "f g h i", "k l m n o"]
 TARGET = ["A B C D E", "F G H I", "K L M N O"]
 TRANSLATIONS = {
     "a b c d e": "A B C D",
-    "f g h i": "F G H I J",
+    "f g h i": "F G H I",
     "k l m n o": "K L M N P",
     "q r s t": "Q R S T",
 }
