@@ -1,6 +1,7 @@
 """Laws of the companion's pictures, lab and reports: what is written beside a number is what it is."""
 
 import html
+import inspect
 import json
 import math
 import re
@@ -677,6 +678,29 @@ def test_settings_of_one_formula_or_search_are_in_one_section():
     assert set(SECTIONS_OF_SETTINGS["search"].values()) == {"6.1", NOT_GIVEN}
     named = {section for table in SECTIONS_OF_SETTINGS.values() for section in table.values()}
     assert named <= {*SECTIONS, "3", NOT_GIVEN}
+
+
+@pytest.mark.parametrize("table", ["tokenizer", "model", "training"])
+def test_a_setting_is_in_the_section_that_its_description_names(table):
+    source = inspect.getsource(type(getattr(Recipe(), table)))
+    named = re.findall(r'\n    (\w+): [^\n]*\n    """[^"]*?\(section (\d[\d.]*)[):]', source)
+    sections = dict(named)
+    sections.pop(
+        "neighbourhood", None
+    )  # section 4 introduces it, section 3.2.3 says that all are attended to
+    assert sections.items() <= SECTIONS_OF_SETTINGS[table].items()
+
+
+def test_the_verdict_of_the_quick_form_says_so(monkeypatch, capsys, tmp_path):
+    from dragoman_paper.cli import lab
+
+    monkeypatch.setattr(report, "write_result", lambda *_: None)
+    for quick in (True, False):
+        result = Result({}, Drawing("lab", "t", "d"), "does not hold", "because.")
+        tried = replace(experiment("a", "4"), run=lambda quick, result=result: result)
+        lab.run(tried, lab.Lab("a", quick=quick, out=tmp_path))
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last == ("In the quick form: does not hold." if quick else "Does not hold.")
 
 
 def test_files_of_scored_trees_are_what_they_are_named(command_line, tmp_path):
