@@ -735,3 +735,13 @@ def test_the_mean_of_a_point_has_its_spread_over_seeds(monkeypatch, tmp_path):
     assert reproduce.curves_page(request) == "page"
     assert [(each.mean, each.spread) for each in drawn] == [(fmean(scores), pytest.approx(8**0.5))]
     assert json.dumps(drawn[0].pairs) == "1000"
+
+
+def test_a_preview_runs_the_quick_form_of_a_scale(monkeypatch, command_line, tmp_path):
+    from dragoman_paper.cli import reproduce
+
+    asked, scale = [], TABLE3.scale("multi30k")
+    monkeypatch.setattr(reproduce, "make_page", asked.append)
+    for options in ([], ["--quick"]):
+        assert command_line("reproduce", "table3", "--seeds", 2, "--out", tmp_path, *options)[0] == 0
+    assert [(request.scale, request.seeds) for request in asked] == [(scale, 2), (scale.quick(), 2)]

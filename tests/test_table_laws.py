@@ -710,3 +710,11 @@ def test_an_outcome_is_of_the_averaged_model_and_of_its_own_texts(monkeypatch, t
     assert (found.parameters, found.counted_flops) == ((11, 13), (13, 7))
     assert (found.averaged, found.devices) == ([5, 7], 3)
     assert found.estimated_flops == pytest.approx(60 * 3 * 1e9)
+
+
+def test_a_p_value_has_three_digits_unless_it_rounds_to_none(compared):
+    base, other = baselines_page.page_lines(*compared)
+    for p_value in (0.0005, 0.00099, 0.001, 0.005, 0.25):
+        line = replace(other, p_values={"bleu": p_value})
+        shown = baselines_page.differences(line, base, "bleu")[1]
+        assert shown == ("< 0.001" if p_value < 0.001 else f"{p_value:.3f}")
