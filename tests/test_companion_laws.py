@@ -15,10 +15,12 @@ import pytest
 import torch
 
 from dragoman.inspection.record.neighbours import Neighbours
-from dragoman.inspection.views.drawing import Drawing, diverging, sequential
+from dragoman.inspection.views.drawing import Drawing, decimal, diverging, sequential
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import sinusoid_table
 from dragoman.model.symbols import END
+from dragoman.model.weights import weights
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.training.curves import Curve
@@ -42,9 +44,11 @@ from dragoman_paper.figures.smoothing import label_smoothing
 from dragoman_paper.lab.frame import catalogue, cells, pictures, report
 from dragoman_paper.lab.frame.experiment import SECTIONS, Claim, Experiment, Result, verdict_of
 from dragoman_paper.lab.parts import comparisons, lengths, stop_rules, training
-from dragoman_paper.lab.parts.models import random_sentences
+from dragoman_paper.lab.parts.models import random_sentences, random_transformer
+from dragoman_paper.lab.parts.numpy_transformer import probabilities
 from dragoman_paper.lab.parts.table_model import TableModel
 from dragoman_paper.lab.parts.training import TINY, WARMUP
+from dragoman_paper.lab.parts.tutorial_attention import TutorialAttention
 from dragoman_paper.paper_map import page
 from dragoman_paper.paper_map import subject as subjects
 from dragoman_paper.paper_map.departures import NOT_GIVEN, Departure
@@ -745,3 +749,58 @@ def test_a_preview_runs_the_quick_form_of_a_scale(monkeypatch, command_line, tmp
     for options in ([], ["--quick"]):
         assert command_line("reproduce", "table3", "--seeds", 2, "--out", tmp_path, *options)[0] == 0
     assert [(request.scale, request.seeds) for request in asked] == [(scale, 2), (scale.quick(), 2)]
+
+
+def test_before_its_maximum_length_a_hypothesis_may_still_gain_by_its_length(monkeypatch):
+    calls = []
+    monkeypatch.setattr(stop_rules, "RULES", {"never": lambda scores, now, bound: calls.append((now, bound))})
+    stop_rules.searches(random_transformer().float(), random_sentences([3, 5]))
+    assert len(calls) > 4
+    assert all(bound > now for now, bound in calls)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_the_model_in_numpy_has_the_probabilities_of_the_built_one(heads):
+    settings = ModelSettings(
+        d_model=8, d_ff=12, heads=heads, d_k=3, d_v=5, encoder_layers=1, decoder_layers=2
+    )
+    model, source, target = random_transformer(settings), random_sentences([4]), random_sentences([3], seed=2)
+    with torch.no_grad():
+        expected = model.logits(model.decode(target, model.encode(source))[0]).softmax(-1)[0].numpy()
+    named = {name: weight.numpy() for name, weight in weights(model).items()}
+    found = probabilities(source[0].tolist(), target[0].tolist(), named, settings)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_attention_of_tutorials_is_the_packages_with_its_mask():
+    torch.manual_seed(1)
+    ours, theirs = MultiHeadAttention(12, 2, 6, 6).double(), TutorialAttention(12, 2).double()
+    blocks = ours.query_key_value.weight.detach().split(ours.widths)
+    for linear, block in zip((theirs.w_q, theirs.w_k, theirs.w_v), blocks, strict=True):
+        linear.weight.data = block.clone()
+    theirs.w_o.weight.data = ours.output.weight.detach().clone()
+    x, y = torch.randn(2, 2, 4, 12, dtype=torch.float64)
+    mask = torch.rand(2, 1, 4, 4) > 0.5
+    mask[..., 0] = True
+    for allowed in (None, mask):
+        expected = ours.attend(ours.project_query(x), ours.project_memory(y), allowed)
+        torch.testing.assert_close(theirs(x, y, y, allowed), expected)
+
+
+def test_batch_normalisation_takes_its_means_over_tokens_that_are_not_drawn_too():
+    count = 70
+    found = fake(source=tuple(f"t{number}" for number in range(count)))
+    taken = np.random.default_rng(3).normal(1, 2, (count, 4)).astype(np.float32)
+    words = words_of(measured_pictures.normalisation_picture(measured.Normalisation(found, taken, taken), 0))
+    place = words.index("batch norm") + 3
+    numbers = zip(taken.mean(0), taken.std(0), strict=True)
+    assert words[place : place + 8] == [decimal(float(number)) for pair in numbers for number in pair]
+
+
+def test_two_files_of_trees_are_two_however_they_are_named(command_line, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "trees").write_text("(TOP (S (NP (NN a)) (VP (VB b))))\n")
+    files = "--output", "out", "--gold-output", "folder/../out"
+    status, _, err = command_line("parse-f1", "trees", "trees", "--bracketed", *files)
+    assert (status, "give two files" in err, (tmp_path / "out").exists()) == (2, True, False)

@@ -718,3 +718,25 @@ def test_a_p_value_has_three_digits_unless_it_rounds_to_none(compared):
         line = replace(other, p_values={"bleu": p_value})
         shown = baselines_page.differences(line, base, "bleu")[1]
         assert shown == ("< 0.001" if p_value < 0.001 else f"{p_value:.3f}")
+
+
+def test_a_row_is_of_a_group_only_if_the_rest_of_its_name_is_a_number():
+    for table in (TABLE3, BASELINES, CURVES):
+        for row in table.rows:
+            assert row.group == (row.name[0] if row.name[1:].isdigit() else row.name)
+            with pytest.raises(DragomanError, match="has no row"):
+                table.choose(row.name.lower() if row.name[0].isupper() else row.name[0])
+
+
+def test_a_difference_as_large_as_its_spread_is_within_it():
+    for difference in (0.5, -0.5):
+        for paper in (2.0, -2.0):
+            assert report.verdict(difference, 0.5, paper) == report.WITHIN
+        assert report.verdict(difference, 0.5, 0.0) == report.NO_DIFFERENCE
+
+
+def test_a_p_value_is_of_the_texts_that_its_score_is_of(compared, monkeypatch):
+    monkeypatch.setattr(baselines_page, "bootstrap_p_value", lambda request, row, *files: files)
+    _, other = baselines_page.page_lines(*compared)
+    for name, files in other.p_values.items():
+        assert {Path(file).name.startswith("test.") for file in files} == {name.startswith("test_")}
