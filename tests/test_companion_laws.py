@@ -754,7 +754,8 @@ def test_a_preview_runs_the_quick_form_of_a_scale(monkeypatch, command_line, tmp
 def test_before_its_maximum_length_a_hypothesis_may_still_gain_by_its_length(monkeypatch):
     calls = []
     monkeypatch.setattr(stop_rules, "RULES", {"never": lambda scores, now, bound: calls.append((now, bound))})
-    stop_rules.searches(random_transformer().float(), random_sentences([3, 5]))
+    following = {word: {"a": 0.5, "b": 0.3, "</s>": 0.2} for word in ("<s>", "a", "b")}
+    stop_rules.searches(TableModel("ab", following), random_sentences([3, 5]))
     assert len(calls) > 4
     assert all(bound > now for now, bound in calls)
 
