@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.evaluation.metrics import bleu
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.complete import complete_recipe
@@ -264,6 +265,10 @@ def test_the_page_has_scores_speeds_trials_and_what_was_not_run(straight):
     for made in (quality(lines), speed(lines, content["score"]), trials_table(lines, content["trials"])):
         assert made in page
     (row,) = content["rows"]
+    folder = request.folder / "transformer" / "seed-1"
+    for name, files in TEXTS.items():
+        texts = [(folder / file).read_text().splitlines() for file in files]
+        assert row["quantities"][name]["values"] == [bleu(*texts).value]
     assert row["quantities"]["perplexity"]["values"] == [tuned.results[0].perplexity]
     assert len(content["passports"]) == len(TRIALS) + 1
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
@@ -1062,7 +1062,8 @@ def test_a_text_that_begins_with_dashes_is_read_as_it_is(arguments, sentence):
 
 @given(st.text("ab_-=/.", min_size=1), st.booleans())
 def test_an_option_may_have_underscores_and_its_value_is_read_as_it_is(value, has_underscores):
-    options = [f"--beam{'_' if has_underscores else '-'}size=3", f"--force{'_'}words={value}"]
+    assume(value != "--")  # which argparse leaves out
+    options = [f"--beam{'_' if has_underscores else '-'}size=3", f"--force_words={value}"]
     values = cli.commands()["translate"].parse(["run", *options])
     assert (values["beam_size"], values["force_words"]) == (3, (value,))
 

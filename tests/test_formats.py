@@ -243,6 +243,17 @@ def test_a_language_matches_its_varieties_and_an_exact_code_wins(tmp_path):
     assert read(tmp_path / "a.tmx", text, Languages("en-GB", "de"))[1] == ("b", "c")
 
 
+def test_of_several_texts_in_a_language_the_first_is_used_and_they_are_counted(tmp_path, messages):
+    text = tmx_of(
+        unit(("en", "a"), ("de", "b"), ("de", "c")),
+        unit(("en-US", "d"), ("en-GB", "e"), ("de", "f")),
+        unit(("en", "g"), ("de", "h")),
+    )
+    assert read(tmp_path / "a.tmx", text, Languages("en", "de")) == [("a", "b"), ("d", "f"), ("g", "h")]
+    (message,) = messages
+    assert message.endswith("a.tmx: 2 units with several texts in one language; the first of them is used.")
+
+
 def test_the_line_of_a_pair_is_its_unit_and_a_missing_side_is_empty(tmp_path):
     text = tmx_of(unit(("en", "one")), unit(("de", "zwei")), unit(("en", "three"), ("de", "drei")))
     assert read(tmp_path / "a.tmx", text) == [("one", ""), ("", "zwei"), ("three", "drei")]
@@ -254,6 +265,24 @@ def test_formatting_codes_are_no_text_and_line_ends_are_spaces(tmp_path):
         ("a b c & ä", "ok")
     ]
     assert one_line("\r\n a\t\n\n b c \n") == "a b c"
+
+
+@pytest.mark.parametrize(
+    "code", ["<ph/>", '<ph x="1">&lt;br/></ph>', '<bpt i="1"/>', "<it pos='end'/>", "<ut>{b}</ut>"]
+)
+@pytest.mark.parametrize(
+    ("before", "after", "joined"),
+    [
+        ("red", "bike", "red bike"),
+        ("red ", "bike", "red bike"),
+        ("H", "2", "H2"),
+        ("(", "a)", "(a)"),
+        ("", "a", "a"),
+    ],
+)
+def test_a_formatting_code_between_letters_separates_two_words(tmp_path, code, before, after, joined):
+    text = tmx_of(unit(("en", f"{before}{code}{after}"), ("de", "ok")))
+    assert read(tmp_path / "a.tmx", text) == [(joined, "ok")]
 
 
 def test_json_may_name_sides_or_nest_a_translation(tmp_path):
@@ -312,12 +341,6 @@ GOOD = unit(("en", "one"), ("de", "eins"))
             tmx_of(unit(("fr", "a"), ("de", "b"))),
             "no pair with a text in both 'en' and 'de'.* 'de', 'fr'. Give other languages: --source-language",
         ),
-        (
-            "a.tmx",
-            tmx_of(unit(("en-US", "a"), ("en-GB", "b"))),
-            "2 texts .* 'en' .'en-US', 'en-GB'.; name one",
-        ),
-        ("a.tmx", tmx_of(unit(("de", "a"), ("de", "b"))), "2 texts .* 'de' .'de'.; leave one of them"),
         ("a.tsv", "a\tb\nc\n", "a.tsv, line 2: 1 column; it has to have two"),
         ("a.tsv", "a\tb\tc\n", "3 columns; it has to have two"),
         ("a.tsv", "a\0\tb\n", "line 1, byte 2: a NUL"),

@@ -148,7 +148,7 @@ def test_what_is_translated_and_what_is_kept():
         "Four `no` *five* <kbd>no</kbd> "
         "\\* &amp;\nsix [seven](no). :no: $no$ ![no](no)\n\n> [!NOTE]\n> Eight  \n> nine.\n\n- [ ] Ten\n\n"
         "| a | b\\|c |\n|-|-|\n"
-        "| `no` | d |\n\n<p title='no'>Eleven</p>\n\n[^no]: Twelve a.\n[no]: no\n\n:::{no} no\nThirteen\n"
+        "| `no` | d |\n\n<p class='no'>Eleven</p>\n\n[^no]: Twelve a.\n[no]: no\n\n:::{no} no\nThirteen\n"
         ":::\n\n    no\n\n~~~no\nno\n~~~\n"
     )
     assert sentences_of(text) == [

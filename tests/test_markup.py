@@ -30,11 +30,13 @@ SOURCE = st.one_of(st.text(), st.lists(st.sampled_from(PARTS), max_size=30).map(
 READERS = {"html": html, "xml": lambda text, language: xml(text, language, ignore_tags=("x", "code"))}
 
 
+READ_VALUE = re.compile(r"""((?:alt|title)\s*=\s*)("[^"]*"|'[^']*')""", re.IGNORECASE)
+
+
 def tags(text, is_html=True):
-    """The multiset of tags, comments and declarations."""
-    return Counter(
-        text[token.start : token.end] for token in read_markup(text, is_html) if token.kind != "text"
-    )
+    """The multiset of tags, comments and declarations; of HTML without the values that people read."""
+    sources = (text[token.start : token.end] for token in read_markup(text, is_html) if token.kind != "text")
+    return Counter(READ_VALUE.sub(r"\1", source) if is_html else source for source in sources)
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -136,6 +138,45 @@ def test_what_has_no_words_does_not_cut_a_word(inside):
     (segment,) = document.segments
     assert remove_tags(segment.sentence)[0] == "A bicycle stops"
     assert document.join([segment.sentence.upper().replace("G", "g")]).count(inside) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ('<p><img src=a alt="A dog. It runs."></p>', ("A dog.", "It runs.")),
+        ("<meta name=description content='Dogs &amp; cats'><title>Dogs</title>", ("Dogs & cats", "Dogs")),
+        ('<meta name="viewport" content="width=device-width"><p>Dog', ("Dog",)),
+        ('<input placeholder="Your name" value="secret">', ("Your name",)),
+        ('<p title="A dog">One</p>', ("A dog", "One")),
+        ('<p>See <img alt="a dog"> here</p>', ("See <g1/> here",)),  # within a sentence it is kept
+        ('<p translate="no" title="A dog">One</p>', ()),
+        ("<p title=dog>One</p>", ("One",)),  # a value without quotation marks has no spaces
+    ],
+)
+def test_attributes_that_people_read_are_translated(text, sentences):
+    document = html(text, "en")
+    assert document.sentences == sentences
+    assert document.join(sentences) == text
+
+
+@given(st.text(alphabet="aB \"'<>&=;\n", min_size=1))
+def test_a_translated_attribute_is_read_back_and_ends_no_tag(translation):
+    document = html('<p><img alt="A dog" id="x"></p>', "en")
+    (image,) = [
+        dict(attributes) for name, attributes in tags_of(document.join([translation])) if name == "img"
+    ]
+    expected = translation if translation.strip() else "A dog"
+    assert image == {"alt": expected, "id": "x"}
+
+
+def tags_of(text):
+    """The tags of an HTML document and their attributes, as html.parser reads them."""
+    tags = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda name, attributes: tags.append((name, attributes))
+    parser.feed(text)
+    parser.close()
+    return tags
 
 
 def test_a_post_of_mastodon():

@@ -14,6 +14,7 @@ import pytest
 
 from dragoman.cli import main as cli
 from dragoman.cli.train import run_training
+from dragoman.evaluation.metrics import bleu
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.autoconfigure import duration
@@ -167,6 +168,9 @@ def test_a_result_has_its_passport_and_the_model_that_was_counted(straight):
         assert json.loads((folder / "result.json").read_text()) == asdict(result)
         trained = json.loads((folder / "run" / "result.json").read_text())
         assert result.perplexity == trained["validation"]["perplexity"]
+        assert math.log(result.perplexity) == pytest.approx(result.nll)
+        texts = [(folder / file).read_text().splitlines() for file in report.VALIDATION]
+        assert result.bleu == bleu(*texts).value
         assert trained["updates"] == TOY.updates
         assert trained["candidates"].keys() == {"best"}, "the one validation is of the last checkpoint"
         assert not (folder / "run" / "checkpoints").exists()

@@ -26,6 +26,7 @@ from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, Archive
 from dragoman.text.named_datasets.archives import Archive
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.translator import Translator
 from dragoman_paper.tables import cells, table2, table2_runs
 from dragoman_paper.tables.published import TABLE_2, TRAINING_RUNS, estimated_flops
 from dragoman_paper.tables.table2 import PAPER, SCALES, choose, rows_of
@@ -106,6 +107,14 @@ def test_a_row_is_run_from_the_archive_to_both_scores(complete, toy):
     assert hours < found.minutes / 60  # which has the validations too
     assert found.estimated_flops == estimated_flops(hours, found.devices, found.device_flops)
     assert found.counted_flops > 0
+    average = json.loads((folder / "run" / "result.json").read_text())["candidates"]["average"]
+    assert (found.perplexity, found.nll) == (average["perplexity"], average["nll"])
+    source, target = (
+        (folder / "run" / "data" / f"valid.{side}.txt").read_text().splitlines()
+        for side in ("source", "target")
+    )
+    translations = Translator.load(folder / "model").translate(source, ROWS[0].recipe(DataSettings()).search)
+    assert found.bleu == bleu(translations, target).value
     assert set(found.passport["data"]) == {
         f"{kind}{side}" for kind in ("", "valid_", "test_") for side in ("source", "target")
     }

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
 
 TEXT = st.lists(
-    st.sampled_from(["<b>", "</b>", "{name}", "<br/>", "amber", "birch.", "cedar...", " ", "  "]), max_size=12
+    st.sampled_from(
+        ["<b>", "</b>", "<i>", "</i>", "{name}", "<br/>", "amber", "birch.", "cedar...", " ", "  "]
+    ),
+    max_size=12,
 ).map("".join)
 
 
@@ -144,6 +147,7 @@ def test_a_placeholder_before_punctuation_stays_before_it():
 
 
 @settings(max_examples=200)
+@example("<i>amber <b>birch.</i> cedar...</b>", ["rot"], [])  # tags that cross
 @given(
     TEXT,
     st.lists(st.sampled_from(["rot", "Haus.", "ein..."]), max_size=5),

@@ -18,7 +18,6 @@ PACKAGES = (
     "babel",
     "fastapi_offline",
     "httptools",
-    "markdown_it",
     "orjson",
     "prometheus_client",
     "py3langid",

@@ -9,11 +9,13 @@ linear time and has no errors: what is no tag is text.
 
 import codecs
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape, unescape
 from html.entities import html5
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Block, Document, Piece, Syntax, compose
@@ -80,6 +82,13 @@ def escape_markup(text: str) -> str:
 
 
 MARKUP = Syntax(escape_markup, keeps_tags=True)
+ATTRIBUTE_VALUE = Syntax(lambda text: escape(FORBIDDEN.sub(" ", text)), keeps_tags=True)
+READ_ATTRIBUTES = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description"))
+"""Attributes of HTML that people read."""
+DESCRIPTIONS = frozenset(
+    ("description", "og:title", "og:description", "twitter:title", "twitter:description")
+)
+"""The names of `meta` elements whose content people read."""
 
 
 class Token(NamedTuple):
@@ -108,7 +117,8 @@ def html(
 
     `BLOCK_ELEMENTS` and `splitting_tags` end a sentence, but not `non_splitting_tags`; the tags of all others
     stand in sentences as marks. `KEPT_ELEMENTS`, `ignore_tags` and elements with translate="no" or
-    class="notranslate" are not translated. Names of tags may have capitals.
+    class="notranslate" are not translated. Names of tags may have capitals. Attributes that people read are
+    translated in tags that do not stand within a sentence.
     """
     ignored, splitting, non_splitting = (
         {name.lower() for name in names} for names in (ignore_tags, splitting_tags, non_splitting_tags)
@@ -116,7 +126,13 @@ def html(
     tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | ignored)
     ending = (BLOCK_ELEMENTS | splitting) - non_splitting
     splits = [token.name in ending for token in tokens]
-    return compose(text, to_blocks(text, tokens, splits, None), language, split, MARKUP)
+    document = compose(text, to_blocks(text, tokens, splits, None), language, split, MARKUP)
+    values = compose(text, attribute_blocks(text, tokens), language, split, ATTRIBUTE_VALUE)
+    ends = [0, *(segment.end for segment in document.segments)]
+    starts = [segment.start for segment in document.segments]
+    outside = [value for value in values.segments if ends[bisect_right(starts, value.start)] <= value.start]
+    segments = sorted((*document.segments, *outside), key=lambda segment: segment.start)
+    return replace(document, segments=tuple(segments))
 
 
 def xml(
@@ -412,6 +428,26 @@ def without_text_beside(text: str, tokens: Sequence[Token]) -> list[bool]:
 
 
 # ---- tokens → blocks
+
+
+def attribute_blocks(text: str, tokens: Sequence[Token]) -> Iterator[Block]:
+    """The values, in quotation marks, of the attributes that people read."""
+    for token in tokens:
+        if token.kind not in {"start", "empty"} or token.is_kept:
+            continue
+        place = token.start + 1 + len(token.name)
+        matches = list(ATTRIBUTE.finditer(text, place, token.end - 1))
+        values = {match[1].lower(): (match[2] or "").strip("\"'").lower() for match in matches}
+        is_description = token.name == "meta" and not DESCRIPTIONS.isdisjoint(
+            (values.get("name"), values.get("property"))
+        )
+        for match in matches:
+            name, is_quoted = match[1].lower(), (match[2] or "")[:1] in {'"', "'"}
+            if is_quoted and (name in READ_ATTRIBUTES or (name == "content" and is_description)):
+                pieces = list(text_pieces(text, match.start(2) + 1, match.end(2) - 1, None))
+                for is_text, block in groupby(pieces, key=lambda piece: piece is not None):
+                    if is_text:
+                        yield [piece for piece in block if piece is not None]
 
 
 def to_blocks(

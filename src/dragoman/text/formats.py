@@ -4,6 +4,7 @@ Pair n is that of line n (TSV, JSON) or unit n (TMX); a side that is missing the
 """
 
 import json
+import logging
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -17,6 +18,7 @@ from dragoman.text.records import Record, choose_languages
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.text.tmx import read_tmx
 
+logger = logging.getLogger(__name__)
 EXAMPLE = (
     'an object with texts, such as {"en": "One.", "de": "Eins."} or {"source": "One.", "target": "Eins."}'
 )
@@ -35,21 +37,29 @@ def format_of(path: Path) -> str:
 def read_parallel(path: Path, languages: Languages) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a file in these languages; of a TSV file, the two columns, whatever the languages.
 
-    `en` matches `en-US`. Raises `DragomanError` with file and line for a damaged file, and for two texts of
-    one language in a unit. Except for TSV, it is also raised for a file without a complete pair.
+    `en` matches `en-US`. Of several texts of a unit in one language the first counts; a message says how many
+    units have such. Raises `DragomanError` with file and line for a damaged file, and except for TSV for one
+    without a complete pair.
     """
     if format_of(path) == ".tsv":
         yield from read_columns(path)
         return
-    has_complete_pair, codes = False, set[str]()
+    has_complete_pair, codes, ambiguous = False, set[str](), 0
     for record in records(path):
-        source, target = map(one_line, record.pair(languages))
+        sides = record.sides(languages)
+        ambiguous += any(len(texts) > 1 for texts in sides)
+        source, target = (one_line(next(iter(texts), "")) for texts in sides)
         has_complete_pair |= bool(source.strip() and target.strip())
         if not has_complete_pair:
             codes.update(islice((code for code, _ in record.texts), max(0, MAX_CODES - len(codes))))
         yield source, target
     if not has_complete_pair:
         raise no_complete_pair(path, languages, codes)
+    if ambiguous:
+        logger.info(
+            f"{path}: {counted(ambiguous, 'unit')} with several texts in one language; the first of them is "
+            "used."
+        )
 
 
 def no_complete_pair(path: Path, languages: Languages, codes: set[str]) -> DragomanError:

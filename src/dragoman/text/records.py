@@ -29,31 +29,20 @@ class Record:
         return {code for code, _ in self.texts} >= set(SIDES)
 
     def pair(self, languages: Languages) -> tuple[str, str]:
-        """The texts in these languages; "" for one that is missing.
-
-        Raises `DragomanError` if two texts match a language.
-        """
-        codes = SIDES if self.has_sides else (languages.source, languages.target)
-        source, target = (self._text_in(code) for code in codes)
+        """The texts in these languages, of several in one the first; "" for one that is missing."""
+        source, target = (next(iter(texts), "") for texts in self.sides(languages))
         return source, target
 
-    def _text_in(self, language: str) -> str:
-        """The text whose code equals the language, or else begins with it."""
+    def sides(self, languages: Languages) -> list[list[str]]:
+        """All texts in the source language, and all in the target language."""
+        codes = SIDES if self.has_sides else (languages.source, languages.target)
+        return [self._texts_in(code) for code in codes]
+
+    def _texts_in(self, language: str) -> list[str]:
+        """The texts whose codes equal the language, or else begin with it."""
         candidates = [(code, text) for code, text in self.texts if matches(language, code)]
         exact = [candidate for candidate in candidates if normal(candidate[0]) == normal(language)]
-        chosen = exact or candidates
-        if len(chosen) > 1:
-            codes = in_order(code for code, _ in chosen)
-            advice = (
-                "name one of them with --source-language or --target-language."
-                if len(codes) > 1
-                else "leave one of them in the file."
-            )
-            raise DragomanError(
-                f"{self.place}: {len(chosen)} texts are in the language {shown(language)} "
-                f"({', '.join(map(shown, codes))}); {advice}"
-            )
-        return chosen[0][1] if chosen else ""
+        return [text for _, text in exact or candidates]
 
 
 def normal(code: str) -> str:

@@ -51,6 +51,7 @@ class _Parser:
         self._language: str | None = None
         self._segment: list[str] | None = None
         self._codes = 0  # elements with formatting codes that are open
+        self._is_after_codes = False  # no text has followed the last of them
         self._xml = xml = expat.ParserCreate(intern=None)
         xml.buffer_text = True
         xml.XmlDeclHandler = self._check_declaration
@@ -122,13 +123,17 @@ class _Parser:
         elif name == "seg" and self._texts is not None:
             if not self._language:
                 self._refuse("a text without its language (xml:lang of its tuv)")
-            self._segment, self._codes = [], 0
+            self._segment, self._codes, self._is_after_codes = [], 0, False
             self._count(self._language)
         elif name in CODES:
             self._codes += 1
 
     def _add_text(self, text: str) -> None:
         if self._segment is not None and not self._codes:
+            before = self._segment[-1] if self._segment else ""
+            if self._is_after_codes and before[-1:].isalpha() and text[:1].isalpha():
+                text = f" {text}"  # a code between letters, such as a line break, separates two words
+            self._is_after_codes = False
             self._count(text)
             self._segment.append(text)
 
@@ -152,3 +157,4 @@ class _Parser:
             self._texts = None
         elif name in CODES:
             self._codes -= 1
+            self._is_after_codes = True
