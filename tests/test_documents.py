@@ -318,3 +318,8 @@ def test_a_slot_in_which_nothing_is_translated_is_as_the_file_has_it_and_else_it
         joined = document.join([translation] * len(document.sentences))
         if joined != text:
             assert slotted.join([translation] * len(document.sentences)) == (write or str)(joined)
+
+
+@pytest.mark.parametrize("mark", ["a)", "(b)", "(12)", "3)", "4.", "☐", "→", "♪", "- [ ]"])
+def test_the_mark_of_a_list_is_in_no_sentence(mark):
+    assert plain_text(f"{mark} One two.", "en").sentences == ("One two.",)

@@ -118,3 +118,8 @@ def test_the_texts_of_a_message_are_those_of_its_branches(message):
 def test_what_is_no_json_is_refused(text):
     with pytest.raises(DragomanError, match=r"a\.json, line 1"):
         json_strings.read(text.encode(), READING)
+
+
+def test_the_numbered_tags_of_react_are_marks():
+    file = json_strings.read(b'{"a": "One <1>two</1> three<0/>."}', READING)
+    assert [segment.sentence for segment in file.segments] == ["One <g1>two</g1> three<g2/>."]

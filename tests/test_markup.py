@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.documents.document import MAX_TAGS
-from dragoman.documents.markup import html, read_markup, xml
+from dragoman.documents.file import Reading
+from dragoman.documents.markup import html, read_html, read_markup, xml
 from dragoman.translation.tags import remove_tags
 from dragoman.translation.translator import Translator
 
@@ -579,3 +580,38 @@ def test_a_pair_of_tags_that_ends_with_a_sentence_stays_in_it(within):
     segments = html(f"<p>{''.join(parts)}</p>", "en").segments
     assert len(segments) == len(within)
     assert all(len(re.findall("</?g1>", segment.sentence)) == 2 for segment in segments)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<sup>[1]</sup>",
+        "<sup><a>2</a></sup>",
+        "<a><sup>2, 3</sup></a>",
+        "<a>*</a>",
+        "<a>[4]</a>",
+        "<sup>[b]</sup>",
+    ],
+)
+def test_the_mark_of_a_footnote_is_kept(mark):
+    document = html(f"<p>One{mark} two.{mark} Three <b>4</b>.</p>", "en")
+    assert document.sentences == ("One<g1/> two.", "Three <g1>4</g1>.")
+    assert document.join(["Eins<g1/> zwei.", "Drei <g1>4</g1>."]) == (
+        f"<p>Eins{mark} zwei.{mark} Drei <b>4</b>.</p>"
+    )
+
+
+def test_a_sentence_may_begin_with_what_is_kept():
+    document = html(
+        "<p>One two. <code>x</code> is three. It is e.g. <code>x</code>. {name} is four.</p>", "en"
+    )
+    assert document.sentences == ("One two.", "is three.", "It is e.g. <g1/>.", "is four.")
+
+
+def test_a_translated_page_names_its_language():
+    page = '<!-- <html lang="en"> --><HTML class="a" lang="en-GB"><p lang="en">One</p></HTML>'
+    document = read_html(page.encode(), Reading("a.html", "en", "de"))
+    assert document.write(["One"]).decode() == page
+    assert document.write(["Eins"]).decode() == page.replace("en-GB", "de").replace("One", "Eins")
+    unknown = read_html(page.encode(), Reading("a.html", "en", "und"))
+    assert unknown.write(["Eins"]).decode() == page.replace("One", "Eins")

@@ -208,3 +208,9 @@ def test_a_string_is_wrapped_as_its_lines_and_no_character_is_lost(text, key):
 def test_what_is_no_catalogue_is_refused(text):
     with pytest.raises(DragomanError, match=r"a\.po"):
         po.read(text.encode(), READING)
+
+
+def test_a_catalogue_says_what_language_its_translations_are_in():
+    text = 'msgid ""\nmsgstr "Language: fr_CA\\n"\n\nmsgid "One"\nmsgstr ""\n'
+    assert po.read(text.encode(), READING).translated_into == "fr"
+    assert not po.read(text.replace("fr_CA", "").encode(), READING).translated_into

@@ -162,3 +162,8 @@ def test_a_title_that_is_referred_to_stays_a_target():
     written = translate(text, lambda sentence: sentence.replace("One two", "Eins"))
     assert written == ".. _`One two`:\n\nEins\n=======\n\nSee `one two`_.\n"
     assert not list(publish_doctree(written, settings_overrides=QUIET).findall(nodes.problematic))
+
+
+def test_an_empty_comment_keeps_nothing():
+    text = "..\n\n   One.\n\n..\n   no\n\n.. no\n\n   no\n"
+    assert translate(text, words_changed("Wort")) == text.replace("One", "Wort")

@@ -253,6 +253,25 @@ def test_what_is_no_text_is_kept():
     assert sentences_of(drawing, "ass") == ["Six<g1/> se\xa0ven"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        ("One dog", "two dogs", 1),
+        ("[One dog]", "two dogs", 2),
+        ("one dog", "<i>(two dogs)</i>", 2),
+        ("ONE: One dog", "TWO: two dogs", 2),
+        ("♪ One dog", "two dogs ♪", 1),
+        ("♪ One dog ♪", "♪ two dogs ♪", 2),
+        ("(one) dog", "two dogs", 1),
+    ],
+)
+def test_a_sound_and_a_named_speaker_have_lines_of_their_own(first, second, count):
+    text = write_file("srt", [[first, second]])
+    assert len(sentences_of(text)) == count
+    written = srt.read_srt(text.encode(), READING).write(["x"] * count).decode()
+    assert written.count("\n") == text.count("\n") - (count == 1)
+
+
 @pytest.mark.parametrize("form", READERS)
 def test_a_file_without_subtitles_is_refused(form):
     with pytest.raises(DragomanError, match="has no"):

@@ -145,3 +145,19 @@ def test_a_command_is_separated_from_letters():
 def test_what_cannot_be_told_is_refused(text):
     with pytest.raises(DragomanError, match=r"a\.tex"):
         read(text.encode(), READING)
+
+
+def test_labels_and_arguments_in_brackets_are_kept():
+    text = "\\item[\\textbf{no}] One\n\\item[$x$]Two\n\\item [no] Three \\cite[no][p.~1]{no}.\n"
+    expected = text.replace("One", "x").replace("Two", "x").replace("Three", "x")
+    assert translate(text, words_changed("x")) == expected
+
+
+def test_a_footnote_is_a_text_of_its_own():
+    text = "\\newcommand{\\n}[1]{\\footnote{No #1.}}\n\\begin{document}"
+    text += "One\\footnote{Two. \\emph{Three.}} four.\n"
+    text += "\\section{Five\\footnote{Six % no\n}}\\end{document}\n"
+    sentences = [segment.sentence for segment in read(text.encode(), READING).segments]
+    assert sentences == ["One<g1/> four.", "Five", "Two.", "Three.", "Six"]
+    expected = re.sub("One|four|Two|Three|Five|Six", "x", text)
+    assert translate(text, words_changed("x")) == expected

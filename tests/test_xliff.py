@@ -95,3 +95,9 @@ def test_a_file_of_version_2():
 def test_what_is_no_xliff_is_refused(text):
     with pytest.raises(DragomanError, match=r"a\.xlf"):
         xliff.read(text.encode(), READING)
+
+
+def test_a_file_says_what_language_its_translations_are_in():
+    text = '<xliff version="2.0" srcLang="en" trgLang="it-IT"><file/></xliff>'
+    assert xliff.read(text.encode(), READING).translated_into == "it-IT"
+    assert not xliff.read(text.replace(' trgLang="it-IT"', "").encode(), READING).translated_into

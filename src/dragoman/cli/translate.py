@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.languages import warn_of_document, warn_of_files
+from dragoman.cli.languages import warn_of_document, warn_of_files, warn_of_language
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.documents.formats import DocumentFormat
 from dragoman.native.build import DECODER, start_compiling
@@ -319,11 +319,16 @@ def translate_document(job: TranslationJob, path: Path, file_format: DocumentFor
     from dragoman.documents.file import Reading
     from dragoman.documents.formats import ENDINGS
     from dragoman.documents.read import read_file
+    from dragoman.documents.strings import DeclaringFile
 
     search, languages = job.settings.search, job.translator.languages
     reading = Reading(str(path), languages.source, languages.target, everything=job.settings.translate_all)
     document = read_file(path, file_format, reading)
     warn_of_document(job.settings.run, languages, path, document.language, ENDINGS)
+    if isinstance(document, DeclaringFile) and document.translated_into:
+        into = document.translated_into
+        statement = f"{path} is for translations into {into} by its own declaration"
+        warn_of_language(job.settings.run, languages, statement, into, languages.target)
     if file_format == "text" and not search.keep_tags:
         warn_of_tags(path, document.segments)
     translations: dict[int, str] = {}

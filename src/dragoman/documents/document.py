@@ -33,6 +33,11 @@ CLOSING_MARKS = re.compile(r"\A[,;:%)\]»”’]+(?=\s)")
 """Marks that belong to what they touch on their left."""
 WITHOUT_SPACES = re.compile(rf"{UNSPACED.pattern}|[\u3000-\u303f\uff00-\uffef]")
 """Letters and punctuation marks of scripts without spaces."""
+REFERENCE_MARK = re.compile(r"\[(?:\d+|\w)\]\Z|[*†‡§¶]+\Z")
+"""What refers to a footnote, inside of a pair of tags."""
+RAISED_MARK = re.compile(rf"[\d\W_]+\Z|{REFERENCE_MARK.pattern}")
+"""The same in raised figures, or an exponent."""
+MAX_REFERENCE = 12
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
 
@@ -328,11 +333,12 @@ def plain_segments(piece: Piece, language: str, split: bool, syntax: Syntax) -> 
 
 def cut_block(block: Block, language: str, split: bool, syntax: Syntax) -> list[Block]:
     """The pieces of each sentence, addresses and placeholders as pieces that stand alone."""
+    block = without_reference_marks(block)
     text = "".join(piece.text for piece in block if piece.length)
     spans = kept_spans(text, syntax)
-    words = list(text)  # to the search for ends, an address is a word
+    words = list(text)  # to the search for ends, an address is a word that may begin a sentence
     for start, end in spans:
-        words[start:end] = "w" * (end - start)
+        words[start:end] = "W" + "w" * (end - start - 1)
     ends = sentence_ends("".join(words), language) if split else []
     sentences: list[Block] = [[]]
     number = 0
@@ -345,6 +351,27 @@ def cut_block(block: Block, language: str, split: bool, syntax: Syntax) -> list[
         is_kept = piece.kind == "text" and span >= 0 and offset < spans[span][1]
         append_piece(sentences[number], piece._replace(kind="alone") if is_kept else piece)
     return sentences
+
+
+def without_reference_marks(block: Block) -> Block:
+    """The pieces, each pair of tags around the mark of a footnote as one piece that stands alone.
+
+    The model would lose the mark, and put another word in its place.
+    """
+    partner = partners(block)
+    result: Block = []
+    place = 0
+    while place < len(block):
+        piece, closing = block[place], partner[place]
+        if closing > place:
+            inside = block[place + 1 : closing]
+            text = "".join(part.text for part in inside if part.kind == "text").strip()
+            is_raised = "sup" in {piece.text, *(part.text for part in inside if part.kind == "open")}
+            if len(text) <= MAX_REFERENCE and (REFERENCE_MARK if not is_raised else RAISED_MARK).match(text):
+                piece, place = Piece("alone", "", piece.start, block[closing].end), closing
+        result.append(piece)
+        place += 1
+    return result
 
 
 def append_piece(pieces: Block, piece: Piece) -> None:

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape, unescape
 from html.entities import html5
 from itertools import groupby
@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 from dragoman.documents.document import Block, Document, Piece, Syntax, compose
 from dragoman.documents.file import Reading, decode_text
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.sentence_ends import CONTROL
 
 NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
@@ -41,9 +42,10 @@ TEXT = re.compile(
 ENTITY = re.compile(r"<!ENTITY\s+([^\s%]\S*)")
 COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+ROOT_LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)[\w-]+""", re.IGNORECASE)
 XML_ENCODING = re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
 A_CONTROL = re.compile(f"[{CONTROL}]")
-STANDS_FOR = "word"  # what an element that is kept looks like where sentences are cut
+STANDS_FOR = "Word"  # what an element that is kept looks like where sentences are cut
 
 BLOCK_ELEMENTS = frozenset(
     (
@@ -164,11 +166,29 @@ def xml(
     return compose(text, to_blocks(text, tokens, splits, entities), language, split, MARKUP)
 
 
+@dataclass(frozen=True)
+class Page(Document):
+    """A page that names the language of its translation, if it names one at all."""
+
+    target: str = ""
+
+    def write(self, translations: Sequence[str]) -> bytes:
+        """The page with the translations. Raises as `join`."""
+        written = self.join(translations)
+        root = root_of(self.text, is_html=True)
+        is_named = written != self.text and self.language and self.target != UNKNOWN_LANGUAGE
+        if is_named and root and written.startswith(self.text[: root.end]):
+            tag = ROOT_LANGUAGE.sub(rf"\g<1>{self.target}", self.text[root.start : root.end])
+            written = self.text[: root.start] + tag + written[root.end :]
+        return written.encode(self.encoding, "surrogateescape")
+
+
 def read_html(content: bytes, reading: Reading) -> Document:
     """An HTML file. Raises `DragomanError` if it declares another encoding than it has."""
     text, encoding = decode_markup(content, reading.name, (XML_ENCODING, HTML_ENCODING))
     document = html(text, reading.source, split=reading.split)
-    return replace(document, encoding=encoding, language=language_of_root(text, is_html=True))
+    language = language_of_root(text, is_html=True)
+    return Page(document.text, document.segments, (), encoding, language, reading.target)
 
 
 def read_xml(content: bytes, reading: Reading) -> Document:
@@ -198,9 +218,14 @@ def decode_markup(content: bytes, name: str, patterns: Sequence[re.Pattern[str]]
     return text, encoding
 
 
+def root_of(text: str, is_html: bool) -> Token | None:
+    """The tag of the root element."""
+    return next((token for token in read_markup(text, is_html) if token.kind == "start"), None)
+
+
 def language_of_root(text: str, is_html: bool) -> str:
     """The language that the root element names: `lang` of HTML's, `xml:lang` of XML's; "" if it has none."""
-    root = next((token for token in read_markup(text, is_html) if token.kind == "start"), None)
+    root = root_of(text, is_html)
     if root is None or (is_html and root.name != "html"):
         return ""
     attribute = "lang" if is_html else "xml:lang"

@@ -10,7 +10,8 @@ from dragoman.translation.sentence_ends import CONTROL, LINE_BREAKS
 
 RUN = re.compile(f"[^{CONTROL}]+")
 LINE = re.compile(f"[^{LINE_BREAKS}]+")
-LIST_MARK = re.compile(rf"[\s{CONTROL}]*+(?:>\s*+|(?:[-*+•–—]|#{{1,6}}|\d{{1,3}}[.)]|\[[ xX]\])\s++)*+")
+ITEM_MARK = r"[-*+•◦▪●■–—☐☑☒✓✗→♪]|#{1,6}|\d{1,3}\.|\(?(?:\d{1,3}|[A-Za-z])\)|\[[ xX]\]"
+LIST_MARK = re.compile(rf"[\s{CONTROL}]*+(?:>\s*+|(?:{ITEM_MARK})\s++)*+")
 """Marks of quotations, lists, headings and tasks, as in Markdown, at the start of a line."""
 PLAIN = Syntax(escape=str, keeps_tags=False)
 

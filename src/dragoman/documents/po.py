@@ -102,7 +102,9 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
         value = read_value(result, start, end, pattern, unescape)
         blocks += ((block, syntax) for block in value.blocks(parts))
     segments = segments_of_blocks(result, blocks, reading)
-    return DeclaringFile(content, Document(result, segments, tuple(rewriting.slots), encoding))
+    language = re.search(r"^Language:[ \t]*([A-Za-z]+)", fields, re.MULTILINE)
+    document = Document(result, segments, tuple(rewriting.slots), encoding)
+    return DeclaringFile(content, document, language[1] if language else "")
 
 
 def read_entries(text: str, name: str) -> list[Entry]:

@@ -17,6 +17,7 @@ FIELD = re.compile(r":(?![: `])((?:[^:\\\n]|\\.|:(?!\s|\Z))+):(?:[ \t]+|\Z)")
 OPTION = re.compile(r"(?:--?[A-Za-z]|/[A-Z])[^ ]*(?: [^ ]+)*(?: {2,}|\Z)")
 DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w.:+-]+?)::(?:[ \t]+|\Z)")
 FOOTNOTE = re.compile(r"\.\.[ \t]+\[[^\]]+\](?:[ \t]+|\Z)")
+BLANK_LINE = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t]*[\r\n]")
 VERSION = re.compile(r"\S+[ \t]*")
 WITH_TEXT = frozenset(
     (
@@ -185,7 +186,8 @@ class Scanner:
             self.in_options = start == line.end or name not in VERSIONS
             line = line._replace(start=start, indent=-1)
         else:
-            self.kept = line.indent
+            is_empty = words == ".." and BLANK_LINE.match(self.text, line.end)
+            self.kept = None if is_empty else line.indent  # an empty comment ends a list, for example
             return
         if line.start < line.end:
             self.open = [line]

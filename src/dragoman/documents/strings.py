@@ -17,7 +17,7 @@ from dragoman.translation.tags import VARIABLE
 
 _CODE_ELEMENT = r"<(?P<element>code|kbd|samp|script|style|var)\b[^<>]*>[^<>]*</(?P=element)>"
 PART = (
-    rf"(?P<kept>{_CODE_ELEMENT}|{{}})|</?(?P<tag>[A-Za-z][^\s/<>]*)[^<>]*>"
+    rf"(?P<kept>{_CODE_ELEMENT}|{{}})|</?(?P<tag>[A-Za-z][^\s/<>]*|\d+(?=/?>))[^<>]*>"
     rf"|<!--[^<>]*>|(?P<end>[{CONTROL}]+)"
 )
 DATE_FORM = re.compile(r"%-?[A-Za-z]|\b(?:yy(?:yy)?|M{1,4}|dd?|E{3,4}|HH?|hh?|mm|ss)\b")
@@ -174,6 +174,8 @@ class DeclaringFile:
 
     content: bytes
     document: Document
+    translated_into: str = ""
+    """The language of its translations, if it says so."""
 
     @property
     def language(self) -> str:

@@ -25,6 +25,9 @@ DASH = r"(?:[-‐–](?![-\d])|—(?=\s)|>>+|&gt;&gt;)"
 ENDS = re.compile(r"(?:[.!?…。！？؟।♪♫)\]]|--|—)\W*\Z")
 BEGINS = re.compile(r"[\[(♪♫#…]|\.\.")
 """What ends and what begins a text, so that no sentence runs on there."""
+SOUND = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|(?:[♪♫#].*)?[♪♫#]")
+"""A line that is a text of its own: what is heard, or a line of a song."""
+SPEAKER_NAME = re.compile(r"[A-ZÄÖÜ][A-ZÄÖÜ0-9.'’ -]+:\s")
 BRACKET = re.compile("[<>{}]")
 INNER_END = re.compile(r"[.!?…]\s|[。！？।]")
 NOTHING = "…"
@@ -134,7 +137,7 @@ def pieces_of(text: str, start: int, end: int, form: Form) -> Iterator[Piece]:
 def boxes_of(text: str, cue: Cue, form: Form) -> Iterator[Box]:
     """The texts of the speakers in a cue: a dash begins one at the start of a line, and <v> anywhere."""
     inside = text[cue.start : cue.end]
-    edges = [(0, 0), *(match.span() for match in form.speaker.finditer(inside)), (len(inside), len(inside))]
+    edges = [(0, 0), *edges_within(inside, form), (len(inside), len(inside))]
     parts = [(cue.start + start, cue.start + end) for (_, start), (end, _) in pairwise(edges)]
     for number, (start, end) in enumerate(parts):
         if pieces := peel(list(pieces_of(text, start, end, form))):
@@ -144,6 +147,28 @@ def boxes_of(text: str, cue: Cue, form: Form) -> Iterator[Box]:
             around = text[start : pieces[0].start].strip()
             is_first, is_last = number == 0, number == len(parts) - 1
             yield Box(first, last, pieces, words.strip(), around, cue, is_first, is_last)
+
+
+def edges_within(text: str, form: Form) -> list[tuple[int, int]]:
+    """What stands between the texts of a cue: the dashes of speakers, and the breaks beside some lines.
+
+    These are the lines that are a sound or in notes, and those that begin with the name of a speaker.
+    """
+    edges = [match.span() for match in form.speaker.finditer(text)]
+    breaks = [match.span() for match in re.finditer(form.line_break, text)]
+    if not breaks:
+        return edges
+    bounds = [0, *(edge for span in breaks for edge in span), len(text)]
+    lines = [
+        re.sub(form.tag, "", text[start:end]).strip()
+        for start, end in zip(bounds[::2], bounds[1::2], strict=True)
+    ]
+    taken = {place for start, end in edges for place in range(start, end)}
+    for span, before, after in zip(breaks, lines, lines[1:], strict=False):
+        is_edge = SOUND.fullmatch(before) or SOUND.fullmatch(after) or SPEAKER_NAME.match(after)
+        if is_edge and span[0] not in taken:
+            edges.append(span)
+    return sorted(edges)
 
 
 def peel(pieces: Block) -> Block:

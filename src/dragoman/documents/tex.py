@@ -1,10 +1,12 @@
 """LaTeX: its text, and the arguments of the commands that are known to take text. The others are kept."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman.documents.document import MARK, Document, Segment, Syntax, compose
 from dragoman.documents.file import DocumentFile, Reading, decode_text
+from dragoman.documents.nested import put_back
 from dragoman.documents.tex_blocks import SIGNS, Scanner
 from dragoman.documents.tex_tokens import partners, read_tokens
 from dragoman.system.errors import DragomanError
@@ -17,6 +19,9 @@ SPECIAL = {
 }  # fmt: skip
 SPACES = re.compile(rf"[ \t\n{CONTROL}]+")
 COMMAND_END = re.compile(r"\\[A-Za-z@]+\Z")
+NOTE = "\x0e\n\n"
+"""What a footnote begins with where it stands behind the text."""
+OF_NOTES = re.compile("[\x0e-\x11]")
 FIRST = re.compile(r"\A(\s*)([\[*])")
 
 
@@ -51,6 +56,36 @@ class TexSegment(Segment):
         return f" {written}" if self.follows_command and re.match(r"[A-Za-z@*\[]", written) else written
 
 
+@dataclass(frozen=True)
+class TexFile:
+    """A file whose footnotes stand behind its text, as `take_out_notes` puts them there."""
+
+    document: Document
+    language: str = ""
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The sentences."""
+        return self.document.segments
+
+    def write(self, translations: Sequence[str]) -> bytes:
+        """The file with the translations. Raises as `Document.join`."""
+        text = put_back(self.document.join(translations).replace(NOTE, NOTE[0]))
+        return text.encode(self.document.encoding, "surrogateescape")
+
+
+def take_out_notes(text: str, notes: Sequence[tuple[int, int]]) -> str:
+    """A text without what stands in these places, which follows it as paragraphs, for `put_back`."""
+    parts: list[str] = []
+    units: list[str] = []
+    done = 0
+    for number, (start, end) in enumerate(notes):
+        parts += (text[done:start], f"\x10{number}\x11")
+        units.append(f"{NOTE}{text[start:end]}\x0f")
+        done = end
+    return "".join([*parts, text[done:], *units])
+
+
 def read(content: bytes, reading: Reading) -> DocumentFile:
     """A LaTeX file. Raises `DragomanError` if its groups do not match, or characters get other meanings."""
     text, encoding = decode_text(content, reading.name)
@@ -60,9 +95,15 @@ def read(content: bytes, reading: Reading) -> DocumentFile:
             "be told; --format text reads it as a text."
         )
     tokens = read_tokens(text, reading.name)
-    blocks = Scanner(text, tokens, partners(tokens, reading.name)).blocks()
+    scanner = Scanner(text, tokens, partners(tokens, reading.name))
+    blocks = list(scanner.blocks())
+    if scanner.notes and not OF_NOTES.search(text):
+        text = take_out_notes(text, scanner.notes)
+        tokens = read_tokens(text, reading.name)
+        blocks = list(Scanner(text, tokens, partners(tokens, reading.name)).blocks())
     segments = compose(text, blocks, reading.source, reading.split, TEX).segments
-    return Document(text, tuple(tex_segment(text, segment) for segment in segments), encoding=encoding)
+    document = Document(text, tuple(tex_segment(text, segment) for segment in segments), encoding=encoding)
+    return TexFile(document)
 
 
 def tex_segment(text: str, segment: Segment) -> TexSegment:

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Iterator
 
 from dragoman.documents.document import Block, Piece
@@ -14,7 +13,7 @@ INLINE = {
     **dict.fromkeys(
         (
             "emph", "textbf", "textit", "textsc", "textsf", "textrm", "textsl", "textup", "textmd",
-            "textnormal", "underline", "uline", "enquote", "footnote", "mbox", "textsuperscript", "alert",
+            "textnormal", "underline", "uline", "enquote", "mbox", "textsuperscript", "alert",
             "text",
         ),
         1,
@@ -50,7 +49,8 @@ DEFINITIONS = frozenset(
     ("def", "edef", "gdef", "xdef", "let", "newcommand", "renewcommand", "providecommand")
 )
 NEW_THEOREM = re.compile(r"\\newtheorem\*?\{([A-Za-z]+)\}")
-OPTIONAL = re.compile(r"[ \t]*\[[^\[\]{}\\]*\]")
+NOT_IN_BRACKETS = frozenset(("paragraph", "begin", "end", "close", "line", "display"))
+"""Tokens that no argument in brackets has outside of its groups."""
 ACCENTS = {
     "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306", ".": "\u0307",
     '"': "\u0308", "r": "\u030a", "H": "\u030b", "v": "\u030c", "c": "\u0327", "k": "\u0328",
@@ -70,7 +70,8 @@ class Scanner:
 
     def __init__(self, text: str, tokens: list[Token], partner: dict[int, int]) -> None:
         self.text, self.tokens, self.partner = text, tokens, partner
-        self.starts = [token.start for token in tokens]
+        self.notes: list[tuple[int, int]] = []
+        """The places of the texts of footnotes."""
         self.environments = ENVIRONMENTS | set(NEW_THEOREM.findall(text))
         self.closing: dict[int, str] = {}
         """The tokens that end a group: the name of the pair that it closes, or "" if it ends a block."""
@@ -149,8 +150,7 @@ class Scanner:
 
     def is_token(self, number: int, kind: str, text: str) -> bool:
         """Whether a token is of this kind and text."""
-        token = self.tokens[number]
-        return token.kind == kind and self.text[token.start : token.end] == text
+        return self.is_kind(number, kind) and self.source(number) == text
 
     def environment(self, number: int) -> tuple[list[Piece] | None, int]:
         """The beginning of an environment, with its arguments; one without text is kept whole."""
@@ -180,6 +180,10 @@ class Scanner:
         for _ in range(arguments - 1):
             if self.is_open(following):
                 following = self.after_optional(self.partner[following] + 1)
+        if name == "footnote" and self.is_open(following):
+            closing = self.tokens[self.partner[following]]
+            self.notes.append((self.tokens[following].end, closing.start))
+            return [Piece("alone", "", start, closing.end)], self.partner[following] + 1
         if arguments and self.is_open(following):
             self.closing[self.partner[following]] = name
             return [Piece("open", name, start, self.tokens[following].end)], following + 1
@@ -208,17 +212,31 @@ class Scanner:
 
     def is_open(self, number: int) -> bool:
         """Whether a token opens a group."""
-        return number < len(self.tokens) and self.tokens[number].kind == "open"
+        return self.is_kind(number, "open")
 
     def after_optional(self, number: int) -> int:
-        """The token behind an argument in brackets; this one if there is none."""
-        if number < len(self.tokens):
-            match = OPTIONAL.match(self.text, self.tokens[number].start)
-            following = bisect_left(self.starts, match.end()) if match else number
-            is_edge = following == len(self.starts) or (match and self.starts[following] == match.end())
-            if match and is_edge:
-                return following
+        """The token behind arguments in brackets; this one if there are none."""
+        place = number
+        if self.is_kind(place, "space") and not {"\r", "\n"} & set(self.source(place)):
+            place += 1
+        while self.is_token(place, "text", "["):
+            place += 1
+            while place < len(self.tokens) and self.tokens[place].kind not in NOT_IN_BRACKETS:
+                if self.is_token(place, "text", "[") or self.is_token(place, "text", "]"):
+                    break
+                place = self.partner[place] + 1 if self.is_open(place) else place + 1
+            if not self.is_token(place, "text", "]"):
+                break
+            number = place = place + 1
         return number
+
+    def is_kind(self, number: int, kind: str) -> bool:
+        """Whether there is a token, and of this kind."""
+        return number < len(self.tokens) and self.tokens[number].kind == kind
+
+    def source(self, number: int) -> str:
+        """The characters of a token."""
+        return self.text[self.tokens[number].start : self.tokens[number].end]
 
 
 def text_pieces(text: str, start: int, end: int) -> Iterator[Piece]:

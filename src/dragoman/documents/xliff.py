@@ -49,11 +49,13 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
     children = children_of(elements)
     rewriting = Rewriting(text)
     places: list[tuple[int, int, bool]] = []
-    language = root.attributes.get("srclang", "")
+    language, target = root.attributes.get("srclang", ""), ""
     for element in elements:
         if element.name == ("xliff" if is_second else "file"):
             language = language or element.attributes.get("source-language", "")
-            declare(rewriting, element, "trgLang" if is_second else "target-language", reading.target)
+            attribute = "trgLang" if is_second else "target-language"
+            target = target or element.attributes.get(attribute.lower(), "")
+            declare(rewriting, element, attribute, reading.target)
         elif element.name == ("segment" if is_second else "trans-unit"):
             places += rewrite_unit(rewriting, element, children.get(element.start, {}), reading, is_second)
     result = rewriting.result()
@@ -63,7 +65,8 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
         for block in target_blocks(result, start, end, keeps_space)
     )
     segments = segments_of_blocks(result, blocks, reading)
-    return DeclaringFile(content, Document(result, segments, tuple(rewriting.slots), encoding, language))
+    document = Document(result, segments, tuple(rewriting.slots), encoding, language)
+    return DeclaringFile(content, document, target)
 
 
 def declare(rewriting: Rewriting, element: Element, attribute: str, language: str) -> None:
