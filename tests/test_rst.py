@@ -52,7 +52,7 @@ PARAGRAPH = st.lists(LINE, min_size=1, max_size=3).map("\n".join)
 FIXED = (
     "Code::\n\n    x = *1\n\n      y", ".. note:: One two.", ".. code:: python\n\n   x",
     ".. a comment\n   One",
-    "+---+\n| a |\n+---+", "===  ===\na    b\n===  ===", "term : x\n    One two.", ":One: two\n    three",
+    "+---+\n| a |\n+---+", "===  ===\na    b\n===  ===", "term : x\n    One two.", ":One: two\n   three",
     ".. _target: http://x.org", "| One\n| two", ">>> 1\n1", ".. image:: x.png\n   :alt: no", "-o x  One two",
     ".. [#] One two.",
 )  # fmt: skip
