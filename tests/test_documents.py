@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.documents.document import MARK, Slot, is_plain, plain_segments, segments_of
-from dragoman.documents.plain import PLAIN, plain_blocks, plain_text
+from dragoman.documents.file import Reading
+from dragoman.documents.plain import PLAIN, plain_blocks, plain_text, read
 from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import WINDOW, has_several_sentences, sentence_ends
 from dragoman.translation.translator import Translator
@@ -263,6 +264,15 @@ def test_sentences_have_spaces_between_them_where_their_script_has(text, transla
     document = plain_text(text, "zh" if text[0] == "一" else "en")
     assert document.join(translations) == joined
     assert document.join(document.sentences) == text
+
+
+@given(TEXT, st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
+def test_a_file_keeps_its_encoding(text, encoding):
+    text = "\ufeff" + text.replace("\0", " ").encode("utf-8", "ignore").decode()
+    document = read(text.encode(encoding), Reading("a.txt", "en", "de"))
+    assert document.write(document.sentences) == text.encode(encoding)
+    written = document.write(["Ä"] * len(document.segments)).decode(encoding)
+    assert written.count("Ä") >= len(document.segments)
 
 
 def test_the_number_of_translations_is_that_of_the_sentences():

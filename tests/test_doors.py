@@ -1,5 +1,6 @@
 """Every command that reads text reads the same lines of it, and refuses what is no text."""
 
+import codecs
 import io
 import json
 import re
@@ -113,8 +114,13 @@ def test_a_text_with_one_fault_is_refused_with_its_place(door, run, capsysbinary
     assert left == []
 
 
+def is_utf_16(raw):
+    """Whether a document is read as UTF-16."""
+    return raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
 @settings(max_examples=20)
-@given(broken=broken_text().filter(lambda broken: b"\r" not in broken[0]))
+@given(broken=broken_text().filter(lambda broken: b"\r" not in broken[0] and not is_utf_16(broken[0])))
 def test_a_document_with_one_fault_is_refused_with_its_place(run, capsysbinary, monkeypatch, broken):
     raw, line, byte = broken
     status, out, said, left = enter(DOCUMENT, run, raw, capsysbinary, monkeypatch)
