@@ -1,6 +1,7 @@
 """The languages of a model: guessed, kept, shown and exported; documents are cut by them."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.documents.formats import ENDINGS as FORMATS
-from dragoman.documents.formats import format_of_name
+from dragoman.documents.formats import OTHERS, format_of_name
 from dragoman.interop.weights import languages_named
 from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import state_of
@@ -237,6 +238,16 @@ def test_the_case_of_an_ending_does_not_matter(ending, data):
     assert format_of_name(Path("guide.EN"), Languages("en", "de")) == "text"
 
 
+@pytest.mark.parametrize("ending", OTHERS)
+def test_a_document_that_is_not_read_is_refused_with_what_to_do(command_line, folder, tmp_path, ending):
+    path = tmp_path / f"guide{ending}"
+    path.write_bytes(b"amber")
+    status, out, err = command_line("translate", folder / "run", "--document", path)
+    assert (status, out) == (2, "")
+    assert f"{path} is not read, since it is {OTHERS[ending]}." in err
+    assert all(f".{name}" in FORMATS for name in re.findall(r"save it as \.(\w+)", OTHERS[ending]))
+
+
 ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=12).map(
     lambda text: f".{text}"
 )
@@ -244,11 +255,11 @@ ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=
 
 @settings(max_examples=10)
 @given(ending=ENDINGS, is_upper=st.booleans())
-@example(ending=".doc", is_upper=False)
+@example(ending=".exe", is_upper=False)
 def test_a_document_of_another_ending_is_refused_unless_its_format_is_given(
     command_line, folder, tmp_path, ending, is_upper
 ):
-    assume(ending not in FORMATS)
+    assume(ending not in FORMATS and ending not in OTHERS)
     path = tmp_path / f"a.txt{ending.upper() if is_upper else ending}"
     path.write_text("<p>amber</p>")
     command = ["translate", folder / "run", "--document", path]
@@ -332,7 +343,10 @@ def test_what_does_not_go_with_a_document_is_refused(command_line, folder, tmp_p
         (None, "cannot be read"),
         (b"\xff", "a.html, line 1, byte 1: not UTF-8 (0xff)"),
         (b"\x1f\x8b\x08", "a.html, line 1, byte 1: this is compressed with gzip; decompress it"),
-        (b"PK\x03\x04\xff", "this is a zip file, perhaps an office document; export it as text or HTML."),
+        (
+            b"PK\x03\x04\xff",
+            "this is a zip file, perhaps an office document, which dragoman translate --document reads.",
+        ),
         (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and it is read as utf-8"),
         (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),
         (b'<meta http-equiv=content-type content="text/html; charset=latin1">', "its encoding is latin1"),

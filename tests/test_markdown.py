@@ -1,8 +1,6 @@
 """Markdown files come back with other texts in the same tree, as markdown-it-py reads it."""
 
 import re
-import time
-from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from dragoman.documents.file import Reading
 from dragoman.documents.markdown import read
-from dragoman.system.errors import DragomanError
+from tests.document_laws import damaged, ends_in_a_sentence_or_a_document, takes_linear_time
 
 READING = Reading("a.md", "en", "de")
 ORACLE = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -113,13 +111,9 @@ def test_any_text_can_be_written(new, text):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.one_of(st.binary(), st.text().map(str.encode), FILE.flatmap(
-    lambda text: st.integers(0, len(text)).map(lambda end: text[end // 2 : end].encode()))))  # fmt: skip
+@given(damaged(FILE, st.text()))
 def test_damaged_files_end_in_a_sentence_or_a_document(content):
-    with suppress(DragomanError):
-        document = read(content, READING)
-        assert document.write([segment.sentence for segment in document.segments]) == content
-        document.write(["Wort"] * len(document.segments))
+    ends_in_a_sentence_or_a_document(lambda raw: read(raw, READING), content)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +122,7 @@ def test_damaged_files_end_in_a_sentence_or_a_document(content):
      "_a", "\\", "a\n", "- a\n", "[a]", "a  \n", "<b>", "~~"],
 )  # fmt: skip
 def test_the_time_is_linear(part):
-    def seconds(length):
-        text = part * (length // len(part))
-        start = time.process_time()
-        document = read(f"[a]: b\n\n{text}".encode(), READING)
-        document.write([f"{segment.sentence} x" for segment in document.segments])
-        return time.process_time() - start
-
-    assert min(seconds(8_000) for _ in range(2)) < 40 * max(seconds(800), 0.01)
+    takes_linear_time(lambda raw: read(raw, READING), "[a]: b\n\n", part)
 
 
 def sentences_of(text):

@@ -1,8 +1,6 @@
 """Files of reStructuredText come back with other texts in the same tree, as docutils reads it."""
 
 import re
-import time
-from contextlib import suppress
 
 import pytest
 from docutils import nodes
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.documents.file import Reading
 from dragoman.documents.rst import read
-from dragoman.system.errors import DragomanError
+from tests.document_laws import damaged, ends_in_a_sentence_or_a_document, takes_linear_time
 
 READING = Reading("a.rst", "en", "de")
 QUIET = {"report_level": 5, "halt_level": 5, "file_insertion_enabled": False, "_disable_config": True}
@@ -102,13 +100,9 @@ def test_any_text_can_be_written(new, text):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.one_of(st.binary(), st.text().map(str.encode), FILE.flatmap(
-    lambda text: st.integers(0, len(text)).map(lambda end: text[end // 2 : end].encode()))))  # fmt: skip
+@given(damaged(FILE, st.text()))
 def test_damaged_files_end_in_a_sentence_or_a_document(content):
-    with suppress(DragomanError):
-        document = read(content, READING)
-        assert document.write([segment.sentence for segment in document.segments]) == content
-        document.write(["Wort"] * len(document.segments))
+    ends_in_a_sentence_or_a_document(lambda raw: read(raw, READING), content)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +129,7 @@ def test_damaged_files_end_in_a_sentence_or_a_document(content):
     ],
 )
 def test_the_time_is_linear(part):
-    def seconds(length):
-        text = part * (length // len(part))
-        start = time.process_time()
-        document = read(f"One\n\n{text}".encode(), READING)
-        document.write([f"{segment.sentence} x" for segment in document.segments])
-        return time.process_time() - start
-
-    assert min(seconds(8_000) for _ in range(2)) < 40 * max(seconds(800), 0.01)
+    takes_linear_time(lambda raw: read(raw, READING), "One\n\n", part)
 
 
 def test_a_line_under_a_title_is_long_enough():

@@ -1,7 +1,6 @@
 """LaTeX files come back with other texts between the same commands."""
 
 import re
-import time
 from collections import Counter
 from contextlib import suppress
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from dragoman.documents.file import Reading
 from dragoman.documents.tex import read
 from dragoman.system.errors import DragomanError
+from tests.document_laws import damaged, ends_in_a_sentence_or_a_document, takes_linear_time
 
 READING = Reading("a.tex", "en", "de")
 PARTS = (
@@ -76,13 +76,9 @@ def test_any_text_can_be_written(new, text):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.one_of(st.binary(), st.text("\\{}[]$%abc\n ").map(str.encode), FILE.flatmap(
-    lambda text: st.integers(0, len(text)).map(lambda end: text[end // 2 : end].encode()))))  # fmt: skip
+@given(damaged(FILE, st.text("\\{}[]$%abc\n ")))
 def test_damaged_files_end_in_a_sentence_or_a_document(content):
-    with suppress(DragomanError):
-        document = read(content, READING)
-        assert document.write([segment.sentence for segment in document.segments]) == content
-        document.write(["Wort"] * len(document.segments))
+    ends_in_a_sentence_or_a_document(lambda raw: read(raw, READING), content)
 
 
 @pytest.mark.parametrize(
@@ -105,14 +101,7 @@ def test_damaged_files_end_in_a_sentence_or_a_document(content):
     ],
 )
 def test_the_time_is_linear(part):
-    def seconds(length):
-        text = part * (length // len(part))
-        start = time.process_time()
-        document = read(f"One\n\n{text}".encode(), READING)
-        document.write([f"{segment.sentence} x" for segment in document.segments])
-        return time.process_time() - start
-
-    assert min(seconds(8_000) for _ in range(2)) < 40 * max(seconds(800), 0.01)
+    takes_linear_time(lambda raw: read(raw, READING), "One\n\n", part)
     with suppress(DragomanError):
         read(b"{" * 100_000, READING)
 

@@ -227,11 +227,7 @@ class Document:
         These are the sentences, and the slots in which none is translated or that are written as a whole.
         Raises as `join`.
         """
-        if len(translations) != len(self.segments):
-            raise DragomanError(
-                f"The document has {len(self.segments)} sentences, and there are {len(translations)} "
-                "translations; give one for each."
-            )
+        check_count(self.segments, translations)
         starts = [segment.start for segment in self.segments]
         sentences = [
             (segment.start, segment.end, segment.restore_or_keep(translation))
@@ -272,7 +268,7 @@ class Document:
             return start, end, written + " "
         return (start, following, written) if gap and count == len(edges) else one
 
-    def fill(self, slot: Slot, sentences: Sequence[tuple[int, int, str]]) -> str:
+    def fill(self, slot: Slot, sentences: Sequence[Replacement]) -> str:
         """The text of a slot with what is written in the places of its sentences."""
         parts: list[str] = []
         done = slot.start
@@ -284,6 +280,15 @@ class Document:
     def write(self, translations: Sequence[str]) -> bytes:
         """The file with the translations. Raises as `join`."""
         return self.join(translations).encode(self.encoding, "surrogateescape")
+
+
+def check_count(segments: Sequence[Segment], translations: Sequence[str]) -> None:
+    """Raise `DragomanError` if there are more or fewer translations than sentences."""
+    if len(translations) != len(segments):
+        raise DragomanError(
+            f"The document has {len(segments)} sentences, and there are {len(translations)} translations; "
+            "give one for each."
+        )
 
 
 def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:

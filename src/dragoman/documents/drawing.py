@@ -59,17 +59,17 @@ def drawing_items(
     while place < last:
         token, end = tokens[place], ends[place]
         name = token.name.removeprefix(prefix)
-        whole = paragraph.source(token.start, tokens[end].end)
+        source = paragraph.source(token.start, tokens[end].end)
         if token.kind in {"start", "empty"} and name == "r":
             properties = ""
         elif token.kind in {"start", "empty"} and name == "rPr":
-            properties = run_properties(whole, tokens[place].end - token.start, target)
+            properties = run_properties(source, tokens[place].end - token.start, target)
             place = end
         elif token.kind in {"start", "empty"} and name == "t":
             yield Item("text", plain_characters(paragraph.text[token.end : tokens[end].start]), properties)
             place = end
         elif token.kind in {"start", "empty"}:
-            yield Item(KINDS.get(name, "alone"), whole)
+            yield Item(KINDS.get(name, "alone"), source)
             place = end
         place += 1
 

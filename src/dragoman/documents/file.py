@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from dragoman.documents.document import Segment
+from dragoman.documents.document import Segment, check_count
 from dragoman.system.errors import DragomanError
 from dragoman.text.lines import decode_bytes
 
@@ -84,7 +84,9 @@ def decode_text(content: bytes, name: str) -> tuple[str, str]:
     The mark stays in the text. Raises `DragomanError` as `decode_bytes`, which says where the first bytes are
     that are no text.
     """
-    encoding = next((name for mark, name in BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8")
+    encoding = next(
+        (BYTE_ORDER_MARKS[mark] for mark in BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8"
+    )
     if encoding == "utf-8":
         for number, line in enumerate(content.split(b"\n"), 1):
             decode_bytes(line, name, number)
@@ -113,12 +115,11 @@ class Archive:
         return tuple(segment for document in self.documents.values() for segment in document.segments)
 
     def write(self, translations: Sequence[str]) -> bytes:
-        """The archive with the translations; all other members are as they were, and so is their order."""
-        if len(translations) != len(self.segments):
-            raise DragomanError(
-                f"The document has {len(self.segments)} sentences, and there are {len(translations)} "
-                "translations; give one for each."
-            )
+        """The archive with the translations; all other members are as they were, and so is their order.
+
+        Raises `DragomanError` if there are more or fewer translations than sentences.
+        """
+        check_count(self.segments, translations)
         written: dict[str, bytes] = {}
         done = 0
         for name, document in self.documents.items():

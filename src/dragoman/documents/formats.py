@@ -80,6 +80,14 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".tex": "tex",
 }
 """The format of a file by the ending of its name, in lower case."""
+OTHERS = {
+    ".pdf": "a PDF; translate the document that it was made from",
+    ".doc": "of an old program; save it as .docx",
+    ".xls": "of an old program; save it as .xlsx",
+    ".ppt": "of an old program; save it as .pptx",
+    ".rtf": "an RTF file; save it as .docx",
+}
+"""What files with other endings are, and what to do with them."""
 
 
 def format_of_name(path: Path, languages: Languages) -> DocumentFormat:
@@ -91,6 +99,8 @@ def format_of_name(path: Path, languages: Languages) -> DocumentFormat:
     codes = {f".{primary(code)}" for code in (languages.source, languages.target)} - {f".{UNKNOWN_LANGUAGE}"}
     if ending in codes:
         return "text"
+    if ending in OTHERS:
+        raise DragomanError(f"{path} is not read, since it is {OTHERS[ending]}.")
     if ending not in ENDINGS:
         raise DragomanError(
             f"{path} ends in {ending}, and that format is not known. Known are {' '.join(ENDINGS).strip()}; "

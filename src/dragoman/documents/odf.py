@@ -114,9 +114,9 @@ class Text:
         elif name in RANGES:
             self.add_range(place, name, items)
         elif name != "soft-page-break":
-            whole = paragraph.source(token.start, self.tokens[end].end)
+            source = paragraph.source(token.start, self.tokens[end].end)
             is_word = name and name not in {"note", "bookmark", "reference-mark"}  # a field
-            items.append(Item("word" if is_word else "alone", whole))
+            items.append(Item("word" if is_word else "alone", source))
         return end
 
     def span(self, place: int) -> str:

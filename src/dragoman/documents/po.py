@@ -208,7 +208,7 @@ def rewrite_entry(
     fuzzy = any(map(is_fuzzy, comments))
     if not strings:
         return
-    kept = {} if fuzzy or everything else {key: string for key, string in strings.items() if string.raw}
+    existing = {} if fuzzy or everything else {key: string for key, string in strings.items() if string.raw}
     has_conversions = PERCENT_FORMATS.search(flags) is not None
     first = min(string.start for string in strings.values())
     last = max(string.end for string in strings.values())
@@ -216,8 +216,8 @@ def rewrite_entry(
     new: dict[str, bool] = {}
     copies: list[tuple[int, int]] = []
     for key, source in sources(entry, plural).items():
-        if key in kept:
-            parts.append(text[kept[key].start : kept[key].end])
+        if key in existing:
+            parts.append(text[existing[key].start : existing[key].end])
             continue
         numbered = number_conversions(source) if has_conversions else source
         new[key] = numbered != source

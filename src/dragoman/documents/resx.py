@@ -25,6 +25,6 @@ def read(content: bytes, reading: Reading) -> Document:
                 token._replace(start=token.start + value.first, end=token.end + value.first)
                 for token in read_markup(text[value.first : value.last], is_html=False)
             ]
-            found = element_blocks(text, tokens, [False] * len(tokens), keeps_lines=True)
-            blocks += ((block, MARKUP) for block in found)
+            value_blocks = element_blocks(text, tokens, [False] * len(tokens), keeps_lines=True)
+            blocks += ((block, MARKUP) for block in value_blocks)
     return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)

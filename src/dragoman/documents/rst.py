@@ -33,8 +33,7 @@ class TitleSegment(Segment):
         end = re.search(r"\r\n?|\n", self.source)
         gap = end[0] if end else ""
         target = f".. _`{self.title.source}`:{gap}{gap}" if self.is_referred_to else ""
-        whole = (before + title + after).splitlines()
-        width = max(map(columns, whole))
+        width = max(map(columns, (before + title + after).splitlines()))
         return (
             target
             + re.sub(r"(?m)^([!-/:-@\[-`{-~])\1+(?=[ \t]*$)", lambda match: match[1] * width, before)

@@ -63,7 +63,7 @@ class Scanner:
         self.open: list[Line] = []
         self.base = 0
         """The indent of the block of the open paragraph, with its marker."""
-        self.kept: int | None = None
+        self.literal_indent: int | None = None
         """All lines that are more indented are kept."""
         self.is_loose = False
         """The next line of the open paragraph may have any indent above its base."""
@@ -88,7 +88,7 @@ class Scanner:
             return
         last = self.open[-1]
         if self.words(last).endswith("::"):
-            self.kept = self.base
+            self.literal_indent = self.base
             self.open[-1] = last._replace(end=last.end - 2)
         self.paragraphs.append(self.open)
         self.open = []
@@ -103,10 +103,10 @@ class Scanner:
             return number + 1
         if self.is_skipped:
             return number + 1
-        if self.kept is not None and not self.open:
-            if line.indent > self.kept:
+        if self.literal_indent is not None and not self.open:
+            if line.indent > self.literal_indent:
                 return number + 1
-            self.kept = None
+            self.literal_indent = None
         if self.in_options and FIELD.match(words):
             return number + 1
         self.in_options = False
@@ -159,7 +159,7 @@ class Scanner:
             return
         field = FIELD.match(words)
         if field and field[1].split()[0].lower() in KEPT_FIELDS:
-            self.kept = line.indent
+            self.literal_indent = line.indent
             return
         if label := field or OPTION.match(words):
             self.base, self.is_loose = line.indent, True
@@ -181,13 +181,15 @@ class Scanner:
             elif name in WITH_CONTENT:
                 start = line.end
             elif name not in WITH_TEXT:
-                self.kept = line.indent
+                self.literal_indent = line.indent
                 return
             self.in_options = start == line.end or name not in VERSIONS
             line = line._replace(start=start, indent=-1)
         else:
             is_empty = words == ".." and BLANK_LINE.match(self.text, line.end)
-            self.kept = None if is_empty else line.indent  # an empty comment ends a list, for example
+            self.literal_indent = (
+                None if is_empty else line.indent
+            )  # an empty comment ends a list, for example
             return
         if line.start < line.end:
             self.open = [line]

@@ -101,15 +101,15 @@ def run_blocks(text: str) -> Iterator[Block]:
     for paragraph in PARAGRAPH.finditer(text):
         block: Block = []
         end = paragraph.start(2)
-        for found in MARK.finditer(text, *paragraph.span(2)):
-            yield from add_text(text, end, found.start(), block)
-            end = found.end()
-            kind, name, _, likeness = found.groups()
+        for mark in MARK.finditer(text, *paragraph.span(2)):
+            yield from add_text(text, end, mark.start(), block)
+            end = mark.end()
+            kind, name, _, likeness = mark.groups()
             if kind == "break":
                 yield block[:]
                 block.clear()
             else:
-                block.append(to_piece(kind, name, likeness, *found.span()))
+                block.append(to_piece(kind, name, likeness, *mark.span()))
         yield from add_text(text, end, paragraph.end(2), block)
         yield block
 
@@ -145,11 +145,11 @@ def write_paragraph(base: str, content: str, write_run: Callable[[str, str], str
     formats = [base]
     parts: list[str] = []
     end = 0
-    for found in MARK.finditer(content):
-        if end < found.start():
-            parts.append(write_run(formats[-1], content[end : found.start()]))
-        end = found.end()
-        kind, _, xml, text_format = found.groups()
+    for mark in MARK.finditer(content):
+        if end < mark.start():
+            parts.append(write_run(formats[-1], content[end : mark.start()]))
+        end = mark.end()
+        kind, _, xml, text_format = mark.groups()
         if kind == "open":
             formats.append(text_format)
         elif kind == "close" and len(formats) > 1:

@@ -49,7 +49,7 @@ def read(content: bytes, reading: Reading) -> Archive:
     types = content_types(members, reading.name)
     if not any("worksheet" in kind or "sheet.main" in kind for kind in types.values()):
         raise DragomanError(f"{reading.name} has no sheets; is it a workbook?")
-    kept = {
+    headings = {
         column
         for name, kind in types.items()
         if kind.endswith(TABLE)
@@ -58,7 +58,7 @@ def read(content: bytes, reading: Reading) -> Archive:
     parts: dict[str, Part] = {}
     for name, kind in types.items():
         if TEXTS.search(kind) and (b"inlineStr" in members[name] or "worksheet" not in kind):
-            parts[name] = read_texts(members[name], reading, kept)
+            parts[name] = read_texts(members[name], reading, headings)
         elif PART.search(kind):
             parts[name] = read_drawing(members[name], reading)
     return Archive(content, parts)
@@ -77,8 +77,8 @@ def normal_text(xml: str) -> str:
     return " ".join(LINE_END.sub(" ", unescape(xml)).split())
 
 
-def read_texts(content: bytes, reading: Reading, kept: Collection[str]) -> OfficePart:
-    """A member with texts, but those in `kept`. Raises as `read`."""
+def read_texts(content: bytes, reading: Reading, headings: Collection[str]) -> OfficePart:
+    """A member with texts, but the headings of tables, which formulas refer to. Raises as `read`."""
     text, encoding = decode_part(content, reading.name)
     tokens = read_markup(text, is_html=False)
     prefix = prefix_of(text, *NAMESPACES)
@@ -88,7 +88,7 @@ def read_texts(content: bytes, reading: Reading, kept: Collection[str]) -> Offic
         items = list(text_items(paragraph, last, tokens, ends, prefix))
         words = "".join(item.xml if item.kind == "text" else " " for item in items)
         first = tokens[paragraph.first - 1].end
-        return first, "" if normal_text(words) in kept else normal_form(items)
+        return first, "" if normal_text(words) in headings else normal_form(items)
 
     rewritten, slots = rewrite(text, tokens, {f"{prefix}{name}" for name in ("si", "is", "text")}, text_form)
     document = compose(rewritten, run_blocks(rewritten), reading.source, reading.split, SHEET)

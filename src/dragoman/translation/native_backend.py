@@ -17,7 +17,7 @@ from dragoman.translation.model_folder import StoredModel
 from dragoman.translation.token_ids import explain_out_of_memory
 
 Result = TypeVar("Result")
-MAX_OUTPUT = 2**26  # tokens of translations for which memory is allocated at once: 256 MB
+MAX_OUTPUT = 2**26  # tokens of translations, and weights of their attention, allocated at once: 256 MB
 
 
 class NativeBackend:
@@ -71,7 +71,8 @@ class NativeBackend:
 def parts(
     sources: Sequence[list[int]], settings: SearchSettings, min_capacity: int
 ) -> Iterator[Sequence[list[int]]]:
-    """The sources in parts whose translations have at most `MAX_OUTPUT` tokens, or of one source.
+    """The sources in parts whose translations have at most `MAX_OUTPUT` tokens and weights, or of one
+    source.
 
     The memory for all translations of a part is allocated before the search begins.
     """

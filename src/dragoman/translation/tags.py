@@ -26,7 +26,9 @@ TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z]{_IN_TAG}>")
 ENDS_SENTENCE = re.compile(r"[.!?…。！？]+[^\w\s<>]*+(?=\s|$|</)")
 """Punctuation marks that end a sentence."""
 CLAUSE_MARK = re.compile(r"[,;:，、；：]$")
+"""A mark that ends a part of a sentence: a placeholder that keeps it belongs to the word before."""
 GENITIVE = re.compile(r"['’]s(?!\w)")
+"""The ending of an English genitive, which is kept with its placeholder: {name}'s."""
 PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{])")
 """Punctuation marks between a placeholder and the end of its word."""
 MARKS = re.compile(r"[\W_]*")
@@ -413,9 +415,9 @@ def place_within(written: str, tag: Tag) -> int | None:
 def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
     """Put each pair of tags around the target words that are aligned with the source words inside it.
 
-    Pairs stay nested. A pair without aligned words encloses the nearest word. A placeholder or an unpaired
-    tag goes beside the target word that is aligned with its source word, or else with the nearest aligned
-    source word; it stays inside the pairs that are around it.
+    Pairs stay nested. A pair without aligned words encloses the nearest one that no other pair has. A
+    placeholder or an unpaired tag goes beside the target word that is aligned with its source word, or else
+    with the nearest aligned source word; it stays inside the pairs that are around it.
     """
     words = [word for word in translation.split(" ") if word]  # a no-break space is inside a word
     alignment = [link for link in alignment if 0 <= link[1] < len(words)]  # it may count words otherwise

@@ -1,0 +1,37 @@
+"""Laws of document formats that the tests of several formats state: damaged files, and time."""
+
+import time
+from contextlib import suppress
+
+from hypothesis import strategies as st
+
+from dragoman.system.errors import DragomanError
+
+
+def damaged(files, texts):
+    """Random bytes, random texts, and parts of files, as bytes."""
+    parts = files.flatmap(
+        lambda text: st.integers(0, len(text)).map(lambda end: text[end // 2 : end].encode())
+    )
+    return st.one_of(st.binary(), texts.map(str.encode), parts)
+
+
+def ends_in_a_sentence_or_a_document(read, content):
+    """A damaged file is refused with a sentence, or it can be written as it was and with other texts."""
+    with suppress(DragomanError):
+        document = read(content)
+        assert document.write([segment.sentence for segment in document.segments]) == content
+        document.write(["Wort"] * len(document.segments))
+
+
+def takes_linear_time(read, begin, part):
+    """Ten times as many parts take less than forty times the processor's time to read and to write."""
+
+    def seconds(length):
+        text = part * (length // len(part))
+        start = time.process_time()
+        document = read(f"{begin}{text}".encode())
+        document.write([f"{segment.sentence} x" for segment in document.segments])
+        return time.process_time() - start
+
+    assert min(seconds(8_000) for _ in range(2)) < 40 * max(seconds(800), 0.01)
