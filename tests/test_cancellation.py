@@ -28,7 +28,7 @@ ENDLESS = {
     "groups": (SearchSettings(groups=2), Constraints(min_length=LONG)),
     "coverage": (SearchSettings(coverage_penalty=0.2), Constraints(min_length=LONG)),
     "samples": (SearchSettings(temperature=1.0, n_best=8), Constraints(min_length=LONG)),
-    "forced words": (SearchSettings(force_words=("a",)), Constraints(min_length=LONG, forced=[[5]])),
+    "forced words": (SearchSettings(force_words=("a",)), Constraints(min_length=LONG, forced=[[[5]]])),
 }
 
 

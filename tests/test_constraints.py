@@ -91,7 +91,8 @@ def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
     )
 
 
-PHRASES = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=3), max_size=3)
+FORMS = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=3), min_size=1, max_size=3)
+PHRASES = st.lists(FORMS, max_size=3)
 
 
 @settings(max_examples=40)
@@ -104,7 +105,8 @@ def test_a_prefix_and_forced_words_have_room_whatever_the_length_of_the_source(
     rules = Constraints(min_length=min_length, prefix=prefix, forced=forced)
     asked = SearchSettings(beam_size=2, max_extra_tokens=extra)
     longest = max_target_length(source_tokens, None, asked, rules.min_capacity)
-    assert longest == max(source_tokens - 1 + extra, min_length, len(prefix) + sum(map(len, forced)))
+    forced_tokens = sum(max(map(len, forms)) for forms in forced)
+    assert longest == max(source_tokens - 1 + extra, min_length, len(prefix) + forced_tokens)
     for limit in (longest or 1, longest + 3):  # of the settings, and of the model, whose limit counts END
         assert (
             max_target_length(source_tokens, None, replace(asked, max_length=limit), rules.min_capacity)
@@ -119,15 +121,19 @@ def test_a_prefix_and_forced_words_have_room_whatever_the_length_of_the_source(
 TOKENS = st.lists(st.integers(3, 5), min_size=1, max_size=3)
 
 
-@given(st.lists(st.integers(3, 5), max_size=6), st.lists(TOKENS, min_size=1, max_size=3))
+@given(
+    st.lists(st.integers(3, 5), max_size=6),
+    st.lists(st.lists(TOKENS, min_size=1, max_size=3), min_size=1, max_size=3),
+)
 def test_forced_tokens_that_are_met_are_those_of_phrases_and_of_the_longest_begun_one(ids, phrases):
-    whole = [len(phrase) for phrase in phrases if has(ids, phrase)]
+    whole = [max(map(len, forms)) for forms in phrases if any(has(ids, form) for form in forms)]
     begun = [
-        count
-        for phrase in phrases
-        if not has(ids, phrase)
-        for count in range(len(phrase))
-        if ids[len(ids) - count :] == phrase[:count]
+        max(map(len, forms)) - (len(form) - count)  # all but the tokens that are missing
+        for forms in phrases
+        if not any(has(ids, form) for form in forms)
+        for form in forms
+        for count in range(1, len(form))
+        if ids[len(ids) - count :] == form[:count]
     ]
     assert tokens_met(ids, Constraints(forced=phrases)) == sum(whole) + max(begun, default=0)
 
@@ -135,7 +141,7 @@ def test_forced_tokens_that_are_met_are_those_of_phrases_and_of_the_longest_begu
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_the_shortest_source_is_translated_with_a_prefix_and_forced_words(kind):
-    rules = Constraints(prefix=[5, 5, 4], forced=[[4, 4], [1]])
+    rules = Constraints(prefix=[5, 5, 4], forced=[[[4, 4]], [[1]]])
     asked = SearchSettings(beam_size=3, max_extra_tokens=0)
     ((found,),) = grid_beam_search(tiny(kind, 6, 0), SOURCE[:, -1:], asked, rules)
     assert found.ids[:3] == [5, 5, 4]
@@ -147,15 +153,17 @@ def test_the_shortest_source_is_translated_with_a_prefix_and_forced_words(kind):
 @pytest.mark.parametrize(
     "rules",
     [
-        Constraints(forced=[[5]]),
-        Constraints(forced=[[4, 5]]),
-        Constraints(forced=[[5, 5]]),
-        Constraints(forced=[[4], [1]]),
-        Constraints(forced=[[4, 4], [4, 5]]),
-        Constraints(forced=[[1, 4]], prefix=[5], no_repeat_ngram=1, min_length=3),
-        Constraints(forced=[[5]], continuing=[4, 5]),
-        Constraints(forced=[[4], [1, 5]], continuing=[5]),
-        Constraints(forced=[[4, 5]], continuing=[4]),
+        Constraints(forced=[[[5]]]),
+        Constraints(forced=[[[4, 5]]]),
+        Constraints(forced=[[[5, 5]]]),
+        Constraints(forced=[[[4]], [[1]]]),
+        Constraints(forced=[[[4, 4]], [[4, 5]]]),
+        Constraints(forced=[[[1, 4]]], prefix=[5], no_repeat_ngram=1, min_length=3),
+        Constraints(forced=[[[5]]], continuing=[4, 5]),
+        Constraints(forced=[[[4]], [[1, 5]]], continuing=[5]),
+        Constraints(forced=[[[4, 5]]], continuing=[4]),
+        Constraints(forced=[[[4], [1, 5]]]),
+        Constraints(forced=[[[4, 4], [1]], [[5], [5, 1]]], continuing=[1]),
     ],
     ids=str,
 )
@@ -165,9 +173,11 @@ def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rule
     longest = max(LONGEST, rules.min_capacity)  # both phrases, one after the other, must have room
     every = [(score, ids) for score, ids in brute_force(model, SOURCE, longest, 0.6) if allowed(ids, rules)]
     expected = [
-        (score, ids) for score, ids in every if all(has_whole(ids, phrase, rules) for phrase in rules.forced)
+        (score, ids)
+        for score, ids in every
+        if all(any(has_whole(ids, form, rules) for form in forms) for forms in rules.forced)
     ]
-    asked = SearchSettings(beam_size=60, max_extra_tokens=1, n_best=min(5, len(expected)))
+    asked = SearchSettings(beam_size=240, max_extra_tokens=1, n_best=min(5, len(expected)))
     (found,) = grid_beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
     torch.testing.assert_close(
@@ -200,7 +210,7 @@ def test_a_grid_is_a_beam_for_any_n_any_penalty_and_any_rules(seed):
 
 
 def test_forced_words_that_cannot_be_are_met_as_far_as_they_can():
-    rules = Constraints(forced=[[4], [5]], banned=[[5]])
+    rules = Constraints(forced=[[[4]], [[5]]], banned=[[5]])
     ((best,),) = grid_beam_search(
         tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, max_extra_tokens=1), rules
     )
@@ -221,7 +231,7 @@ def test_a_greatest_length_is_kept_whatever_the_source(search):
     )
     asked, model = SearchSettings(max_extra_tokens=1, **draws), tiny("transformer", 6, 0)
     rules = (
-        [] if search is greedy_search else [Constraints(forced=[[4]] if search is grid_beam_search else [])]
+        [] if search is greedy_search else [Constraints(forced=[[[4]]] if search is grid_beam_search else [])]
     )
     assert search(model, SOURCE, replace(asked, max_extra_tokens=50, max_length=3), *rules) == search(
         model, SOURCE, asked, *rules

@@ -24,6 +24,7 @@ from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, greedy_search
+from dragoman.search.grid_beam import grid_beam_search
 from dragoman.search.hypothesis import Constraints, length_normalization, max_target_length
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
@@ -253,6 +254,39 @@ def test_it_keeps_the_rules_as_pytorch_does(lib, kind, rules, beam_size):
             )
 
 
+def any_phrases(draw):
+    """Up to three phrases of up to two forms, of the model of few tokens."""
+    return [
+        [few_tokens(draw, 3) for _ in range(draw.randint(1, 2))] for _ in range(draw.choice([0, 1, 1, 2, 3]))
+    ]
+
+
+@pytest.mark.parametrize("first", range(0, 24, 8))
+def test_forced_phrases_are_found_as_in_pytorch(lib, first):
+    """Sentences with phrases and without in one search, with every rule and size."""
+    for seed in range(first, first + 8):
+        draw = random.Random(seed)
+        model, asked, rules = with_few_tokens(seed), any_search(draw), any_rules(draw)
+        asked = replace(asked, max_length=None)
+        rules = replace(rules, continuing=frozenset(draw.choice([[], [5, 7, 9], [4, 5, 6, 7, 8]])))
+        if draw.random() < 0.3:
+            rules = replace(rules, forced=any_phrases(draw))
+        sources, terms = zip(*(([*few_tokens(draw), END], any_phrases(draw)) for _ in range(6)), strict=True)
+        in_cpp = native(lib, model, "float32", 2)
+        found = in_cpp.search(sources, asked, rules, terms)
+        for source, phrases, best in zip(sources, terms, found, strict=True):
+            complete = replace(rules, forced=[*rules.forced, *phrases])
+            search = grid_beam_search if complete.forced else beam_search
+            (expected,) = search(model, torch.tensor([source]), asked, complete)
+            assert [one.ids for one in best] == [one.ids for one in expected], (seed, asked, complete)
+            for one, other in zip(best, expected, strict=True):
+                assert (one.log_probability, one.score) == pytest.approx(
+                    (other.log_probability, other.score), abs=1e-4
+                )
+            if not phrases:  # its neighbours' phrases change no bit
+                assert in_cpp.search([source], asked, rules)[0] == best
+
+
 @pytest.mark.parametrize("least", [1, 2, 4])
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_no_translation_is_shorter_than_it_may_be(lib, beam_size, least):
@@ -429,7 +463,8 @@ def test_a_thread_extends_no_more_rows_of_a_search_than_it_may(beam_size, max_ro
     here = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
     asked = SearchSettings(beam_size=beam_size, batch_tokens=batch_tokens, max_length=longest)
     sources = [row for row in texts(9) if len(row) > 1]
-    made = here._new_search(here._arrays(sources, asked, Constraints()), asked, Constraints(), max_rows)
+    arrays = here._arrays(sources, asked, Constraints(), [[]] * len(sources))
+    made = here._new_search(arrays, asked, Constraints(), max_rows)
     bounds = [max_rows or here.max_rows, batch_tokens // (longest + 1)]
     assert made.max_rows == max(beam_size, min(bounds))
 

@@ -964,7 +964,7 @@ LIMITS = {
         413,
     ),
     "tokens that are forced": (
-        lambda _, number: refuse_long_constraints(Constraints(forced=[[5], [6] * (number - 1)])),
+        lambda _, number: refuse_long_constraints(Constraints(forced=[[[5]], [[6] * (number - 1)]])),
         MAX_FORCED,
         413,
     ),

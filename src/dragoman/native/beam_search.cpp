@@ -16,8 +16,10 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
+#include "forced_phrases.h"
 #include "transformer.h"
 
 using namespace dragoman;
@@ -46,6 +48,11 @@ struct Search {
     const int32_t* max_lengths;  // of each sentence's translation, END not counted
     const int32_t *shortlist, *shortlist_offsets;  // the tokens that each sentence may have; null for all
     const float *source_positions, *target_positions;
+    const int32_t* rows;  // hypotheses that each sentence may have at once
+    // Sentence s has the forced phrases sentence_phrases[s] to [s + 1], phrase p has the forms phrase_forms[p] to
+    // [p + 1], and form f is forced_ids[form_offsets[f]] to [form_offsets[f + 1]]; null for none.
+    const int32_t *forced_ids, *form_offsets, *phrase_forms, *sentence_phrases;
+    const uint8_t* continuing;  // 1 for each token of the vocabulary that continues a word
     const float* length_normalization;  // the divisor of a log-probability for each length, END included
     const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
     int32_t *output_ids, *lengths;  // lengths [sentences][n_best], END not counted; -1 for none
@@ -63,6 +70,17 @@ struct Search {
 
     bool is_large() const { return sentences > 1; }
     int source_tokens(int sentence) const { return source_offsets[sentence + 1] - source_offsets[sentence]; }
+    int rows_from(int sentence) const { return std::accumulate(rows + sentence, rows + sentences, 0); }
+    ForcedPhrases forced_phrases(int sentence) const {
+        ForcedPhrases forced{{}, continuing};
+        if (!sentence_phrases) return forced;
+        for (int p = sentence_phrases[sentence]; p < sentence_phrases[sentence + 1]; p++) {
+            forced.phrases.emplace_back();
+            for (int f = phrase_forms[p]; f < phrase_forms[p + 1]; f++)
+                forced.phrases.back().emplace_back(forced_ids + form_offsets[f], forced_ids + form_offsets[f + 1]);
+        }
+        return forced;
+    }
 };
 
 struct Hypothesis {
@@ -83,9 +101,12 @@ struct Sentence {
     bool done = false;
     Transformer::Source source;
     Linear output_projection;  // to its shortlist, if there is one
+    ForcedPhrases forced;
     std::vector<std::unique_ptr<float[]>>
-        kv_cache;  // of each step: keys and values of the beam, layer by layer, and its attention to the source
-    std::vector<Hypothesis> live, finished;  // best first
+        kv_cache;  // of each step: keys and values of all rows, layer by layer, and their attention to the source
+    std::vector<Hypothesis> live, finished;  // best first in each beam
+
+    int rows() const { return search->rows[number]; }
 };
 
 // The best k candidates offered, best first; of equal ones the first. Oracle: search/beam.py.
@@ -151,11 +172,11 @@ void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const Sea
 }
 
 // Offer the extensions of a hypothesis that the constraints allow, with their log-probabilities
-// (section 6.1); END alone if it must end. Oracle: search/beam.py. Tested:
+// (section 6.1); END alone if it must end. Returns the logarithm of the sum of exponentials of its logits. Oracle: search/beam.py. Tested:
 // tests/test_native.py::test_it_finds_what_search_in_pytorch_finds,
 // ::test_a_hypothesis_of_exactly_the_longest_length_is_found.
-void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end,
-            const Search& search, TopK& best, Buffer<float>& buffer) {
+float extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end,
+             const Search& search, TopK& best, Buffer<float>& buffer) {
     const int count = logits.count, blocks = (count + BLOCK - 1) / BLOCK;
     const float previous = hypothesis.log_prob;
     float *highest = buffer.reserve(blocks), largest = -INFINITY, sum = 0;
@@ -168,34 +189,117 @@ void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_e
 #pragma omp simd reduction(+ : sum)
     for (int at = 0; at < count; at++) sum += exponential(logits.values[at] - largest);
     const float log_sum = largest + std::log(sum);
-    if (must_end) return best.offer({logits.values[logits.index(END)] - log_sum + previous, origin, END});
+    if (must_end) {
+        best.offer({logits.values[logits.index(END)] - log_sum + previous, origin, END});
+        return log_sum;
+    }
     if (search.min_length || search.no_repeat_ngram || search.banned_count || search.prefix_length)
         apply_constraints(logits, hypothesis.ids, search);
     for (int block = 0; block < blocks; block++)
         if (highest[block] - log_sum + previous > best.threshold())
             for (int at = block * BLOCK; at < std::min(count, (block + 1) * BLOCK); at++)
                 best.offer({logits.values[at] - log_sum + previous, origin, logits.token(at)});
+    return log_sum;
 }
 
-// Replace the hypotheses of a sentence by the best of their extensions, or change nothing if memory does not
+// The candidates of a beam, best first, and how many of them stay live.
+struct CandidateBeam {
+    std::vector<Candidate> candidates;
+    size_t width;
+};
+
+// The hypotheses of a sentence with their likeliest tokens, in one beam.
+std::vector<CandidateBeam> extended_beam(const Sentence& sentence, Logits logits, bool must_end,
+                                         Buffer<float>& buffer) {
+    const Search& search = *sentence.search;
+    TopK best(2 * search.beam_size);
+    for (size_t origin = 0; origin < sentence.live.size(); origin++, logits.values += logits.count)
+        extend(logits, int(origin), sentence.live[origin], must_end, search, best, buffer);
+    return {{best.candidates, size_t(search.beam_size)}};
+}
+
+// The hypotheses that the beam of those with `met` of all forced tokens keeps. Oracle: search/grid_beam.py.
+size_t beam_width(int met, int forced_tokens, int beam_size) {
+    if (met == forced_tokens) return beam_size;
+    return std::max(1, met == 0 ? beam_size / 2 : beam_size / 4);
+}
+
+// The hypotheses of a sentence with their candidate tokens, in a beam for each number of forced tokens met
+// (Hokamp and Liu 2017). If there is none, and nothing is finished, the hypothesis that has met most is finished.
+// Oracle: search/grid_beam.py. Tested: tests/test_native.py::test_forced_phrases_are_found_as_in_pytorch.
+std::vector<CandidateBeam> forced_beams(Sentence& sentence, Logits logits, bool must_end,
+                                        Buffer<float>& buffer) {
+    const Search& search = *sentence.search;
+    const ForcedPhrases& forced = sentence.forced;
+    const int forced_tokens = forced.tokens();
+    std::vector<TopK> beams;
+    for (int met = 0; met <= forced_tokens; met++)
+        beams.emplace_back(2 * beam_width(met, forced_tokens, search.beam_size));
+    int most_met = -1;
+    Candidate meeting_most{};
+    bool has_candidates = false;
+    for (size_t origin = 0; origin < sentence.live.size(); origin++, logits.values += logits.count) {
+        const Hypothesis& hypothesis = sentence.live[origin];
+        const int met = forced.tokens_met(hypothesis.ids);
+        const float end_logit = logits.values[logits.index(END)];
+        TopK likeliest(2 * search.beam_size);
+        const float log_sum = extend(logits, int(origin), hypothesis, must_end, search, likeliest, buffer);
+        const float ended = end_logit - log_sum + hypothesis.log_prob;
+        if (met > most_met || (met == most_met && ended > meeting_most.total)) {
+            most_met = met;
+            meeting_most = {ended, int(origin), END};
+        }
+        std::vector<Candidate> candidates = likeliest.candidates;
+        for (int32_t token : must_end ? Ids() : forced.next_tokens(hypothesis.ids)) {
+            const auto is_token = [&](const Candidate& one) { return one.token == token; };
+            const int index = logits.index(token);
+            if (index < logits.count && std::none_of(candidates.begin(), candidates.end(), is_token))
+                candidates.push_back(
+                    {logits.values[index] - log_sum + hypothesis.log_prob, int(origin), token});
+        }
+        Ids ids = hypothesis.ids;
+        ids.push_back(END);
+        for (const Candidate& one : candidates) {
+            if (!(one.total > -INFINITY) || (one.token == END && met < forced_tokens)) continue;
+            ids.back() = one.token;
+            beams[one.token == END ? met : forced.tokens_met(ids)].offer(one);
+            has_candidates = true;
+        }
+    }
+    if (!has_candidates && sentence.finished.empty() && !std::isnan(meeting_most.total)) {
+        const Hypothesis& origin = sentence.live[meeting_most.origin];
+        const float score = meeting_most.total / search.length_normalization[sentence.step + 1];
+        sentence.finished.push_back({meeting_most.total, score, origin.ids, {}, origin.attention});
+    }
+    std::vector<CandidateBeam> result;
+    for (int met = 0; met <= forced_tokens; met++)
+        result.push_back({beams[met].candidates, beam_width(met, forced_tokens, search.beam_size)});
+    return result;
+}
+
+// Replace the hypotheses of a sentence by the best of their extensions in each beam, or change nothing if memory does not
 // suffice. Oracle: search/beam.py. Tested:
 // tests/test_native.py::test_it_stops_when_its_rule_says_so_in_plain_lists.
-void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
+void advance(Sentence& sentence, const std::vector<CandidateBeam>& beams) {
     const Search& search = *sentence.search;
     const size_t width = search.beam_size, n_best = search.n_best;
     const int length = sentence.step + 1;  // of a hypothesis that ends now, END included
     std::vector<Hypothesis> live, ended;
-    for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
-        const Candidate& one = extensions[rank];
-        const float score = one.total / search.length_normalization[length];  // the length penalty
-        const Hypothesis& origin = sentence.live[one.origin];
-        Hypothesis next{one.total, score, origin.ids, {}, origin.attention};
-        if (one.token != END) {
-            next.ids.push_back(one.token);
-            next.ancestry = origin.ancestry;
-            live.push_back(std::move(next));
-        } else if (rank < width) {
-            ended.push_back(std::move(next));
+    for (const CandidateBeam& beam : beams) {
+        size_t kept = 0;
+        for (size_t rank = 0; rank < beam.candidates.size() && kept < beam.width; rank++) {
+            const Candidate& one = beam.candidates[rank];
+            const float score = one.total / search.length_normalization[length];  // the length penalty
+            const Hypothesis& origin = sentence.live[one.origin];
+            Hypothesis next{one.total, score, origin.ids, {}, origin.attention};
+            if (one.token != END) {
+                next.ids.push_back(one.token);
+                next.ancestry = origin.ancestry;
+                live.push_back(std::move(next));
+                kept++;
+            } else if (rank < beam.width) {
+                ended.push_back(std::move(next));
+            }
         }
     }
     sentence.finished.reserve(width + 1);
@@ -205,6 +309,12 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
         sentence.finished.insert(place, std::move(next));
         if (sentence.finished.size() > width) sentence.finished.pop_back();
     }
+    if (!sentence.forced.empty() && sentence.finished.size() >= n_best) {
+        const auto is_below = [&](const Hypothesis& one) {
+            return one.score <= sentence.finished[n_best - 1].score;
+        };
+        live.erase(std::remove_if(live.begin(), live.end(), is_below), live.end());
+    }
     sentence.live = std::move(live);
     sentence.step++;
     if (sentence.live.empty()) {
@@ -212,7 +322,9 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     } else if (sentence.finished.size() >= n_best) {
         const bool enough = sentence.finished.size() == width;
         const int reached = enough ? length : search.max_lengths[sentence.number] + 1;
-        const float best_live = sentence.live[0].log_prob / search.length_normalization[reached];
+        const auto is_less = [](auto& one, auto& other) { return one.log_prob < other.log_prob; };
+        const auto likeliest = std::max_element(sentence.live.begin(), sentence.live.end(), is_less);
+        const float best_live = likeliest->log_prob / search.length_normalization[reached];
         sentence.done = best_live <= sentence.finished[enough ? 0 : n_best - 1].score;
     }
 }
@@ -281,6 +393,7 @@ void encode(const Transformer& model, std::vector<Sentence>& sentences, Workspac
                 model.output_projection().select_outputs(search.shortlist + offsets[0],
                                                          offsets[1] - offsets[0]);
         }
+        sentence.forced = search.forced_phrases(sentence.number);
         sentence.live.assign(1, {0, 0, {}, {}, {}});
     }
 }
@@ -290,13 +403,13 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
     std::vector<Transformer::DecoderInput> rows;
     for (Sentence& sentence : sentences) {
         const Search& search = *sentence.search;
-        const size_t layer_stride = size_t(search.beam_size) * model.row_width();
+        const size_t layer_stride = size_t(sentence.rows()) * model.row_width();
         const float* position =
             search.target_positions + size_t(sentence.step) * model.settings.d_model;
         const size_t cached = model.settings.decoder_layers * layer_stride;
         const size_t tokens = search.attention ? search.source_tokens(sentence.number) : 0;
         sentence.kv_cache.push_back(
-            std::unique_ptr<float[]>(new float[cached + search.beam_size * tokens]));
+            std::unique_ptr<float[]>(new float[cached + sentence.rows() * tokens]));
         float *own = sentence.kv_cache.back().get(), *weights = own + cached;
         for (Hypothesis& one : sentence.live) {
             one.ancestry.push_back(own);
@@ -318,12 +431,12 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
             with_shortlists ? search.shortlist + search.shortlist_offsets[sentence.number] : nullptr;
         if (shortlist) map(features, int(sentence.live.size()), logits);
         features += sentence.live.size() * map.inputs;
-        TopK best(2 * search.beam_size);
         const bool must_end = sentence.step >= search.max_lengths[sentence.number];
-        for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += map.outputs)
-            extend({logits, map.outputs, shortlist}, int(origin), sentence.live[origin], must_end, search,
-                   best, workspace.weights);
-        advance(sentence, best.candidates);
+        const Logits first{logits, map.outputs, shortlist};
+        logits += sentence.live.size() * map.outputs;
+        advance(sentence, sentence.forced.empty()
+                              ? extended_beam(sentence, first, must_end, workspace.weights)
+                              : forced_beams(sentence, first, must_end, workspace.weights));
         if (sentence.done) write_hypotheses(sentence);
         else if (search.stable_lengths) write_stable_prefix(sentence);
     }
@@ -385,7 +498,7 @@ class SearchEngine {
             search.unfinished = search.sentences;
             search.next_sentence = search.stopped = search.status = 0;
             waiting.push_back(&search);  // it may throw
-            rows_waiting += search.sentences * search.beam_size;
+            rows_waiting += search.rows_from(0);
         }
         if (search.sentences == 1) work.notify_one();
         else work.notify_all();
@@ -425,9 +538,9 @@ class SearchEngine {
         search.stopped = true;
         search.status = status;
         const int left = search.sentences - search.next_sentence;
+        rows_waiting -= search.rows_from(search.next_sentence);
         search.next_sentence = search.sentences;
         waiting.erase(std::remove(waiting.begin(), waiting.end(), &search), waiting.end());
-        rows_waiting -= left * search.beam_size;
         leave(search, left);
     }
 
@@ -445,7 +558,7 @@ class SearchEngine {
         std::unique_lock lock(mutex);
         if (own.empty()) work.wait(lock, [this] { return closing || rows_waiting; });
         int rows = 0;
-        for (const Sentence& sentence : own) rows += sentence.search->beam_size;
+        for (const Sentence& sentence : own) rows += sentence.rows();
         // Wait until a quarter of the rows is free, so that several sentences are encoded together.
         if (closing || !rows_waiting || rows * 4 > max_rows * 3) return;
         const int workers = int(threads.size());
@@ -458,8 +571,8 @@ class SearchEngine {
             Search* search = waiting.front();
             waiting.pop_front();
             const int own_rows = rows_of(*search, own) + rows_of(*search, taken);
-            const bool fits = rows + search->beam_size <= max_rows &&
-                              own_rows + search->beam_size <= search->max_rows &&
+            const int more = search->rows[search->next_sentence];
+            const bool fits = rows + more <= max_rows && own_rows + more <= search->max_rows &&
                               (turn || !has_small || !search->is_large());
             if (rows && !fits) {
                 waiting.push_back(search);
@@ -476,18 +589,18 @@ class SearchEngine {
             sentence.search = search;
             sentence.number = search->next_sentence++;
             taken.push_back(std::move(sentence));
-            rows += search->beam_size;
-            rows_waiting -= search->beam_size;
-            rows_running += search->beam_size;
+            rows += more;
+            rows_waiting -= more;
+            rows_running += more;
             if (search->next_sentence < search->sentences) waiting.push_back(search);
         }
     }
 
     // Hypotheses of a search among those of these sentences.
     static int rows_of(const Search& search, const std::vector<Sentence>& sentences) {
-        return int(std::count_if(sentences.begin(), sentences.end(),
-                                 [&](const Sentence& one) { return one.search == &search; })) *
-               search.beam_size;
+        int rows = 0;
+        for (const Sentence& one : sentences) rows += one.search == &search ? one.rows() : 0;
+        return rows;
     }
 
     // Remove sentences that are done, and those of searches that were stopped.
@@ -496,7 +609,7 @@ class SearchEngine {
         const auto leaves = [&](const Sentence& sentence) {
             Search& search = *sentence.search;
             if (!sentence.done && !search.stopped) return false;
-            rows_running -= search.beam_size;
+            rows_running -= sentence.rows();
             leave(search, 1);
             return true;
         };
@@ -508,7 +621,7 @@ class SearchEngine {
     void fail_largest(std::vector<Sentence>& taken, std::vector<Sentence>& running) {
         const auto memory_size = [](const Sentence& sentence) {
             const int32_t* offsets = sentence.search->source_offsets + sentence.number;
-            return size_t(offsets[1] - offsets[0]) + size_t(sentence.step) * sentence.search->beam_size;
+            return size_t(offsets[1] - offsets[0]) + size_t(sentence.step) * sentence.rows();
         };
         const Sentence* largest = nullptr;
         for (const auto* sentences : {&taken, &running})

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_void_p, sizeof
+from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate, chain, count
 from typing import Any, TypeAlias, TypeVar, get_args
 
@@ -19,6 +21,9 @@ from dragoman.native.engine import Hypotheses, Search, SearchEngine, check_statu
 from dragoman.search.hypothesis import (
     Constraints,
     Hypothesis,
+    Phrase,
+    Terms,
+    grid_rows,
     length_normalization,
     max_target_length,
 )
@@ -114,6 +119,7 @@ class NativeDecoder:
         # C++ does not copy them.
         self._embeddings = [array for name, array in arrays.items() if name.endswith("_embedding.weight")]
         self.source_vocabulary = len(arrays.get("source_embedding.weight", self._embeddings[0]))
+        self.target_vocabulary = len(arrays["target_embedding.weight"])
         parameters = (Parameter * len(arrays))(*(parameter_of(name, array) for name, array in arrays.items()))
         error = ctypes.create_string_buffer(1000)
         model = lib.dragoman_load_model(
@@ -148,16 +154,22 @@ class NativeDecoder:
         self._engine.set_nice(nice)
 
     def search(
-        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints | None = None
+        self,
+        sources: Sequence[list[int]],
+        settings: SearchSettings,
+        constraints: Constraints | None = None,
+        terms: Terms = (),
     ) -> Hypotheses:
         """As `beam_search` without groups and coverage; no hypotheses for a source that is END alone.
 
-        No sentence depends on another, to the last bit. With a shortlist, a prefix's tokens are on every
-        sentence's list. Raises `MemoryError` for a lack of memory, `DragomanError` if the model has
-        non-finite weights or if min_length or the prefix is beyond its learned positions, `IndexError` for an
+        A source with forced phrases, those of `constraints` or of its `terms`, is searched as by
+        `grid_beam_search`. No sentence depends on another, to the last bit. With a shortlist, the tokens of a
+        prefix and of forced phrases are on a sentence's list. Raises `MemoryError` for a lack of memory,
+        `DragomanError` if the model has non-finite weights or if min_length, the prefix or the phrases are
+        beyond its learned positions, `IndexError` for an
         unknown id. An interrupt ends the search after the current token.
         """
-        future = self.submit(sources, settings, constraints)
+        future = self.submit(sources, settings, constraints, terms=terms)
         try:
             return future.result()
         finally:
@@ -171,6 +183,7 @@ class NativeDecoder:
         progress: "Progress | None" = None,
         max_rows: int | None = None,
         finish: Callable[[Callable[[], Hypotheses]], Any] = operator.call,
+        terms: Terms = (),
     ) -> Future[Any]:
         """Begin a `search`; its sentences join those of other searches. The future may be cancelled.
 
@@ -187,7 +200,8 @@ class NativeDecoder:
         if lowest < 0 or highest >= self.source_vocabulary:
             raise IndexError(f"The source vocabulary has no id {lowest if lowest < 0 else highest}.")
         constraints = constraints or Constraints()
-        arrays = self._arrays([sources[i] for i in order], settings, constraints)
+        forced = [[*constraints.forced, *(terms[i] if terms else ())] for i in order]
+        arrays = self._arrays([sources[i] for i in order], settings, constraints, forced)
         if progress is not None:
             arrays |= progress.arrays_for(order, arrays["max_lengths"])
         search = self._new_search(arrays, settings, constraints, max_rows)
@@ -223,13 +237,18 @@ class NativeDecoder:
         return search
 
     def _arrays(
-        self, sources: list[list[int]], settings: SearchSettings, constraints: Constraints
+        self,
+        sources: list[list[int]],
+        settings: SearchSettings,
+        constraints: Constraints,
+        forced: Sequence[Sequence[Phrase]],
     ) -> dict[str, Numbers]:
-        """The arrays that a search reads, and those that it writes."""
+        """The arrays that a search reads, among them each source's phrases, and those that it writes."""
         n_best, lengths = settings.n_best, list(map(len, sources))
+        rules = [replace(constraints, forced=phrases) if phrases else constraints for phrases in forced]
         max_lengths = [
-            max_target_length(length, self.max_positions, settings, constraints.min_capacity)
-            for length in lengths
+            max_target_length(length, self.max_positions, settings, rule.min_capacity)
+            for length, rule in zip(lengths, rules, strict=True)
         ]
         offsets = [*accumulate((n_best * (length + 1) for length in max_lengths), initial=0)]
         return {
@@ -241,21 +260,41 @@ class NativeDecoder:
             "prefix": array("i", constraints.prefix),
             "source_positions": self._positions[0].first(max(lengths)),
             "target_positions": self._positions[1].first(max(max_lengths) + 1),
+            "rows": array("i", (grid_rows(rule.forced_tokens, settings.beam_size) for rule in rules)),
+            **(self._forced_arrays(forced, constraints) if any(forced) else {}),
             "length_normalization": self._length_normalization(max(max_lengths) + 1, settings),
             "output_offsets": array("q", offsets[:-1]),
             "output_ids": zeros("i", offsets[-1]),
             "lengths": zeros("i", len(sources) * n_best),
             "log_probs": zeros("f", len(sources) * n_best),
             "scores": zeros("f", len(sources) * n_best),
-            **self._shortlists(sources, constraints),
+            **self._shortlists(sources, rules),
             **(attention_arrays(max_lengths, lengths, n_best) if settings.needs_attention else {}),
         }
 
-    def _shortlists(self, sources: list[list[int]], constraints: Constraints) -> dict[str, Numbers]:
+    def _forced_arrays(
+        self, forced: Sequence[Sequence[Phrase]], constraints: Constraints
+    ) -> dict[str, Numbers]:
+        """The forced phrases of each sentence, and which tokens continue a word."""
+        phrases = list(chain(*forced))
+        forms = list(chain(*phrases))
+        return {
+            "forced_ids": array("i", chain(*forms)),
+            "form_offsets": array("i", accumulate(map(len, forms), initial=0)),
+            "phrase_forms": array("i", accumulate(map(len, phrases), initial=0)),
+            "sentence_phrases": array("i", accumulate(map(len, forced), initial=0)),
+            "continuing": continuing_flags(frozenset(constraints.continuing), self.target_vocabulary),
+        }
+
+    def _shortlists(self, sources: list[list[int]], rules: Sequence[Constraints]) -> dict[str, Numbers]:
         """The tokens that each sentence may have, if there is a shortlist."""
         if self.shortlist is None:
             return {}
-        allowed = [np.union1d(self.shortlist.allowed(row), constraints.prefix) for row in sources]
+        required = ([*rule.prefix, *chain(*chain(*rule.forced))] for rule in rules)
+        allowed = [
+            np.union1d(self.shortlist.allowed(row), tokens)
+            for row, tokens in zip(sources, required, strict=True)
+        ]
         return {
             "shortlist": numbers_of(np.concatenate(allowed).astype(np.int32)),
             "shortlist_offsets": array("i", accumulate(map(len, allowed), initial=0)),
@@ -299,6 +338,12 @@ class Progress:
         first, length = self._offsets[rank], int(self._arrays["stable_lengths"][rank])
         ids: list[int] = self._arrays["stable_ids"][first : first + length].tolist()
         return ids
+
+
+@lru_cache(maxsize=16)
+def continuing_flags(continuing: frozenset[int], vocabulary: int) -> Numbers:
+    """1 for each token of the vocabulary that continues a word, 0 for all others."""
+    return array("B", (token in continuing for token in range(vocabulary)))
 
 
 def completed(result: Result) -> Future[Result]:

@@ -1,7 +1,9 @@
 """Translations that contain given words: grid beam search (Hokamp and Liu 2017).
 
-There is one beam for each number of forced tokens that its hypotheses have met. Shapes: S source tokens, W
-hypotheses per beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens so far, V vocabulary.
+There is one beam for each number of forced tokens that its hypotheses have met. The beam of those that have
+met all is as wide as the search asks. The others are narrower, which halves the time and costs little quality
+(experiments/LOG.md). Shapes: S source tokens, W hypotheses in the widest beam, C forced tokens, R hypotheses
+in all beams, T tokens so far, V vocabulary.
 """
 
 from collections import defaultdict
@@ -19,6 +21,8 @@ from dragoman.search.hypothesis import (
     Constraints,
     Hypothesis,
     NBest,
+    beam_width,
+    grid_rows,
     length_normalization,
     scored,
 )
@@ -69,15 +73,16 @@ def grid_steps(
     """Grid beam search for one sentence, step by step.
 
     Each step extends every hypothesis by its likeliest tokens and by the next tokens of unmet phrases. For
-    each number c of forced tokens met, the W likeliest hypotheses are kept. END is allowed only if all are
-    met; the stop rule is that of beam search. If the other constraints leave no such translation, the result
-    is the one that has met most of them.
+    each number of forced tokens met, the `beam_width` likeliest hypotheses are kept. END is allowed only if
+    all are met. The stop rule is that of beam search; before it, a hypothesis leaves as soon as its score is
+    below that of `n_best` translations. If the other constraints leave no translation, the result is the one
+    that has met most tokens.
 
     Raises `NonFiniteError` if the model's numbers are not finite.
     """
-    width, forced_tokens = settings.beam_size, sum(map(len, constraints.forced))
+    width, forced_tokens = settings.beam_size, constraints.forced_tokens
     max_length = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])
-    rows = width * (forced_tokens + 1)
+    rows = grid_rows(forced_tokens, width)
     state = model.encode(source).allocate(rows, max_length + 1)
     live, finished = [LiveHypothesis([START], 0.0, 0)], list[Hypothesis]()
     for step in range(max_length + 1):
@@ -92,11 +97,19 @@ def grid_steps(
         at_end = torch.tensor([step >= max_length], device=source.device)
         log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]
         beams, extended = candidate_beams(live, log_probs, constraints, width), live
-        live = [hypothesis for beam in beams.values() for hypothesis in unfinished(beam, width)]
-        likeliest = [hypothesis for beam in beams.values() for hypothesis in beam[:width]]
+        live = [
+            hypothesis
+            for met, beam in beams.items()
+            for hypothesis in unfinished(beam, beam_width(met, forced_tokens, width))
+        ]
+        likeliest = beams.get(forced_tokens, [])[:width]
         ended = [hypothesis for hypothesis in likeliest if hypothesis.ids[-1] == END]
         finished += [scored(hypothesis.ids[1:-1], hypothesis.log_prob, settings) for hypothesis in ended]
         finished = sorted(finished, key=lambda hypothesis: -hypothesis.score)[:width]
+        if forced_tokens and len(finished) >= settings.n_best:
+            normalization = float(length_normalization(step + 1, settings))
+            worst = finished[settings.n_best - 1].score
+            live = [hypothesis for hypothesis in live if hypothesis.log_prob / normalization > worst]
         rank, reached = (0, step) if len(finished) == width else (settings.n_best - 1, max_length)
         best_live = max((hypothesis.log_prob for hypothesis in live), default=-torch.inf) / float(
             length_normalization(reached + 1, settings)
@@ -118,11 +131,12 @@ def unfinished(beam: Sequence[LiveHypothesis], width: int) -> list[LiveHypothesi
 def candidate_beams(
     live: list[LiveHypothesis], log_probs: Tensor, constraints: Constraints, width: int
 ) -> dict[int, list[LiveHypothesis]]:
-    """Each hypothesis with each of its candidate tokens, by the number of forced tokens met, likeliest first.
+    """Each hypothesis with each of its candidate tokens, by the number of forced tokens met.
 
-    `log_probs` [live, V] are the log-probabilities of the next tokens.
+    The numbers ascend, and candidates are likeliest first in each beam. `log_probs` [live, V] are the
+    log-probabilities of the next tokens.
     """
-    forced_tokens = sum(map(len, constraints.forced))
+    forced_tokens = constraints.forced_tokens
     beams: dict[int, list[LiveHypothesis]] = defaultdict(list)
     for row, hypothesis in enumerate(live):
         met_tokens, row_log_probs = tokens_met(hypothesis.ids[1:], constraints), log_probs[row]
@@ -139,7 +153,7 @@ def candidate_beams(
                 beams[place].append(LiveHypothesis(ids, total, row))
     for beam in beams.values():
         beam.sort(key=lambda hypothesis: -hypothesis.log_prob)
-    return beams
+    return dict(sorted(beams.items()))
 
 
 def meeting_most(
@@ -155,22 +169,29 @@ def meeting_most(
 
 
 def tokens_met(ids: Sequence[int], constraints: Constraints) -> int:
-    """The tokens of all phrases that occur, and of the longest phrase prefix at the end of the ids."""
-    text, unfinished, completed = list(ids), 0, 0
-    for phrase in map(list, constraints.forced):
-        if occurs(text, phrase, constraints.continuing):
-            completed += len(phrase)
-        else:
-            unfinished = max(unfinished, matched_prefix(text, phrase, constraints.continuing))
-    return completed + unfinished
+    """The tokens of all phrases that occur, and of the longest phrase prefix at the end of the ids.
+
+    A form that is shorter than its phrase's longest one counts as if its first tokens were met beforehand.
+    """
+    text, unfinished_tokens, completed = list(ids), 0, 0
+    for forms in constraints.forced:
+        size = len(max(forms, key=len))
+        if any(occurs(text, list(form), constraints.continuing) for form in forms):
+            completed += size
+            continue
+        for form in map(list, forms):
+            if matched := matched_prefix(text, form, constraints.continuing):
+                unfinished_tokens = max(unfinished_tokens, size - len(form) + matched)
+    return completed + unfinished_tokens
 
 
 def next_forced_tokens(ids: Sequence[int], constraints: Constraints) -> list[int]:
-    """The tokens that would begin or continue a phrase that does not occur yet."""
+    """The tokens that would begin or continue a form of a phrase that does not occur yet."""
     text, tokens = list(ids), []
-    for phrase in map(list, constraints.forced):
-        if not occurs(text, phrase, constraints.continuing):
-            tokens += [phrase[0], phrase[matched_prefix(text, phrase, constraints.continuing)]]
+    for forms in constraints.forced:
+        if not any(occurs(text, list(form), constraints.continuing) for form in forms):
+            for form in map(list, forms):
+                tokens += [form[0], form[matched_prefix(text, form, constraints.continuing)]]
     return tokens
 
 

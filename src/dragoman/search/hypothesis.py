@@ -35,6 +35,12 @@ NBest = list[list[Hypothesis]]
 """The best hypotheses of each sentence, best first."""
 
 
+Phrase = Sequence[Sequence[int]]
+"""The forms of a word or phrase, as sequences of tokens."""
+Terms = Sequence[Sequence[Phrase]]
+"""For each source of a search the phrases that its translation contains; empty if no source has any."""
+
+
 @dataclass(frozen=True)
 class Constraints:
     """Rules for every translation, in token ids. They change no probability of a token that they allow."""
@@ -47,8 +53,8 @@ class Constraints:
     """Sequences of tokens that do not occur."""
     prefix: Sequence[int] = ()
     """The first tokens of every translation."""
-    forced: Sequence[Sequence[int]] = ()
-    """Sequences of tokens that occur, in any order; `grid_beam_search` ensures it."""
+    forced: Sequence[Phrase] = ()
+    """Phrases that occur in one of their forms, in any order; `grid_beam_search` ensures it."""
     continuing: Collection[int] = ()
     """Tokens that continue a word. A forced sequence before one of them is the start of a longer word, and
     does not count."""
@@ -61,7 +67,24 @@ class Constraints:
     @property
     def min_capacity(self) -> int:
         """Tokens before END that every translation must be able to have, without overlaps of sequences."""
-        return max(self.min_length, len(self.prefix) + sum(map(len, self.forced)))
+        return max(self.min_length, len(self.prefix) + self.forced_tokens)
+
+    @property
+    def forced_tokens(self) -> int:
+        """The tokens of all phrases, each in its longest form."""
+        return sum(len(max(phrase, key=len)) for phrase in self.forced)
+
+
+def beam_width(met_tokens: int, forced_tokens: int, beam_size: int) -> int:
+    """The hypotheses that grid beam search keeps of those that have met so many of all forced tokens."""
+    if met_tokens == forced_tokens:
+        return beam_size
+    return max(1, beam_size // 2 if met_tokens == 0 else beam_size // 4)
+
+
+def grid_rows(forced_tokens: int, beam_size: int) -> int:
+    """The hypotheses in all beams of a grid; `beam_size` without forced tokens."""
+    return sum(beam_width(met, forced_tokens, beam_size) for met in range(forced_tokens + 1))
 
 
 def length_penalty(length: Number, alpha: float) -> Number:

@@ -21,7 +21,7 @@ from dragoman.search.grid_beam import (
     tokens_met,
     unfinished,
 )
-from dragoman.search.hypothesis import Constraints, length_normalization
+from dragoman.search.hypothesis import Constraints, beam_width, length_normalization
 from dragoman.search.sampling import SamplingStep, samples_of, sampling_steps
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import EndReason, Node, TokenText, Tree, beam_tree, finished_number
@@ -107,15 +107,16 @@ def add_drawn(drawn: dict[int, float], logits: Float[Tensor, "V"], token: int) -
 def grid_tree(
     steps: Iterable[GridStep], settings: SearchSettings, constraints: Constraints, token_text: TokenText
 ) -> SearchTree:
-    """The candidates that each beam of the grid has compared, at most 2 W per step."""
+    """The candidates that each beam of the grid has compared, at most twice its width."""
     tree = SearchTree([Node(None, token_text(START), 0.0, 0.0)], [], [])
-    ids, live, width = [list[int]()], [0], settings.beam_size
+    ids, live, forced_tokens = [list[int]()], [0], constraints.forced_tokens
+    widths = [beam_width(count, forced_tokens, settings.beam_size) for count in range(forced_tokens + 1)]
     for length, step in enumerate(steps, 1):
         tree.live.append([*live])
         normalization = length_normalization(float(length), settings)
         numbers: dict[tuple[int, ...], int] = {}  # of candidates, by their ids
-        for beam in step.beams.values():
-            for hypothesis, end, rival in ends_of(beam, width):
+        for count, beam in step.beams.items():
+            for hypothesis, end, rival in ends_of(beam, widths[count]):
                 token = hypothesis.ids[-1]
                 numbers[tuple(hypothesis.ids)] = len(ids)
                 cut_by = None if rival is None else numbers[tuple(rival.ids)]
@@ -125,8 +126,11 @@ def grid_tree(
                 )
                 ids.append(hypothesis.ids[1:])
         for row, number in enumerate(live):
-            end_without_extension(tree, number, row, step, numbers, width)
+            end_without_extension(tree, number, row, step, numbers, widths)
         before, live = live, [numbers[tuple(hypothesis.ids)] for hypothesis in step.live]
+        for number in set(numbers.values()).difference(live):
+            if tree.nodes[number].end is None:
+                tree.nodes[number] = replace(tree.nodes[number], end="below a translation")
         for best in step.best:
             if not any(node.end == "finished" for node in tree.nodes):  # the words are not all met
                 parent = next(number for number in before if ids[number] == best.ids)
@@ -161,7 +165,12 @@ def ends_of(
 
 
 def end_without_extension(
-    tree: SearchTree, number: int, row: int, step: GridStep, numbers: dict[tuple[int, ...], int], width: int
+    tree: SearchTree,
+    number: int,
+    row: int,
+    step: GridStep,
+    numbers: dict[tuple[int, ...], int],
+    widths: Sequence[int],
 ) -> None:
     """Mark a hypothesis of which no extension survived.
 
@@ -172,7 +181,7 @@ def end_without_extension(
         for candidate in numbers.values()
     ):
         return
-    survivors = {count: unfinished(beam, width) for count, beam in step.beams.items()}
+    survivors = {count: unfinished(beam, widths[count]) for count, beam in step.beams.items()}
     extensions = [
         (hypothesis.log_prob, count)
         for count, beam in step.beams.items()
@@ -180,7 +189,7 @@ def end_without_extension(
         if hypothesis.row == row
     ]
     count = max(extensions)[1] if extensions else 0
-    last = (survivors.get(count) or step.beams.get(count, [])[:width])[-1:]
+    last = (survivors.get(count) or step.beams.get(count, [])[: widths[count]])[-1:]
     cut_by = numbers[tuple(last[0].ids)] if last else None
     tree.nodes[number] = replace(tree.nodes[number], end="no extension in the beam", cut_by=cut_by)
 
@@ -189,7 +198,7 @@ def met(ids: Sequence[int], constraints: Constraints) -> ConstraintProgress:
     """What these ids have met of the forced words."""
     contained = [
         number
-        for number, phrase in enumerate(constraints.forced)
-        if occurs(list(ids), list(phrase), constraints.continuing)
+        for number, forms in enumerate(constraints.forced)
+        if any(occurs(list(ids), list(form), constraints.continuing) for form in forms)
     ]
     return ConstraintProgress(tokens_met(ids, constraints), tuple(contained))

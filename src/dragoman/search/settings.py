@@ -104,8 +104,9 @@ class SearchSettings:
 
     @property
     def is_standard_beam_search(self) -> bool:
-        """Whether this is what the C++ decoder implements: greedy or beam search by log-probability alone."""
-        return not (self.temperature or self.force_words or self.groups > 1 or self.coverage_penalty)
+        """Whether this is what the C++ decoder implements: greedy, beam or grid beam search by
+        log-probability alone."""
+        return not (self.temperature or self.groups > 1 or self.coverage_penalty)
 
     @property
     def needs_attention(self) -> bool:

@@ -13,7 +13,12 @@ from dragoman.search.settings import SearchSettings
 
 TokenText = Callable[[int], str]
 EndReason = Literal[
-    "finished", "below the beam", "found by another group", "no extension in the beam", "the search was over"
+    "finished",
+    "below the beam",
+    "below a translation",
+    "found by another group",
+    "no extension in the beam",
+    "the search was over",
 ]
 
 

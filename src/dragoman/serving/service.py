@@ -93,7 +93,7 @@ def refuse_many_tokens(tokens: int, limit: int) -> None:
 
 def refuse_long_constraints(constraints: Constraints) -> None:
     """Raise `ApiError` 413 for a prefix or forced words of too many tokens: they make translations longer."""
-    forced = sum(map(len, constraints.forced))
+    forced = constraints.forced_tokens
     limits = ("prefix", len(constraints.prefix), MAX_PREFIX), ("force_words", forced, MAX_FORCED)
     for name, tokens, limit in limits:
         if tokens > limit:

@@ -46,7 +46,9 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
             list(zip((settings.prefix, *settings.force_words), (prefix, *forced), strict=True)), size
         )
     continuing = word_continuations(tokenizer) if forced else frozenset[int]()
-    return Constraints(settings.min_length, size, [ids for _, ids in banned], prefix, forced, continuing)
+    return Constraints(
+        settings.min_length, size, [ids for _, ids in banned], prefix, [[ids] for ids in forced], continuing
+    )
 
 
 @lru_cache(maxsize=16)

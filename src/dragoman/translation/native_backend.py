@@ -5,11 +5,12 @@ Oracle: torch_backend.py.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TypeVar
 
 from dragoman.native.decoder import NativeDecoder, Progress
 from dragoman.native.settings import EngineSettings
-from dragoman.search.hypothesis import Constraints, Hypothesis
+from dragoman.search.hypothesis import Constraints, Hypothesis, Terms
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.processors import usable_cores
@@ -43,13 +44,20 @@ class NativeBackend:
         self._decoder.set_nice(nice)
 
     def search(
-        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+        self,
+        sources: Sequence[list[int]],
+        settings: SearchSettings,
+        constraints: Constraints,
+        terms: Terms = (),
     ) -> list[list[Hypothesis]]:
         """As `TorchBackend.search`, for settings that are standard."""
         hypotheses: list[list[Hypothesis]] = []
+        capacities = (replace(constraints, forced=phrases).min_capacity for phrases in terms)
+        capacity = max(constraints.min_capacity, *capacities, 0)
         with explain_out_of_memory(len(sources)):
-            for part in parts(sources, settings, constraints.min_capacity):
-                hypotheses += self._decoder.search(part, settings, constraints)
+            for part in parts(sources, settings, capacity):
+                part_terms = terms[len(hypotheses) : len(hypotheses) + len(part)]
+                hypotheses += self._decoder.search(part, settings, constraints, part_terms)
         return hypotheses
 
     def submit(
@@ -59,13 +67,14 @@ class NativeBackend:
         constraints: Constraints,
         finish: Callable[[Callable[[], list[list[Hypothesis]]]], Result],
         progress: Progress | None = None,
+        terms: Terms = (),
     ) -> Future[Result]:
         """Begin a `search`, whose sentences join those of other callers. As `NativeDecoder.submit`.
 
         A thread gives it half of its places at most.
         """
         most = self._decoder.max_rows // 2
-        return self._decoder.submit(sources, settings, constraints, progress, most, finish)
+        return self._decoder.submit(sources, settings, constraints, progress, most, finish, terms)
 
 
 def parts(

@@ -19,12 +19,13 @@ def submit(
 ) -> "Future[list[list[Translation]]]":
     """`Translator.submit`."""
     settings, sources, constraints = prepared.settings, prepared.sources, prepared.constraints
+    terms = prepared.terms
     backend = translator.native_for(settings, len(sources))
     if backend is None:  # PyTorch, whose first import takes seconds: in its own thread too
         return submit_interruptible(
             translator.torch_executor,
             lambda: translator.assemble(
-                prepared, translator.torch_backend.search(sources, settings, constraints)
+                prepared, translator.torch_backend.search(sources, settings, constraints, terms)
             ),
         )
 
@@ -33,7 +34,7 @@ def submit(
             return hypotheses()
 
     if prepared.needs_alignment:  # PyTorch computes it, in a thread of its own
-        searched = backend.submit(sources, settings, constraints, compute, progress)
+        searched = backend.submit(sources, settings, constraints, compute, progress, terms)
         return then(
             searched, lambda hypotheses: translator.assemble(prepared, hypotheses), translator.torch_executor
         )
@@ -43,4 +44,5 @@ def submit(
         constraints,
         lambda hypotheses: translator.assemble(prepared, compute(hypotheses)),
         progress,
+        terms,
     )

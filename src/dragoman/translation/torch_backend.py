@@ -16,7 +16,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Constraints, NBest
+from dragoman.search.hypothesis import Constraints, NBest, Terms
 from dragoman.search.sampling import sample
 from dragoman.search.settings import SearchSettings
 from dragoman.system.device import is_cpu, is_cuda, open_device
@@ -61,9 +61,15 @@ class TorchBackend:
         return cls(model, engine.workers or threads, engine.cuda_graphs and is_cuda(device))
 
     def search(
-        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+        self,
+        sources: Sequence[list[int]],
+        settings: SearchSettings,
+        constraints: Constraints,
+        terms: Terms = (),
     ) -> NBest:
         """The `n_best` best hypotheses of each source. A source ends with END; END alone has none.
+
+        The translations of a source contain its terms, besides the forced phrases of `constraints`.
 
         Raises `DragomanError` for a model whose probabilities are not finite, and for a lack of memory.
         """
@@ -71,7 +77,8 @@ class TorchBackend:
         def search_batch(batch: list[int]) -> NBest:
             with explain_out_of_memory(len(batch)):
                 source = pad([sources[number] for number in batch]).to(self.device)
-                return self.search_padded(source, settings, constraints)
+                forced = [*constraints.forced, *(terms[batch[0]] if terms else ())]
+                return self.search_padded(source, settings, replace(constraints, forced=forced))
 
         width = settings.n_best if settings.temperature else settings.beam_size
         # Attention is recorded by one thread at a time.
@@ -81,7 +88,9 @@ class TorchBackend:
         max_tokens = settings.batch_tokens // width
         if workers > 1:  # two batches a thread balance the load
             max_tokens = min(max_tokens, sum(lengths.values()) // (2 * workers))
-        batches = batch_by_length(lengths, max_tokens)
+        with_terms = [number for number in lengths if terms and terms[number]]
+        others = {number: length for number, length in lengths.items() if number not in set(with_terms)}
+        batches = [*([number] for number in with_terms), *batch_by_length(others, max_tokens)]
         hypotheses: NBest = [[] for _ in sources]
         for batch, best in zip(batches, in_threads(search_batch, batches, workers), strict=True):
             for number, n_best in zip(batch, best, strict=True):
@@ -94,7 +103,7 @@ class TorchBackend:
         """One batch, by the search that the settings ask for."""
         if settings.temperature:
             return sample(self.model, source, settings, constraints)
-        if settings.force_words:
+        if constraints.forced:
             return grid_beam_search(self.model, source, settings, constraints)
         restricted = replace(constraints, min_length=0).restricts_tokens
         if self._graphs is not None and settings.is_standard_beam_search and not restricted:

@@ -16,7 +16,7 @@ from dragoman.model.symbols import UNKNOWN
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
-from dragoman.search.hypothesis import Constraints, Hypothesis, NBest
+from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
@@ -56,6 +56,8 @@ class PreparedSentences:
     parts: list[list[list[int]]]
     """The ids of each sentence's parts, END last in each; most sentences are one part."""
     constraints: Constraints
+    terms: Terms = ()
+    """The glossary's terms that each source has, in the order of `sources`; empty without a glossary."""
 
     @cached_property
     def sources(self) -> list[list[int]]:
@@ -83,7 +85,11 @@ class Backend(Protocol):
     """A backend: `TorchBackend` with all settings, `NativeBackend` for greedy and beam search on a CPU."""
 
     def search(
-        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+        self,
+        sources: Sequence[list[int]],
+        settings: SearchSettings,
+        constraints: Constraints,
+        terms: Terms = (),
     ) -> NBest:
         """The `n_best` best hypotheses of each source, which ends with END; none for END alone."""
 
@@ -237,33 +243,36 @@ class Translator:
     def search(self, prepared: PreparedSentences) -> NBest:
         """The `n_best` best hypotheses of each source; none for END alone. Raises as `n_best`."""
         backend = self.backend(prepared.settings, len(prepared.sources))
-        return backend.search(prepared.sources, prepared.settings, prepared.constraints)
+        return backend.search(prepared.sources, prepared.settings, prepared.constraints, prepared.terms)
 
     def translate(
         self,
         sentences: Sequence[str],
         settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
         **options: Unpack[SearchOptions],
     ) -> list[str]:
         """The best translation of each sentence; "" for a blank one. Raises as `n_best`."""
-        return [best[0].text for best in self.n_best(sentences, settings, **options)]
+        return [best[0].text for best in self.n_best(sentences, settings, glossary, **options)]
 
     def n_best(
         self,
         sentences: Sequence[str],
         settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
         **options: Unpack[SearchOptions],
     ) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
-        A blank sentence has one, which is empty.
+        A blank sentence has one, which is empty. Translations contain the `glossary`'s targets of the terms
+        that a sentence has, wherever the model finds a translation with them.
         Warns once with `LongInput` if sentences are longer than any of training, and once with
         `SeveralSentences` if texts have several sentences or a line break. Raises `DragomanError` for
         settings that contradict each other, a text beyond the model's learned positions, a lack of memory,
         and a model whose probabilities are not finite.
         """
         settings = self.search_settings(settings, options)
-        prepared = self.prepare(sentences, settings)
+        prepared = self.prepare(sentences, settings, glossary)
         self._warn_of_long(prepared)
         self._warn_of_several(sentences)
         return self.assemble(prepared, self.search(prepared))
@@ -272,6 +281,7 @@ class Translator:
         self,
         sentences: Sequence[str],
         settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
         **options: Unpack[SearchOptions],
     ) -> PreparedSentences:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
@@ -282,7 +292,12 @@ class Translator:
         texts = [text for text, _ in without_tags]
         tokenizers = self.tokenizers
         parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
-        return PreparedSentences(settings, without_tags, parts, constraint_ids(settings, tokenizers.target))
+        constraints = constraint_ids(settings, tokenizers.target)
+        if glossary is None:
+            return PreparedSentences(settings, without_tags, parts, constraints)
+        limit = settings.max_length or self.longest_source
+        constraints, terms = with_terms(constraints, glossary, tokenizers, texts, parts, settings, limit)
+        return PreparedSentences(settings, without_tags, parts, constraints, terms)
 
     def submit(
         self, prepared: PreparedSentences, progress: Progress | None = None

@@ -14,6 +14,7 @@ const BEFORE = 20; // of them, those to the left of what can be seen
 const ENDS = {
   finished: "It ends with the END token.",
   "below the beam": "It ranked below the hypotheses that its beam kept.",
+  "below a translation": "Its score was below that of a translation that had been found.",
   "found by another group": "Another group of the beam has the same hypothesis.",
   "no extension in the beam": "None of its extensions was kept.",
   "the search was over": "The search was over while it was in the beam.",
