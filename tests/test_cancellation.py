@@ -10,7 +10,7 @@ import pytest
 from dragoman import SearchSettings
 from dragoman.model.symbols import END
 from dragoman.search.alternatives import alternatives
-from dragoman.search.hypothesis import Constraints
+from dragoman.search.hypothesis import Constraints, Phrase
 from dragoman.system.futures import interruption, submit_interruptible, then
 from dragoman.text.batches import pad
 from dragoman.translation.segmentation import split
@@ -28,7 +28,10 @@ ENDLESS = {
     "groups": (SearchSettings(groups=2), Constraints(min_length=LONG)),
     "coverage": (SearchSettings(coverage_penalty=0.2), Constraints(min_length=LONG)),
     "samples": (SearchSettings(temperature=1.0, n_best=8), Constraints(min_length=LONG)),
-    "forced words": (SearchSettings(force_words=("a",)), Constraints(min_length=LONG, forced=[[[5]]])),
+    "forced words": (
+        SearchSettings(force_words=("a",)),
+        Constraints(min_length=LONG, forced=[Phrase([[5]])]),
+    ),
 }
 
 

@@ -27,7 +27,7 @@ from dragoman.translation.constraints import follows, refuse_repetition, repeats
 from dragoman.translation.model_folder import Tokenizers
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import KINDS, no_shape_checks
-from tests.test_search import any_rules, any_search, brute_force, few_tokens, tiny, with_few_tokens
+from tests.test_search import any_rules, any_search, brute_force, few_tokens, phrases, tiny, with_few_tokens
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
 SOURCE = torch.tensor([[4, 5, END]])
@@ -102,7 +102,7 @@ PHRASES = st.lists(FORMS, max_size=3)
 def test_a_prefix_and_forced_words_have_room_whatever_the_length_of_the_source(
     prefix, forced, min_length, source_tokens, extra
 ):
-    rules = Constraints(min_length=min_length, prefix=prefix, forced=forced)
+    rules = Constraints(min_length=min_length, prefix=prefix, forced=phrases(forced))
     asked = SearchSettings(beam_size=2, max_extra_tokens=extra)
     longest = max_target_length(source_tokens, None, asked, rules.min_capacity)
     forced_tokens = sum(max(map(len, forms)) for forms in forced)
@@ -125,23 +125,23 @@ TOKENS = st.lists(st.integers(3, 5), min_size=1, max_size=3)
     st.lists(st.integers(3, 5), max_size=6),
     st.lists(st.lists(TOKENS, min_size=1, max_size=3), min_size=1, max_size=3),
 )
-def test_forced_tokens_that_are_met_are_those_of_phrases_and_of_the_longest_begun_one(ids, phrases):
-    whole = [max(map(len, forms)) for forms in phrases if any(has(ids, form) for form in forms)]
+def test_forced_tokens_that_are_met_are_those_of_phrases_and_of_the_longest_begun_one(ids, words):
+    whole = [max(map(len, forms)) for forms in words if any(has(ids, form) for form in forms)]
     begun = [
         max(map(len, forms)) - (len(form) - count)  # all but the tokens that are missing
-        for forms in phrases
+        for forms in words
         if not any(has(ids, form) for form in forms)
         for form in forms
         for count in range(1, len(form))
         if ids[len(ids) - count :] == form[:count]
     ]
-    assert tokens_met(ids, Constraints(forced=phrases)) == sum(whole) + max(begun, default=0)
+    assert tokens_met(ids, Constraints(forced=phrases(words))) == sum(whole) + max(begun, default=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_the_shortest_source_is_translated_with_a_prefix_and_forced_words(kind):
-    rules = Constraints(prefix=[5, 5, 4], forced=[[[4, 4]], [[1]]])
+    rules = Constraints(prefix=[5, 5, 4], forced=phrases([[[4, 4]], [[1]]]))
     asked = SearchSettings(beam_size=3, max_extra_tokens=0)
     ((found,),) = grid_beam_search(tiny(kind, 6, 0), SOURCE[:, -1:], asked, rules)
     assert found.ids[:3] == [5, 5, 4]
@@ -153,17 +153,17 @@ def test_the_shortest_source_is_translated_with_a_prefix_and_forced_words(kind):
 @pytest.mark.parametrize(
     "rules",
     [
-        Constraints(forced=[[[5]]]),
-        Constraints(forced=[[[4, 5]]]),
-        Constraints(forced=[[[5, 5]]]),
-        Constraints(forced=[[[4]], [[1]]]),
-        Constraints(forced=[[[4, 4]], [[4, 5]]]),
-        Constraints(forced=[[[1, 4]]], prefix=[5], no_repeat_ngram=1, min_length=3),
-        Constraints(forced=[[[5]]], continuing=[4, 5]),
-        Constraints(forced=[[[4]], [[1, 5]]], continuing=[5]),
-        Constraints(forced=[[[4, 5]]], continuing=[4]),
-        Constraints(forced=[[[4], [1, 5]]]),
-        Constraints(forced=[[[4, 4], [1]], [[5], [5, 1]]], continuing=[1]),
+        Constraints(forced=phrases([[[5]]])),
+        Constraints(forced=phrases([[[4, 5]]])),
+        Constraints(forced=phrases([[[5, 5]]])),
+        Constraints(forced=phrases([[[4]], [[1]]])),
+        Constraints(forced=phrases([[[4, 4]], [[4, 5]]])),
+        Constraints(forced=phrases([[[1, 4]]]), prefix=[5], no_repeat_ngram=1, min_length=3),
+        Constraints(forced=phrases([[[5]]]), continuing=[4, 5]),
+        Constraints(forced=phrases([[[4]], [[1, 5]]]), continuing=[5]),
+        Constraints(forced=phrases([[[4, 5]]]), continuing=[4]),
+        Constraints(forced=phrases([[[4], [1, 5]]])),
+        Constraints(forced=phrases([[[4, 4], [1]], [[5], [5, 1]]]), continuing=[1]),
     ],
     ids=str,
 )
@@ -175,7 +175,7 @@ def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rule
     expected = [
         (score, ids)
         for score, ids in every
-        if all(any(has_whole(ids, form, rules) for form in forms) for forms in rules.forced)
+        if all(any(has_whole(ids, form, rules) for form in phrase.forms) for phrase in rules.forced)
     ]
     asked = SearchSettings(beam_size=240, max_extra_tokens=1, n_best=min(5, len(expected)))
     (found,) = grid_beam_search(model, SOURCE, asked, rules)
@@ -210,7 +210,7 @@ def test_a_grid_is_a_beam_for_any_n_any_penalty_and_any_rules(seed):
 
 
 def test_forced_words_that_cannot_be_are_met_as_far_as_they_can():
-    rules = Constraints(forced=[[[4]], [[5]]], banned=[[5]])
+    rules = Constraints(forced=phrases([[[4]], [[5]]]), banned=[[5]])
     ((best,),) = grid_beam_search(
         tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, max_extra_tokens=1), rules
     )
@@ -230,8 +230,11 @@ def test_a_greatest_length_is_kept_whatever_the_source(search):
         else {"beam_size": 1 if search is greedy_search else 3}
     )
     asked, model = SearchSettings(max_extra_tokens=1, **draws), tiny("transformer", 6, 0)
+    forced = phrases([[[4]]])
     rules = (
-        [] if search is greedy_search else [Constraints(forced=[[[4]]] if search is grid_beam_search else [])]
+        []
+        if search is greedy_search
+        else [Constraints(forced=phrases([[[4]]]) if search is grid_beam_search else [])]
     )
     assert search(model, SOURCE, replace(asked, max_extra_tokens=50, max_length=3), *rules) == search(
         model, SOURCE, asked, *rules

@@ -25,7 +25,7 @@ from dragoman.native.packed_linear import pack
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Constraints, length_normalization, max_target_length
+from dragoman.search.hypothesis import Constraints, Phrase, length_normalization, max_target_length
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
@@ -254,10 +254,14 @@ def test_it_keeps_the_rules_as_pytorch_does(lib, kind, rules, beam_size):
             )
 
 
-def any_phrases(draw):
-    """Up to three phrases of up to two forms, of the model of few tokens."""
+def any_phrases(draw, source):
+    """Up to three phrases of up to two forms, of the model of few tokens, some with places in the source."""
     return [
-        [few_tokens(draw, 3) for _ in range(draw.randint(1, 2))] for _ in range(draw.choice([0, 1, 1, 2, 3]))
+        Phrase(
+            [few_tokens(draw, 3) for _ in range(draw.randint(1, 2))],
+            draw.sample(range(len(source)), draw.randint(0, min(2, len(source)))),
+        )
+        for _ in range(draw.choice([0, 1, 1, 2, 3]))
     ]
 
 
@@ -270,8 +274,9 @@ def test_forced_phrases_are_found_as_in_pytorch(lib, first):
         asked = replace(asked, max_length=None)
         rules = replace(rules, continuing=frozenset(draw.choice([[], [5, 7, 9], [4, 5, 6, 7, 8]])))
         if draw.random() < 0.3:
-            rules = replace(rules, forced=any_phrases(draw))
-        sources, terms = zip(*(([*few_tokens(draw), END], any_phrases(draw)) for _ in range(6)), strict=True)
+            rules = replace(rules, forced=any_phrases(draw, []))
+        sources = [[*few_tokens(draw), END] for _ in range(6)]
+        terms = [any_phrases(draw, source) for source in sources]
         in_cpp = native(lib, model, "float32", 2)
         found = in_cpp.search(sources, asked, rules, terms)
         for source, phrases, best in zip(sources, terms, found, strict=True):

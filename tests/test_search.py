@@ -19,7 +19,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import Beam, beam_search, beam_steps, extend, greedy_search
 from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_more_than_a_search
-from dragoman.search.hypothesis import Constraints, length_penalty
+from dragoman.search.hypothesis import Constraints, Phrase, length_penalty
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman_paper.lab.parts.table_model import TableModel
@@ -496,6 +496,11 @@ def any_search(draw):
             )
         },
     )
+
+
+def phrases(words):
+    """Forced phrases, each of several forms."""
+    return [Phrase(forms) for forms in words]
 
 
 def any_rules(draw):

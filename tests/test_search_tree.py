@@ -17,7 +17,7 @@ from dragoman.inspection.views.tree import search_name
 from dragoman.model.symbols import START
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import next_log_probs
-from dragoman.search.grid_beam import occurs, tokens_met
+from dragoman.search.grid_beam import has, tokens_met
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.token_ids import constraint_ids
@@ -172,7 +172,7 @@ def test_a_grid_has_a_beam_for_each_number_of_forced_tokens(translator, settings
     for number, (node, met) in enumerate(zip(found.nodes, found.met, strict=True)):
         ids = tokenizer.ids(tokens(found.nodes, number))
         assert met.tokens == tokens_met(ids, constraints)
-        contained = [occurs(ids, list(form), constraints.continuing) for (form,) in phrases]
+        contained = [has(ids, phrase, constraints.continuing) for phrase in phrases]
         assert met.words == tuple(
             word for word, there in zip(settings.force_words, contained, strict=True) if there
         )

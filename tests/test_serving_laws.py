@@ -29,7 +29,7 @@ from starlette.requests import Request
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.documents.plain import plain_text
 from dragoman.native.settings import EngineSettings
-from dragoman.search.hypothesis import Constraints
+from dragoman.search.hypothesis import Constraints, Phrase
 from dragoman.serving import connections, docs
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
 from dragoman.serving.apis import deepl, libretranslate
@@ -964,7 +964,9 @@ LIMITS = {
         413,
     ),
     "tokens that are forced": (
-        lambda _, number: refuse_long_constraints(Constraints(forced=[[[5]], [[6] * (number - 1)]])),
+        lambda _, number: refuse_long_constraints(
+            Constraints(forced=[Phrase([[5]]), Phrase([[6] * (number - 1)])])
+        ),
         MAX_FORCED,
         413,
     ),

@@ -50,8 +50,9 @@ struct Search {
     const float *source_positions, *target_positions;
     const int32_t* rows;  // hypotheses that each sentence may have at once
     // Sentence s has the forced phrases sentence_phrases[s] to [s + 1], phrase p has the forms phrase_forms[p] to
-    // [p + 1], and form f is forced_ids[form_offsets[f]] to [form_offsets[f + 1]]; null for none.
-    const int32_t *forced_ids, *form_offsets, *phrase_forms, *sentence_phrases;
+    // [p + 1] and translates the source tokens places[place_offsets[p]] to [p + 1], and form f is
+    // forced_ids[form_offsets[f]] to [form_offsets[f + 1]]; null for none.
+    const int32_t *forced_ids, *form_offsets, *phrase_forms, *places, *place_offsets, *sentence_phrases;
     const uint8_t* continuing;  // 1 for each token of the vocabulary that continues a word
     const float* length_normalization;  // the divisor of a log-probability for each length, END included
     const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
@@ -75,16 +76,18 @@ struct Search {
         ForcedPhrases forced{{}, continuing};
         if (!sentence_phrases) return forced;
         for (int p = sentence_phrases[sentence]; p < sentence_phrases[sentence + 1]; p++) {
-            forced.phrases.emplace_back();
+            forced.phrases.push_back({{}, Ids(places + place_offsets[p], places + place_offsets[p + 1])});
             for (int f = phrase_forms[p]; f < phrase_forms[p + 1]; f++)
-                forced.phrases.back().emplace_back(forced_ids + form_offsets[f], forced_ids + form_offsets[f + 1]);
+                forced.phrases.back().forms.emplace_back(forced_ids + form_offsets[f],
+                                                         forced_ids + form_offsets[f + 1]);
         }
         return forced;
     }
 };
 
 struct Hypothesis {
-    float log_prob, score;
+    float total, score;  // the log-probability and guidance, which rank it
+    float guidance;      // 0 without forced phrases
     std::vector<int32_t> ids;
     std::vector<float*> ancestry;  // the keys and values of START and of its tokens in the first layer
     std::vector<float*> attention;  // of each of its tokens and of END to the source, if somebody asks
@@ -93,6 +96,7 @@ struct Hypothesis {
 struct Candidate {
     float total;
     int origin, token;
+    float guidance = 0;
 };
 
 struct Sentence {
@@ -107,6 +111,7 @@ struct Sentence {
     std::vector<Hypothesis> live, finished;  // best first in each beam
 
     int rows() const { return search->rows[number]; }
+    bool needs_attention() const { return search->attention || forced.are_guided(); }
 };
 
 // The best k candidates offered, best first; of equal ones the first. Oracle: search/beam.py.
@@ -178,7 +183,7 @@ void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const Sea
 float extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end,
              const Search& search, TopK& best, Buffer<float>& buffer) {
     const int count = logits.count, blocks = (count + BLOCK - 1) / BLOCK;
-    const float previous = hypothesis.log_prob;
+    const float previous = hypothesis.total;
     float *highest = buffer.reserve(blocks), largest = -INFINITY, sum = 0;
     for (int token : {PAD, START}) logits.forbid(token);  // never predicted
     for (int block = 0; block < blocks; block++) {
@@ -244,10 +249,10 @@ std::vector<CandidateBeam> forced_beams(Sentence& sentence, Logits logits, bool 
         const float end_logit = logits.values[logits.index(END)];
         TopK likeliest(2 * search.beam_size);
         const float log_sum = extend(logits, int(origin), hypothesis, must_end, search, likeliest, buffer);
-        const float ended = end_logit - log_sum + hypothesis.log_prob;
+        const float ended = end_logit - log_sum + hypothesis.total;
         if (met > most_met || (met == most_met && ended > meeting_most.total)) {
             most_met = met;
-            meeting_most = {ended, int(origin), END};
+            meeting_most = {ended, int(origin), END, hypothesis.guidance};
         }
         std::vector<Candidate> candidates = likeliest.candidates;
         for (int32_t token : must_end ? Ids() : forced.next_tokens(hypothesis.ids)) {
@@ -255,12 +260,17 @@ std::vector<CandidateBeam> forced_beams(Sentence& sentence, Logits logits, bool 
             const int index = logits.index(token);
             if (index < logits.count && std::none_of(candidates.begin(), candidates.end(), is_token))
                 candidates.push_back(
-                    {logits.values[index] - log_sum + hypothesis.log_prob, int(origin), token});
+                    {logits.values[index] - log_sum + hypothesis.total, int(origin), token});
         }
+        const auto guidance = forced.are_guided() ? forced.guidance(hypothesis.ids, hypothesis.attention.back())
+                                                  : ForcedPhrases::Guidance();
         Ids ids = hypothesis.ids;
         ids.push_back(END);
-        for (const Candidate& one : candidates) {
+        for (Candidate& one : candidates) {
             if (!(one.total > -INFINITY) || (one.token == END && met < forced_tokens)) continue;
+            const float added = guidance.of(one.token);
+            one.total += added;
+            one.guidance = hypothesis.guidance + added;
             ids.back() = one.token;
             beams[one.token == END ? met : forced.tokens_met(ids)].offer(one);
             has_candidates = true;
@@ -269,7 +279,8 @@ std::vector<CandidateBeam> forced_beams(Sentence& sentence, Logits logits, bool 
     if (!has_candidates && sentence.finished.empty() && !std::isnan(meeting_most.total)) {
         const Hypothesis& origin = sentence.live[meeting_most.origin];
         const float score = meeting_most.total / search.length_normalization[sentence.step + 1];
-        sentence.finished.push_back({meeting_most.total, score, origin.ids, {}, origin.attention});
+        sentence.finished.push_back(
+            {meeting_most.total, score, origin.guidance, origin.ids, {}, origin.attention});
     }
     std::vector<CandidateBeam> result;
     for (int met = 0; met <= forced_tokens; met++)
@@ -291,7 +302,7 @@ void advance(Sentence& sentence, const std::vector<CandidateBeam>& beams) {
             const Candidate& one = beam.candidates[rank];
             const float score = one.total / search.length_normalization[length];  // the length penalty
             const Hypothesis& origin = sentence.live[one.origin];
-            Hypothesis next{one.total, score, origin.ids, {}, origin.attention};
+            Hypothesis next{one.total, score, one.guidance, origin.ids, {}, origin.attention};
             if (one.token != END) {
                 next.ids.push_back(one.token);
                 next.ancestry = origin.ancestry;
@@ -322,9 +333,9 @@ void advance(Sentence& sentence, const std::vector<CandidateBeam>& beams) {
     } else if (sentence.finished.size() >= n_best) {
         const bool enough = sentence.finished.size() == width;
         const int reached = enough ? length : search.max_lengths[sentence.number] + 1;
-        const auto is_less = [](auto& one, auto& other) { return one.log_prob < other.log_prob; };
+        const auto is_less = [](auto& one, auto& other) { return one.total < other.total; };
         const auto likeliest = std::max_element(sentence.live.begin(), sentence.live.end(), is_less);
-        const float best_live = likeliest->log_prob / search.length_normalization[reached];
+        const float best_live = likeliest->total / search.length_normalization[reached];
         sentence.done = best_live <= sentence.finished[enough ? 0 : n_best - 1].score;
     }
 }
@@ -338,7 +349,7 @@ void write_hypotheses(const Sentence& sentence) {
         if (rank >= int(sentence.finished.size())) continue;
         const Hypothesis& one = sentence.finished[rank];
         search.lengths[at] = int32_t(one.ids.size());
-        search.log_probs[at] = one.log_prob;
+        search.log_probs[at] = one.total - one.guidance;
         search.scores[at] = one.score;
         std::copy(one.ids.begin(), one.ids.end(),
                   search.output_ids + search.output_offsets[sentence.number] +
@@ -394,7 +405,7 @@ void encode(const Transformer& model, std::vector<Sentence>& sentences, Workspac
                                                          offsets[1] - offsets[0]);
         }
         sentence.forced = search.forced_phrases(sentence.number);
-        sentence.live.assign(1, {0, 0, {}, {}, {}});
+        sentence.live.assign(1, {0, 0, 0, {}, {}, {}});
     }
 }
 
@@ -407,16 +418,16 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
         const float* position =
             search.target_positions + size_t(sentence.step) * model.settings.d_model;
         const size_t cached = model.settings.decoder_layers * layer_stride;
-        const size_t tokens = search.attention ? search.source_tokens(sentence.number) : 0;
+        const size_t tokens = sentence.needs_attention() ? search.source_tokens(sentence.number) : 0;
         sentence.kv_cache.push_back(
             std::unique_ptr<float[]>(new float[cached + sentence.rows() * tokens]));
         float *own = sentence.kv_cache.back().get(), *weights = own + cached;
         for (Hypothesis& one : sentence.live) {
             one.ancestry.push_back(own);
             own += model.row_width();
-            if (search.attention) one.attention.push_back(weights);
+            if (tokens) one.attention.push_back(weights);
             rows.push_back({one.ids.empty() ? START : one.ids.back(), position, &sentence.source,
-                            &one.ancestry, layer_stride, search.attention ? weights : nullptr});
+                            &one.ancestry, layer_stride, tokens ? weights : nullptr});
             weights += tokens;
         }
     }
@@ -448,7 +459,7 @@ void undo(std::vector<Sentence>& sentences) {
         sentence.kv_cache.resize(sentence.step);
         for (Hypothesis& one : sentence.live) {
             one.ancestry.resize(sentence.step);
-            if (sentence.search->attention) one.attention.resize(sentence.step);
+            if (sentence.needs_attention()) one.attention.resize(sentence.step);
         }
     }
 }

@@ -277,11 +277,14 @@ class NativeDecoder:
     ) -> dict[str, Numbers]:
         """The forced phrases of each sentence, and which tokens continue a word."""
         phrases = list(chain(*forced))
-        forms = list(chain(*phrases))
+        forms = [form for phrase in phrases for form in phrase.forms]
+        places = [phrase.places for phrase in phrases]
         return {
             "forced_ids": array("i", chain(*forms)),
             "form_offsets": array("i", accumulate(map(len, forms), initial=0)),
-            "phrase_forms": array("i", accumulate(map(len, phrases), initial=0)),
+            "phrase_forms": array("i", accumulate((len(phrase.forms) for phrase in phrases), initial=0)),
+            "places": array("i", chain(*places)),
+            "place_offsets": array("i", accumulate(map(len, places), initial=0)),
             "sentence_phrases": array("i", accumulate(map(len, forced), initial=0)),
             "continuing": continuing_flags(frozenset(constraints.continuing), self.target_vocabulary),
         }
@@ -290,7 +293,10 @@ class NativeDecoder:
         """The tokens that each sentence may have, if there is a shortlist."""
         if self.shortlist is None:
             return {}
-        required = ([*rule.prefix, *chain(*chain(*rule.forced))] for rule in rules)
+        required = (
+            [*rule.prefix, *chain(*(form for phrase in rule.forced for form in phrase.forms))]
+            for rule in rules
+        )
         allowed = [
             np.union1d(self.shortlist.allowed(row), tokens)
             for row, tokens in zip(sources, required, strict=True)

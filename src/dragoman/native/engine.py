@@ -42,6 +42,8 @@ class Search(Structure):
         ("forced_ids", c_void_p),
         ("form_offsets", c_void_p),
         ("phrase_forms", c_void_p),
+        ("places", c_void_p),
+        ("place_offsets", c_void_p),
         ("sentence_phrases", c_void_p),
         ("continuing", c_void_p),
         ("length_normalization", c_void_p),

@@ -1,8 +1,9 @@
-// Which phrases of a grid beam search a hypothesis has met (Hokamp and Liu 2017).
+// Which phrases of a grid beam search a hypothesis has met (Hokamp and Liu 2017), and where attention wants them.
 //
 // Oracle: search/grid_beam.py. Tested: tests/test_native.py::test_forced_phrases_are_found_as_in_pytorch.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -10,23 +11,34 @@ namespace dragoman {
 
 using Ids = std::vector<int32_t>;
 
-// A phrase occurs in one of its forms. Tokens that continue a word have a 1 in `continuing`: a form before one
-// of them is the beginning of a longer word.
-struct ForcedPhrases {
-    std::vector<std::vector<Ids>> phrases;
-    const uint8_t* continuing = nullptr;
+constexpr double GUIDANCE = 3, MIN_ATTENTION = 0.01;  // as in search/grid_beam.py
 
-    bool empty() const { return phrases.empty(); }
+struct Phrase {
+    std::vector<Ids> forms;
+    Ids places;  // the tokens of the source that it translates, if they are known
 
-    static int longest(const std::vector<Ids>& forms) {
+    int tokens() const {
         size_t size = 0;
         for (const Ids& form : forms) size = std::max(size, form.size());
         return int(size);
     }
+};
+
+// A phrase occurs in one of its forms. Tokens that continue a word have a 1 in `continuing`: a form before one
+// of them is the beginning of a longer word.
+struct ForcedPhrases {
+    std::vector<Phrase> phrases;
+    const uint8_t* continuing = nullptr;
+
+    bool empty() const { return phrases.empty(); }
+
+    bool are_guided() const {
+        return std::any_of(phrases.begin(), phrases.end(), [](auto& phrase) { return !phrase.places.empty(); });
+    }
 
     int tokens() const {
         int sum = 0;
-        for (const auto& forms : phrases) sum += longest(forms);
+        for (const Phrase& phrase : phrases) sum += phrase.tokens();
         return sum;
     }
 
@@ -45,8 +57,9 @@ struct ForcedPhrases {
         return false;
     }
 
-    bool occurs(const Ids& ids, const std::vector<Ids>& forms) const {
-        return std::any_of(forms.begin(), forms.end(), [&](const Ids& form) { return occurs(ids, form); });
+    bool has(const Ids& ids, const Phrase& phrase) const {
+        return std::any_of(phrase.forms.begin(), phrase.forms.end(),
+                           [&](const Ids& form) { return occurs(ids, form); });
     }
 
     // How many of the form's first tokens the ids end with; not all of them, and none inside a word.
@@ -58,30 +71,67 @@ struct ForcedPhrases {
         return 0;
     }
 
+    // Whether the ids end inside of a form of a phrase that does not occur yet.
+    bool is_begun(const Ids& ids, const Phrase& phrase) const {
+        return !has(ids, phrase) && std::any_of(phrase.forms.begin(), phrase.forms.end(),
+                                                [&](const Ids& form) { return matched_prefix(ids, form); });
+    }
+
     // The tokens of all phrases that occur, and of the longest phrase prefix at the end of the ids.
     int tokens_met(const Ids& ids) const {
-        int completed = 0, unfinished = 0;
-        for (const auto& forms : phrases) {
-            const int size = longest(forms);
-            if (occurs(ids, forms)) {
-                completed += size;
+        int completed = 0, begun = 0;
+        for (const Phrase& phrase : phrases) {
+            if (has(ids, phrase)) {
+                completed += phrase.tokens();
                 continue;
             }
-            for (const Ids& form : forms)
+            for (const Ids& form : phrase.forms)
                 if (const int matched = matched_prefix(ids, form))
-                    unfinished = std::max(unfinished, size - int(form.size()) + matched);
+                    begun = std::max(begun, phrase.tokens() - int(form.size()) + matched);
         }
-        return completed + unfinished;
+        return completed + begun;
     }
 
     // The tokens that would begin or continue a form of a phrase that does not occur yet.
     Ids next_tokens(const Ids& ids) const {
         Ids tokens;
-        for (const auto& forms : phrases)
-            if (!occurs(ids, forms))
-                for (const Ids& form : forms)
+        for (const Phrase& phrase : phrases)
+            if (!has(ids, phrase))
+                for (const Ids& form : phrase.forms)
                     tokens.insert(tokens.end(), {form[0], form[matched_prefix(ids, form)]});
         return tokens;
+    }
+
+    // What tokens add to the rank of a hypothesis: those that begin a phrase, and all others.
+    struct Guidance {
+        struct Gate {
+            const Phrase* phrase;
+            double begins, others;
+        };
+        std::vector<Gate> gates;
+
+        float of(int32_t token) const {
+            double sum = 0;
+            for (const Gate& gate : gates)
+                sum += std::any_of(gate.phrase->forms.begin(), gate.phrase->forms.end(),
+                                   [&](const Ids& form) { return form[0] == token; })
+                           ? gate.begins
+                           : gate.others;
+            return float(sum);
+        }
+    };
+
+    // By the attention of the hypothesis, which has these ids, to the words that phrases translate.
+    Guidance guidance(const Ids& ids, const float* attention) const {
+        Guidance result;
+        for (const Phrase& phrase : phrases) {
+            if (phrase.places.empty() || is_begun(ids, phrase)) continue;
+            double weight = 0;
+            for (int32_t place : phrase.places) weight += attention[place];
+            weight = std::min(std::max(weight, MIN_ATTENTION), 1 - MIN_ATTENTION);
+            result.gates.push_back({&phrase, GUIDANCE * std::log(weight), GUIDANCE * std::log(1 - weight)});
+        }
+        return result;
     }
 };
 

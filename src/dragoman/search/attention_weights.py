@@ -3,7 +3,7 @@
 Shapes: B sentences, S source and T target tokens, H heads, L layers, Q queries, N keys.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import RLock, get_ident
@@ -22,6 +22,7 @@ from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 
+LAYER_KINDS = DecoderLayer | EnrichedDecoderLayer
 AttentionModule = MultiHeadAttention | RecurrentAttention | MultiStepAttention
 
 RECORDING = RLock()  # a module has one hook
@@ -32,14 +33,41 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
 
     Raises `DragomanError` for a model without attention.
     """
-    layer_kinds = DecoderLayer | EnrichedDecoderLayer
-    kinds = layer_kinds | RecurrentAttention | MultiStepAttention
-    layers = [module for module in model.modules() if isinstance(module, kinds)]
+    layers = decoder_layers(model)
     if not layers:
         raise DragomanError(
             "Attention weights need a model with encoder-decoder attention, and this architecture has none."
         )
-    return [layer.cross_attention if isinstance(layer, layer_kinds) else layer for layer in layers]
+    return [layer.cross_attention if isinstance(layer, LAYER_KINDS) else layer for layer in layers]
+
+
+def decoder_layers(model: Model) -> list[DecoderLayer | EnrichedDecoderLayer | AttentionModule]:
+    """The modules that attend to the source, or the layers that have them, in order."""
+    kinds = LAYER_KINDS | RecurrentAttention | MultiStepAttention
+    return [module for module in model.modules() if isinstance(module, kinds)]
+
+
+def has_cross_attention(model: Model) -> bool:
+    """Whether a model attends to the source."""
+    return bool(decoder_layers(model.members[0]))
+
+
+@contextmanager
+def alignment_weights(model: Model) -> Iterator[Callable[[], Float[Tensor, "R S"]]]:
+    """The weights that alignments are read from, after a call of `model.decode` for R hypotheses.
+
+    They are those of the last layer: of its alignment head, or the mean of all heads. For an ensemble they
+    are those of its first model.
+    """
+    first = model.members[0]
+    head = first.settings.alignment_head
+    with record_attention(cross_attention_modules(first)[-1:]) as (calls,):
+
+        def weights() -> Tensor:
+            (heads,) = calls  # [1, H, R, S]
+            return heads.mean(1)[0] if head is None else heads[0, head - 1]
+
+        yield weights
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import OptionError
+from dragoman.system.options import is_in_use
 
 
 def refuse_more_than_a_beam(settings: SearchSettings, feature: str) -> None:
@@ -20,7 +21,7 @@ def refuse_more_than_a_search(settings: SearchSettings, requirement: str) -> Non
 def refuse_settings(settings: SearchSettings, requirement: str, names: Collection[str]) -> None:
     """Raise `OptionError` for one of these settings, which contradicts a requirement."""
     for name in names:
-        if getattr(settings, name):
+        if is_in_use(settings, name, ()):
             raise OptionError(f"{requirement}, which {{{name}}} excludes; leave it out.")
 
 

@@ -1,26 +1,36 @@
-"""Translations that contain given words: grid beam search (Hokamp and Liu 2017).
+"""Translations that contain given words: grid beam search (Hokamp and Liu 2017), guided by attention.
 
 There is one beam for each number of forced tokens that its hypotheses have met. The beam of those that have
 met all is as wide as the search asks. The others are narrower, which halves the time and costs little quality
-(experiments/LOG.md). Shapes: S source tokens, W hypotheses in the widest beam, C forced tokens, R hypotheses
-in all beams, T tokens so far, V vocabulary.
+(experiments/LOG.md).
+
+If the source tokens that a phrase translates are known, attention decides where it is written. With m the
+attention to them at a step, a hypothesis gets λ · log m for a token that begins the phrase, and
+λ · log(1 - m) for any other token. Without this the model translates the word in its own way, and adds the
+phrase somewhere else.
+
+Shapes: S source tokens, W hypotheses in the widest beam, C forced tokens, R hypotheses in all beams, T tokens
+so far, V vocabulary.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.model.interface import Model
+from dragoman.model.interface import Model, State
 from dragoman.model.symbols import END, PAD, START
+from dragoman.search.attention_weights import alignment_weights, has_cross_attention
 from dragoman.search.beam import max_target_lengths, next_log_probs, restrict, top_k_extensions
 from dragoman.search.hypothesis import (
     Constraints,
     Hypothesis,
     NBest,
+    Phrase,
     beam_width,
     grid_rows,
     length_normalization,
@@ -28,6 +38,11 @@ from dragoman.search.hypothesis import (
 )
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import NonFiniteError
+
+GUIDANCE = 3.0
+"""λ, chosen on validation data (experiments/LOG.md)."""
+MIN_ATTENTION = 0.01
+"""m is between this and 1 minus this."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,12 @@ class LiveHypothesis:
     ids: list[int]
     log_prob: float
     row: int
+    guidance: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """What ranks it."""
+        return self.log_prob + self.guidance
 
 
 @dataclass(frozen=True)
@@ -84,19 +105,20 @@ def grid_steps(
     max_length = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])
     rows = grid_rows(forced_tokens, width)
     state = model.encode(source).allocate(rows, max_length + 1)
+    is_guided = has_cross_attention(model) and any(phrase.places for phrase in constraints.forced)
     live, finished = [LiveHypothesis([START], 0.0, 0)], list[Hypothesis]()
     for step in range(max_length + 1):
         padded = live + live[:1] * (rows - len(live))
         state = state.reorder(torch.tensor([hypothesis.row for hypothesis in padded], device=source.device))
         tokens = torch.tensor([hypothesis.ids for hypothesis in padded], device=source.device)  # [R, T]
-        features, state = model.decode(tokens[:, -1:], state)
+        features, state, attention = decode(model, tokens[:, -1:], state, is_guided)
         log_probs = next_log_probs(model, features[:, -1])[None, : len(live)]  # [1, live, V]
         if log_probs.isnan().any():
             raise NonFiniteError
         end_log_probs = log_probs[0, :, END].tolist()
         at_end = torch.tensor([step >= max_length], device=source.device)
         log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]
-        beams, extended = candidate_beams(live, log_probs, constraints, width), live
+        beams, extended = candidate_beams(live, log_probs, attention, constraints, width), live
         live = [
             hypothesis
             for met, beam in beams.items()
@@ -104,14 +126,17 @@ def grid_steps(
         ]
         likeliest = beams.get(forced_tokens, [])[:width]
         ended = [hypothesis for hypothesis in likeliest if hypothesis.ids[-1] == END]
-        finished += [scored(hypothesis.ids[1:-1], hypothesis.log_prob, settings) for hypothesis in ended]
+        finished += [
+            scored(hypothesis.ids[1:-1], hypothesis.log_prob, settings, hypothesis.guidance)
+            for hypothesis in ended
+        ]
         finished = sorted(finished, key=lambda hypothesis: -hypothesis.score)[:width]
         if forced_tokens and len(finished) >= settings.n_best:
             normalization = float(length_normalization(step + 1, settings))
             worst = finished[settings.n_best - 1].score
-            live = [hypothesis for hypothesis in live if hypothesis.log_prob / normalization > worst]
+            live = [hypothesis for hypothesis in live if hypothesis.total / normalization > worst]
         rank, reached = (0, step) if len(finished) == width else (settings.n_best - 1, max_length)
-        best_live = max((hypothesis.log_prob for hypothesis in live), default=-torch.inf) / float(
+        best_live = max((hypothesis.total for hypothesis in live), default=-torch.inf) / float(
             length_normalization(reached + 1, settings)
         )
         if not live or (rank < len(finished) and best_live <= finished[rank].score):
@@ -123,49 +148,91 @@ def grid_steps(
         yield GridStep(beams, live, [])
 
 
+def decode(
+    model: Model, tokens: Int[Tensor, "R 1"], state: State, is_guided: bool
+) -> tuple[Float[Tensor, "R 1 D"], State, list[list[float]]]:
+    """As `model.decode`, and the attention [R][S] that alignments are read from; none without guidance."""
+    if not is_guided:
+        return *model.decode(tokens, state), []
+    with alignment_weights(model) as recorded:
+        features, state = model.decode(tokens, state)
+    return features, state, recorded().tolist()
+
+
 def unfinished(beam: Sequence[LiveHypothesis], width: int) -> list[LiveHypothesis]:
-    """The likeliest candidates of a beam that do not end."""
+    """The best candidates of a beam that do not end."""
     return [hypothesis for hypothesis in beam[: 2 * width] if hypothesis.ids[-1] != END][:width]
 
 
 def candidate_beams(
-    live: list[LiveHypothesis], log_probs: Tensor, constraints: Constraints, width: int
+    live: list[LiveHypothesis],
+    log_probs: Float[Tensor, "live V"],
+    attention: list[list[float]],
+    constraints: Constraints,
+    width: int,
 ) -> dict[int, list[LiveHypothesis]]:
     """Each hypothesis with each of its candidate tokens, by the number of forced tokens met.
 
-    The numbers ascend, and candidates are likeliest first in each beam. `log_probs` [live, V] are the
-    log-probabilities of the next tokens.
+    The numbers ascend, and candidates are best first in each beam. `log_probs` are those of the next tokens,
+    `attention` [live][S] the weights at this step, if they guide the search.
     """
     forced_tokens = constraints.forced_tokens
     beams: dict[int, list[LiveHypothesis]] = defaultdict(list)
     for row, hypothesis in enumerate(live):
-        met_tokens, row_log_probs = tokens_met(hypothesis.ids[1:], constraints), log_probs[row]
+        text = hypothesis.ids[1:]
+        met_tokens, row_log_probs = tokens_met(text, constraints), log_probs[row]
         before = torch.zeros(1, 1, device=row_log_probs.device)
         _, _, likeliest = top_k_extensions(
             row_log_probs[None, None], before, min(2 * width, len(row_log_probs))
         )
-        forced = next_forced_tokens(hypothesis.ids[1:], constraints)
+        forced = next_forced_tokens(text, constraints)
         for token in dict.fromkeys([*likeliest[0].tolist(), *forced]):
-            total = hypothesis.log_prob + float(row_log_probs[token])
-            if total > -torch.inf and (token != END or met_tokens == forced_tokens):
-                ids = [*hypothesis.ids, token]
-                place = forced_tokens if token == END else tokens_met(ids[1:], constraints)
-                beams[place].append(LiveHypothesis(ids, total, row))
+            log_prob = hypothesis.log_prob + float(row_log_probs[token])
+            if log_prob > -torch.inf and (token != END or met_tokens == forced_tokens):
+                place = forced_tokens if token == END else tokens_met([*text, token], constraints)
+                added = guidance(text, token, attention[row], constraints) if attention else 0.0
+                candidate = LiveHypothesis(
+                    [*hypothesis.ids, token], log_prob, row, hypothesis.guidance + added
+                )
+                beams[place].append(candidate)
     for beam in beams.values():
-        beam.sort(key=lambda hypothesis: -hypothesis.log_prob)
+        beam.sort(key=lambda hypothesis: -hypothesis.total)
     return dict(sorted(beams.items()))
+
+
+def guidance(ids: list[int], token: int, attention: Sequence[float], constraints: Constraints) -> float:
+    """What a token adds to a hypothesis's rank, by its attention [S] to the words that phrases translate."""
+    added = 0.0
+    for phrase in constraints.forced:
+        if phrase.places and not is_begun(ids, phrase, constraints.continuing):
+            weight = sum(attention[place] for place in phrase.places)
+            weight = min(max(weight, MIN_ATTENTION), 1 - MIN_ATTENTION)
+            begins = any(form[0] == token for form in phrase.forms)
+            added += GUIDANCE * math.log(weight if begins else 1 - weight)
+    return added
+
+
+def is_begun(ids: list[int], phrase: Phrase, continuing: Collection[int]) -> bool:
+    """Whether the ids end inside of a form of a phrase that does not occur yet."""
+    return not has(ids, phrase, continuing) and any(
+        matched_prefix(ids, list(form), continuing) for form in phrase.forms
+    )
+
+
+def has(ids: list[int], phrase: Phrase, continuing: Collection[int]) -> bool:
+    """Whether a phrase occurs in one of its forms."""
+    return any(occurs(ids, list(form), continuing) for form in phrase.forms)
 
 
 def meeting_most(
     live: list[LiveHypothesis], end_log_probs: list[float], constraints: Constraints, settings: SearchSettings
 ) -> Hypothesis:
-    """The hypothesis that has met most forced tokens, and of these the likeliest, END included."""
-    ended = [
-        (tokens_met(hypothesis.ids[1:], constraints), hypothesis.log_prob + end, hypothesis.ids[1:])
-        for hypothesis, end in zip(live, end_log_probs, strict=True)
-    ]
-    _, log_prob, ids = max(ended)
-    return scored(ids, log_prob, settings)
+    """The hypothesis that has met most forced tokens, and of these the best, END included."""
+    best, end_log_prob = max(
+        zip(live, end_log_probs, strict=True),
+        key=lambda pair: (tokens_met(pair[0].ids[1:], constraints), pair[0].total + pair[1], pair[0].ids),
+    )
+    return scored(best.ids[1:], best.log_prob + end_log_prob, settings, best.guidance)
 
 
 def tokens_met(ids: Sequence[int], constraints: Constraints) -> int:
@@ -173,24 +240,23 @@ def tokens_met(ids: Sequence[int], constraints: Constraints) -> int:
 
     A form that is shorter than its phrase's longest one counts as if its first tokens were met beforehand.
     """
-    text, unfinished_tokens, completed = list(ids), 0, 0
-    for forms in constraints.forced:
-        size = len(max(forms, key=len))
-        if any(occurs(text, list(form), constraints.continuing) for form in forms):
-            completed += size
+    text, begun, completed = list(ids), 0, 0
+    for phrase in constraints.forced:
+        if has(text, phrase, constraints.continuing):
+            completed += phrase.tokens
             continue
-        for form in map(list, forms):
+        for form in map(list, phrase.forms):
             if matched := matched_prefix(text, form, constraints.continuing):
-                unfinished_tokens = max(unfinished_tokens, size - len(form) + matched)
-    return completed + unfinished_tokens
+                begun = max(begun, phrase.tokens - len(form) + matched)
+    return completed + begun
 
 
 def next_forced_tokens(ids: Sequence[int], constraints: Constraints) -> list[int]:
     """The tokens that would begin or continue a form of a phrase that does not occur yet."""
     text, tokens = list(ids), []
-    for forms in constraints.forced:
-        if not any(occurs(text, list(form), constraints.continuing) for form in forms):
-            for form in map(list, forms):
+    for phrase in constraints.forced:
+        if not has(text, phrase, constraints.continuing):
+            for form in map(list, phrase.forms):
                 tokens += [form[0], form[matched_prefix(text, form, constraints.continuing)]]
     return tokens
 

@@ -35,8 +35,22 @@ NBest = list[list[Hypothesis]]
 """The best hypotheses of each sentence, best first."""
 
 
-Phrase = Sequence[Sequence[int]]
-"""The forms of a word or phrase, as sequences of tokens."""
+@dataclass(frozen=True)
+class Phrase:
+    """A word or phrase that a translation contains."""
+
+    forms: Sequence[Sequence[int]]
+    """Sequences of tokens, one of which occurs."""
+    places: Collection[int] = ()
+    """The tokens of the source that it translates, counted from 0, if they are known. The search prefers
+    hypotheses that begin the phrase where they attend to these."""
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens of the longest form."""
+        return len(max(self.forms, key=len))
+
+
 Terms = Sequence[Sequence[Phrase]]
 """For each source of a search the phrases that its translation contains; empty if no source has any."""
 
@@ -72,7 +86,7 @@ class Constraints:
     @property
     def forced_tokens(self) -> int:
         """The tokens of all phrases, each in its longest form."""
-        return sum(len(max(phrase, key=len)) for phrase in self.forced)
+        return sum(phrase.tokens for phrase in self.forced)
 
 
 def beam_width(met_tokens: int, forced_tokens: int, beam_size: int) -> int:
@@ -102,9 +116,13 @@ def length_normalization(length: Number, settings: SearchSettings) -> Number:
     return length_penalty(length, settings.length_penalty)
 
 
-def scored(ids: list[int], log_prob: float, settings: SearchSettings) -> Hypothesis:
-    """A finished hypothesis of these ids, without START and END."""
-    return Hypothesis(ids, log_prob, log_prob / length_normalization(len(ids) + 1.0, settings))
+def scored(ids: list[int], log_prob: float, settings: SearchSettings, guidance: float = 0.0) -> Hypothesis:
+    """A finished hypothesis of these ids, without START and END.
+
+    `guidance` is added to the log-probability for its score.
+    """
+    normalization = length_normalization(len(ids) + 1.0, settings)
+    return Hypothesis(ids, log_prob, (log_prob + guidance) / normalization)
 
 
 def max_target_length(

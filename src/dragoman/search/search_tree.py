@@ -17,7 +17,7 @@ from dragoman.search.grid_beam import (
     GridStep,
     LiveHypothesis,
     grid_steps,
-    occurs,
+    has,
     tokens_met,
     unfinished,
 )
@@ -198,7 +198,7 @@ def met(ids: Sequence[int], constraints: Constraints) -> ConstraintProgress:
     """What these ids have met of the forced words."""
     contained = [
         number
-        for number, forms in enumerate(constraints.forced)
-        if any(occurs(list(ids), list(form), constraints.continuing) for form in forms)
+        for number, phrase in enumerate(constraints.forced)
+        if has(list(ids), phrase, constraints.continuing)
     ]
     return ConstraintProgress(tokens_met(ids, constraints), tuple(contained))

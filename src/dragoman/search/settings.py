@@ -14,6 +14,8 @@ WHOLE_SENTENCE_ONLY = (
     "replace_unknown", "truncate",
 )  # fmt: skip
 """Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
+WITHOUT_FORCED_WORDS = ("temperature", "groups", "coverage_penalty")
+"""Settings of searches that force no words."""
 OF_A_BEAM = Excludes(("temperature",), "samples have no beam, and are ranked by log-probability")
 OF_SAMPLING = Needs("temperature", "is for sampling")
 
@@ -66,7 +68,7 @@ class SearchSettings:
     """The first words of every translation."""
     force_words: tuple[str, ...] = option(
         (),
-        Excludes(("temperature", "groups", "coverage_penalty"), "words are forced by grid beam search alone"),
+        Excludes(WITHOUT_FORCED_WORDS, "words are forced by grid beam search alone"),
     )
     """Words and phrases that every translation contains as whole words, in any order, if the other
     constraints allow it."""
@@ -104,8 +106,9 @@ class SearchSettings:
 
     @property
     def is_standard_beam_search(self) -> bool:
-        """Whether this is what the C++ decoder implements: greedy, beam or grid beam search by
-        log-probability alone."""
+        """Whether this is what the C++ decoder implements: greedy or beam search, with or without forced
+        words, by log-probability alone.
+        """
         return not (self.temperature or self.groups > 1 or self.coverage_penalty)
 
     @property

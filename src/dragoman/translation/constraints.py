@@ -1,18 +1,24 @@
-"""Prefixes, banned and forced words: from text to ids. This module imports no torch."""
+"""Prefixes, banned and forced words, terms: from text to ids. This module imports no torch."""
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import accumulate, combinations
 
 from dragoman.model.symbols import UNKNOWN
-from dragoman.search.hypothesis import Constraints
+from dragoman.search.hypothesis import Constraints, Phrase, Terms
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted, shown
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.words import SPACE
+from dragoman.translation.glossary import Glossary, Term
 from dragoman.translation.tags import UNSPACED, remove_tags
 
+MAX_TERM_TOKENS = 64
+"""Of the terms of a sentence; each adds a beam to its search."""
 WORD = "a"
 CLOSING = frozenset(".,;:!?…)]}»”’%。，、！？")
 """Punctuation marks that stand directly after a word."""
@@ -46,9 +52,53 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
             list(zip((settings.prefix, *settings.force_words), (prefix, *forced), strict=True)), size
         )
     continuing = word_continuations(tokenizer) if forced else frozenset[int]()
-    return Constraints(
-        settings.min_length, size, [ids for _, ids in banned], prefix, [[ids] for ids in forced], continuing
-    )
+    phrases = [Phrase([ids]) for ids in forced]
+    return Constraints(settings.min_length, size, [ids for _, ids in banned], prefix, phrases, continuing)
+
+
+def encode_terms(
+    glossary: Glossary,
+    source: Tokenizer,
+    target: Tokenizer,
+    texts: Sequence[str],
+    parts: Sequence[Sequence[list[int]]],
+    capacity: int,
+) -> Terms:
+    """The forced phrases of each part of each text: the targets of the glossary's terms, in all their forms.
+
+    They have `capacity` tokens together at most. A term that does not fit is left out, and so is one that the
+    vocabulary cannot write.
+    """
+    forms_of: dict[Term, list[list[int]]] = {}
+    terms: list[list[Phrase]] = []
+    for text, text_parts in zip(texts, parts, strict=True):
+        for part in text_parts:
+            part_text = text if len(text_parts) == 1 else source.decode(part[:-1])
+            phrases: list[Phrase] = []
+            left = min(capacity, MAX_TERM_TOKENS)
+            part_terms = dict.fromkeys(match.term for match in glossary.find(part_text))
+            places = term_places(glossary, source.pieces(part[:-1])) if part_terms else {}
+            for term in part_terms:
+                if term not in forms_of:
+                    encoded = target.encode(glossary.forms(term))
+                    forms_of[term] = [ids for ids in encoded if ids and UNKNOWN not in ids]
+                phrase = Phrase(forms_of[term], places.get(term, ()))
+                if phrase.forms and phrase.tokens <= left:
+                    phrases.append(phrase)
+                    left -= phrase.tokens
+            terms.append(phrases)
+    return terms
+
+
+def term_places(glossary: Glossary, pieces: Sequence[str]) -> dict[Term, list[int]]:
+    """The tokens of each term that is found in the text of these pieces."""
+    texts = [piece.replace(SPACE, " ") for piece in pieces]
+    ends = list(accumulate(map(len, texts)))
+    places: dict[Term, list[int]] = {}
+    for match in glossary.find("".join(texts)):
+        first, last = bisect_right(ends, match.start), bisect_left(ends, match.end)
+        places.setdefault(match.term, []).extend(range(first, last + 1))
+    return places
 
 
 @lru_cache(maxsize=16)

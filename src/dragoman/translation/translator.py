@@ -16,9 +16,10 @@ from dragoman.model.symbols import UNKNOWN
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
+from dragoman.search.contradictions import refuse_settings
 from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms
 from dragoman.search.options import SearchOptions
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import WITHOUT_FORCED_WORDS, SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
@@ -27,6 +28,8 @@ from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import Languages
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation import streaming
+from dragoman.translation.constraints import MAX_TERM_TOKENS, encode_terms, word_continuations
+from dragoman.translation.glossary import Glossary
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
@@ -295,8 +298,11 @@ class Translator:
         constraints = constraint_ids(settings, tokenizers.target)
         if glossary is None:
             return PreparedSentences(settings, without_tags, parts, constraints)
-        limit = settings.max_length or self.longest_source
-        constraints, terms = with_terms(constraints, glossary, tokenizers, texts, parts, settings, limit)
+        refuse_settings(settings, "A glossary needs a beam search", WITHOUT_FORCED_WORDS)
+        limits = settings.max_length, None if self.longest_source is None else self.longest_source - 1
+        capacity = min(filter(None, limits), default=MAX_TERM_TOKENS) - constraints.min_capacity
+        terms = encode_terms(glossary, tokenizers.source, tokenizers.target, texts, parts, capacity)
+        constraints = replace(constraints, continuing=word_continuations(tokenizers.target))
         return PreparedSentences(settings, without_tags, parts, constraints, terms)
 
     def submit(

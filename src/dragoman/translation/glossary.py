@@ -1,0 +1,141 @@
+"""Terms that a translation has to use, found in a sentence by its words. This module imports no torch."""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from typing import NamedTuple
+
+from dragoman.text.inflection import base_form, inflected_forms
+from dragoman.text.settings import Languages
+from dragoman.translation.tags import UNSPACED
+
+WORD = re.compile(
+    rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:['’](?!{UNSPACED.pattern})\w+)?|[^\s\w]"
+)
+"""A word, a letter of a script without spaces, or a mark."""
+MAX_FORMS = 64
+"""Forms of a target of several words."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word or phrase of the source language, and the one of the target language that translates it."""
+
+    source: str
+    target: str
+
+
+class Match(NamedTuple):
+    """A term in a sentence, at characters `start` to `end`."""
+
+    term: Term
+    start: int
+    end: int
+
+
+class Glossary:
+    """The terms of a pair of languages.
+
+    A term is found in a sentence as whole words, and the longest term at a place counts. A term in lower case
+    is found in any case. One with capital letters has to have the same ones, or those of a text in capital
+    letters. Inflected words are found if simplemma knows the language. Of several terms with the same source,
+    the first counts.
+    """
+
+    def __init__(self, terms: Iterable[Term], languages: Languages) -> None:
+        self.languages = languages
+        self._terms: dict[str, Term] = {}
+        for term in terms:
+            self._terms.setdefault(" ".join(words_of(term.source)), term)
+        self._by_words: dict[tuple[str, ...], list[Term]] = defaultdict(list)
+        self._longest: dict[str, int] = {}
+        for term in self.terms:
+            if key := tuple(map(str.casefold, words_of(term.source))):
+                self._by_words[key].append(term)
+                self._longest[key[0]] = max(len(key), self._longest.get(key[0], 0))
+
+    @property
+    def terms(self) -> list[Term]:
+        """The terms, each source once."""
+        return list(self._terms.values())
+
+    def find(self, sentence: str) -> list[Match]:
+        """The terms of a sentence, in order. Time grows with its length, not with that of the glossary."""
+        spans = [match.span() for match in WORD.finditer(sentence)]
+        words = [normal(sentence[start:end]) for start, end in spans]
+        bases = [base_form(word, self.languages.source) for word in words]
+        matches: list[Match] = []
+        place = 0
+        while place < len(words):
+            term, length = self._longest_at(words, bases, place)
+            if term is not None:
+                matches.append(Match(term, spans[place][0], spans[place + length - 1][1]))
+            place += length
+        return matches
+
+    def _longest_at(self, words: Sequence[str], bases: Sequence[str], place: int) -> tuple[Term | None, int]:
+        """The longest term that begins at a word, and the number of words that it or no term has."""
+        firsts = words[place].casefold(), bases[place].casefold()
+        most = max(self._longest.get(first, 0) for first in firsts)
+        for length in range(min(most, len(words) - place), 0, -1):
+            last = place + length
+            # As they are; the last one in its base form; all in their base forms.
+            for variant in (
+                words[place:last],
+                [*words[place : last - 1], bases[last - 1]],
+                bases[place:last],
+            ):
+                candidates = self._by_words.get(tuple(map(str.casefold, variant)), ())
+                fitting = [term for term in candidates if fits_case(words_of(term.source), variant)]
+                if fitting:
+                    return max(fitting, key=lambda term: words_of(term.source) == list(variant)), length
+        return None, 1
+
+    def forms(self, term: Term) -> list[str]:
+        """The forms of a term's target, the given one first."""
+        words = term.target.split()
+        forms = (self._inflected.get(word, [word]) for word in words)
+        return list(dict.fromkeys(map(" ".join, islice(product(*forms), MAX_FORMS))))
+
+    @cached_property
+    def _inflected(self) -> dict[str, list[str]]:
+        """The forms of each word of the targets."""
+        words = {word for term in self.terms for word in term.target.split()}
+        return inflected_forms(words, self.languages.target)
+
+    def unused(self, sentence: str, translation: str) -> list[Term]:
+        """The terms of a sentence of which its translation has no form."""
+        words = words_of(translation)
+        return [
+            term
+            for term in dict.fromkeys(match.term for match in self.find(sentence))
+            if not any(contains(words, words_of(form)) for form in self.forms(term))
+        ]
+
+
+def words_of(text: str) -> list[str]:
+    """The words and marks of a text."""
+    return list(map(normal, WORD.findall(text)))
+
+
+def normal(word: str) -> str:
+    """A word in normal form C."""
+    return unicodedata.normalize("NFC", word)
+
+
+def fits_case(term: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a term's capital letters are those of the words, or the words are in capital letters."""
+    return all(
+        word in (other, word.lower()) or (other.isupper() and len(other) > 1)
+        for word, other in zip(term, words, strict=True)
+    )
+
+
+def contains(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Whether a phrase is among the words, in any case."""
+    folded, wanted = [word.casefold() for word in words], [word.casefold() for word in phrase]
+    return any(folded[start : start + len(wanted)] == wanted for start in range(len(words) - len(wanted) + 1))
