@@ -177,7 +177,7 @@ def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rule
         for score, ids in every
         if all(any(has_whole(ids, form, rules) for form in phrase.forms) for phrase in rules.forced)
     ]
-    asked = SearchSettings(beam_size=240, max_extra_tokens=1, n_best=min(5, len(expected)))
+    asked = SearchSettings(beam_size=120, max_extra_tokens=1, n_best=min(5, len(expected)))
     (found,) = grid_beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
     torch.testing.assert_close(
@@ -230,7 +230,6 @@ def test_a_greatest_length_is_kept_whatever_the_source(search):
         else {"beam_size": 1 if search is greedy_search else 3}
     )
     asked, model = SearchSettings(max_extra_tokens=1, **draws), tiny("transformer", 6, 0)
-    forced = phrases([[[4]]])
     rules = (
         []
         if search is greedy_search

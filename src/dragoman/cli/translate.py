@@ -24,9 +24,11 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.machine import configure_allocator
 from dragoman.system.options import Excludes, Needs, check_options, option
 from dragoman.system.torchrun import process_count, process_rank
-from dragoman.system.wording import counted
+from dragoman.system.wording import counted, shown
 from dragoman.text.lines import STANDARD_INPUT, decode_line, raw_lines, standard_input_lines
-from dragoman.text.settings import UNKNOWN_LANGUAGE
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
+from dragoman.translation.glossary import Glossary, Term
+from dragoman.translation.tags import remove_tags
 
 if TYPE_CHECKING:
     from dragoman.documents.document import Segment
@@ -65,6 +67,12 @@ class Translate:
     """The document's format. None is what the end of its name says."""
     translate_all: bool = option(False, Needs("document"))
     """Also translate what the document has a translation of: those in a .po file, for example."""
+    glossary: tuple[Path, ...] = option(
+        (), Excludes(("stream", "trace", "alternatives"), "these show a search without terms")
+    )
+    """Files of terms that translations use: tables of two columns (.tsv, .csv), or .tbx. Inflected words are
+    found, and the model inflects the translations, in languages that simplemma knows (pip install
+    'dragoman[terms]'). The first file decides where several have a term."""
     json: bool = False
     """Write one JSON object per line, with the n best translations and their scores."""
     trace: bool = option(False, BEYOND_A_LINE)
@@ -121,6 +129,24 @@ def translate(arguments: Arguments) -> None:
             to_standard_output(job, lines)
     finally:
         job.say_unusual()
+
+
+def read_glossary(paths: Sequence[Path], languages: Languages) -> Glossary | None:
+    """The terms of files; None without files. Raises `DragomanError` as `read_terms`."""
+    if not paths:
+        return None
+    from dragoman.documents.terms import read_terms
+
+    terms = [term for path in paths for term in read_terms(path, languages)]
+    if not terms:
+        raise DragomanError(
+            f"{' and '.join(map(str, paths))} has no terms from {languages.source} to {languages.target}; "
+            "give another glossary."
+        )
+    glossary = Glossary(terms, languages)
+    if repeated := len(terms) - len(glossary.terms):
+        warn(f"{counted(repeated, 'term')} of the glossary stand there again; the first translation counts.")
+    return glossary
 
 
 def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
@@ -199,6 +225,26 @@ class TranslationJob:
         self.long: Counter[SearchSettings] = Counter()
         self.lines = self.several = 0
         """Lines that were translated, and those of them with several sentences."""
+        self.glossary = read_glossary(settings.glossary, translator.languages)
+        self.terms = 0
+        """The glossary's terms in sentences that were translated."""
+        self.unused: list[tuple[Term, str]] = []
+        """Those of them that are not in the translations, with their sentences."""
+
+    def translate_sentences(self, sentences: Sequence[str], search: SearchSettings) -> list[str]:
+        """The translations of sentences, whose terms are counted."""
+        translations = self.translator.translate(sentences, search, self.glossary)
+        self.count_terms(sentences, translations)
+        return translations
+
+    def count_terms(self, sentences: Sequence[str], translations: Sequence[str]) -> None:
+        """Count the glossary's terms, and those that the translations do not use."""
+        if self.glossary is not None:
+            for sentence, translation in zip(sentences, translations, strict=True):
+                text = remove_tags(sentence)[0]
+                self.terms += len({match.term for match in self.glossary.find(text)})
+                unused = self.glossary.unused(text, remove_tags(translation)[0])
+                self.unused += [(term, text) for term in unused]
 
     def count_long(self, sentences: Sequence[str], settings: SearchSettings) -> None:
         """Count those sentences that are translated with these settings and longer than any of training."""
@@ -225,7 +271,8 @@ class TranslationJob:
                 for line, candidates in zip(lines, alternatives, strict=True)
             ]
         search = dataclasses.replace(settings.search, split=0)  # the search whose hypotheses the trace has
-        n_best = translator.n_best(lines, search if settings.trace else settings.search)
+        n_best = translator.n_best(lines, search if settings.trace else settings.search, self.glossary)
+        self.count_terms(lines, [best[0].text for best in n_best])
         if not settings.json:
             return [best[0].text for best in n_best]
         traces = [self.trace(line) if settings.trace else {} for line in lines]
@@ -253,6 +300,12 @@ class TranslationJob:
                 warn(long_translation_message(count, self.translator, search))
         if self.several:
             warn(several_sentences_message(self.several, self.lines))
+        if self.unused:
+            (term, sentence), *_ = self.unused
+            warn(
+                f"{len(self.unused):,} of {counted(self.terms, 'term')} of the glossary are not used. The "
+                f"first is {term.source!r}, which should be {term.target!r}, in {shown(sentence)}."
+            )
 
 
 def as_json(
@@ -336,7 +389,7 @@ def translate_document(job: TranslationJob, path: Path, file_format: DocumentFor
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
         sentences = [document.segments[number].sentence for number in numbers]
         job.count_long(sentences, settings)
-        translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
+        translations |= dict(zip(numbers, job.translate_sentences(sentences, settings), strict=True))
     if empty := sum(document.segments[number].is_empty(text) for number, text in translations.items()):
         say(f"The translation of {counted(empty, 'sentence')} is empty; the source is written instead.")
     return document.write([translations[number] for number in range(len(document.segments))])
@@ -368,6 +421,7 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
         "precision": engine.precision,
         "native": engine.native,
         "shortlist": None if engine.shortlist is None else file_hash(engine.shortlist),
+        "glossary": list(map(file_hash, settings.glossary)),
         "json": settings.json,
         "trace": settings.trace,
         "alternatives": settings.alternatives,
@@ -383,7 +437,7 @@ COMMAND = Command(
     Translate,
     example="dragoman translate runs/ende < test.en > test.de",
     groups={
-        "text": ("run", "input", "output", "document", "format", "translate_all", "json"),
+        "text": ("run", "input", "output", "document", "format", "translate_all", "glossary", "json"),
         "search": (
             "beam_size",
             "n_best",
@@ -396,6 +450,6 @@ COMMAND = Command(
         ),
         "speed": ("precision", "workers", "device"),
     },
-    metavars={"run": "RUN", "ensemble": "RUN"},
+    metavars={"run": "RUN", "ensemble": "RUN", "glossary": "FILE"},
     notes="A pipe is read in blocks of 2,000 lines, a terminal line by line. Input may be gzip.",
 )

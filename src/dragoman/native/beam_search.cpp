@@ -225,8 +225,7 @@ std::vector<CandidateBeam> extended_beam(const Sentence& sentence, Logits logits
 
 // The hypotheses that the beam of those with `met` of all forced tokens keeps. Oracle: search/grid_beam.py.
 size_t beam_width(int met, int forced_tokens, int beam_size) {
-    if (met == forced_tokens) return beam_size;
-    return std::max(1, met == 0 ? beam_size / 2 : beam_size / 4);
+    return met == forced_tokens ? beam_size : std::max(1, beam_size / 2);
 }
 
 // The hypotheses of a sentence with their candidate tokens, in a beam for each number of forced tokens met

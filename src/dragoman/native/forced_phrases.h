@@ -11,7 +11,7 @@ namespace dragoman {
 
 using Ids = std::vector<int32_t>;
 
-constexpr double GUIDANCE = 3, MIN_ATTENTION = 0.01;  // as in search/grid_beam.py
+constexpr double BEGIN_WEIGHT = 3, OTHER_WEIGHT = 1, MIN_ATTENTION = 0.01;  // as in search/grid_beam.py
 
 struct Phrase {
     std::vector<Ids> forms;
@@ -129,7 +129,7 @@ struct ForcedPhrases {
             double weight = 0;
             for (int32_t place : phrase.places) weight += attention[place];
             weight = std::min(std::max(weight, MIN_ATTENTION), 1 - MIN_ATTENTION);
-            result.gates.push_back({&phrase, GUIDANCE * std::log(weight), GUIDANCE * std::log(1 - weight)});
+            result.gates.push_back({&phrase, BEGIN_WEIGHT * std::log(weight), OTHER_WEIGHT * std::log(1 - weight)});
         }
         return result;
     }

@@ -1,13 +1,11 @@
 """Translations that contain given words: grid beam search (Hokamp and Liu 2017), guided by attention.
 
 There is one beam for each number of forced tokens that its hypotheses have met. The beam of those that have
-met all is as wide as the search asks. The others are narrower, which halves the time and costs little quality
-(experiments/LOG.md).
+met all is as wide as the search asks, and the others are half as wide (experiments/LOG.md).
 
 If the source tokens that a phrase translates are known, attention decides where it is written. With m the
-attention to them at a step, a hypothesis gets λ · log m for a token that begins the phrase, and
-λ · log(1 - m) for any other token. Without this the model translates the word in its own way, and adds the
-phrase somewhere else.
+attention to them at a step, a hypothesis gets 3 log m for a token that begins the phrase, and log(1 - m) for
+any other token. Without this the model translates the word in its own way, and adds the phrase elsewhere.
 
 Shapes: S source tokens, W hypotheses in the widest beam, C forced tokens, R hypotheses in all beams, T tokens
 so far, V vocabulary.
@@ -39,8 +37,8 @@ from dragoman.search.hypothesis import (
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import NonFiniteError
 
-GUIDANCE = 3.0
-"""λ, chosen on validation data (experiments/LOG.md)."""
+BEGIN_WEIGHT, OTHER_WEIGHT = 3.0, 1.0
+"""Chosen on validation data (experiments/LOG.md)."""
 MIN_ATTENTION = 0.01
 """m is between this and 1 minus this."""
 
@@ -208,7 +206,7 @@ def guidance(ids: list[int], token: int, attention: Sequence[float], constraints
             weight = sum(attention[place] for place in phrase.places)
             weight = min(max(weight, MIN_ATTENTION), 1 - MIN_ATTENTION)
             begins = any(form[0] == token for form in phrase.forms)
-            added += GUIDANCE * math.log(weight if begins else 1 - weight)
+            added += BEGIN_WEIGHT * math.log(weight) if begins else OTHER_WEIGHT * math.log(1 - weight)
     return added
 
 

@@ -91,9 +91,7 @@ class Constraints:
 
 def beam_width(met_tokens: int, forced_tokens: int, beam_size: int) -> int:
     """The hypotheses that grid beam search keeps of those that have met so many of all forced tokens."""
-    if met_tokens == forced_tokens:
-        return beam_size
-    return max(1, beam_size // 2 if met_tokens == 0 else beam_size // 4)
+    return beam_size if met_tokens == forced_tokens else max(1, beam_size // 2)
 
 
 def grid_rows(forced_tokens: int, beam_size: int) -> int:

@@ -52,8 +52,9 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
             list(zip((settings.prefix, *settings.force_words), (prefix, *forced), strict=True)), size
         )
     continuing = word_continuations(tokenizer) if forced else frozenset[int]()
-    phrases = [Phrase([ids]) for ids in forced]
-    return Constraints(settings.min_length, size, [ids for _, ids in banned], prefix, phrases, continuing)
+    banned_ids = [ids for _, ids in banned]
+    required = [Phrase([ids]) for ids in forced]
+    return Constraints(settings.min_length, size, banned_ids, prefix, required, continuing)
 
 
 def encode_terms(

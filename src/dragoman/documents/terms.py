@@ -1,0 +1,150 @@
+"""Files of terms: tables (TSV, CSV), and TBX (ISO 30042).
+
+A table has the source term in its first column and the target term in its second one, unless its first row
+names the columns: source and target, or codes of languages.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from dragoman.documents.elements import Element, read_elements
+from dragoman.documents.file import decode_text
+from dragoman.documents.markup import XML_ENCODING, decode_markup
+from dragoman.documents.table import column, rows
+from dragoman.system.errors import DragomanError
+from dragoman.system.wording import shown
+from dragoman.text.records import primary
+from dragoman.text.settings import Languages
+from dragoman.translation.glossary import Term
+
+DELIMITERS = {".tsv": "\t", ".tab": "\t", ".txt": "\t", ".csv": ","}
+MAX_BYTES = 200_000_000
+MAX_TERM = 500
+"""Characters of a term."""
+NO_LONGER_USED = re.compile(r"deprecated|superseded", re.IGNORECASE)
+PREFERRED = re.compile(r"preferred", re.IGNORECASE)
+TAG = re.compile(r"<[^<>]*>")
+
+
+def read_terms(path: Path, languages: Languages) -> list[Term]:
+    """The terms of a file for a pair of languages, in order.
+
+    Raises `DragomanError` for a file that cannot be read, one of another kind, and a term that has no
+    translation.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DragomanError(f"{path} has more than {MAX_BYTES:,} bytes; give a smaller glossary.")
+        content = path.read_bytes()
+    except OSError as error:
+        raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
+    return terms_of(content, path.suffix.lower(), str(path), languages)
+
+
+def terms_of(content: bytes, suffix: str, name: str, languages: Languages) -> list[Term]:
+    """The terms of a file of this name and suffix. Raises as `read_terms`."""
+    if suffix in {".tbx", ".xml"}:
+        return list(tbx_terms(content, name, languages))
+    if suffix in DELIMITERS:
+        return list(table_terms(content, DELIMITERS[suffix], name, languages))
+    raise DragomanError(f"{name} is no glossary by its name; it has to end in .tsv, .csv or .tbx.")
+
+
+def table_terms(content: bytes, delimiter: str, name: str, languages: Languages) -> Iterator[Term]:
+    """The terms of a table. Raises as `read_terms`."""
+    text, _ = decode_text(content, name)
+    source, target = 0, 1
+    for number, row in enumerate(rows(text, delimiter, name), 1):
+        cells = [cell.text.strip() for cell in row]
+        if number == 1 and (columns := header_columns(cells, languages)):
+            source, target = columns
+            continue
+        if len(cells) <= max(source, target) or not (cells[source] and cells[target]):
+            if not any(cells):
+                continue
+            raise DragomanError(
+                f"{name}, row {number} ({shown(' '.join(cells))}) does not have a term and its translation; "
+                f"put them into columns {source + 1} and {target + 1}."
+            )
+        if len(cells) == 4 and are_codes(cells[2:]) and not are_of(languages, cells[2], cells[3]):
+            continue
+        yield checked(cells[source], cells[target], f"{name}, row {number}")
+
+
+def header_columns(cells: Sequence[str], languages: Languages) -> tuple[int, int] | None:
+    """The columns of source and target, if the first row of a table names them."""
+    names = [cell.lower() for cell in cells]
+    source = column(names, ("source", languages.source))
+    target = column(names, ("target", "translation", languages.target))
+    return None if source is None or target is None or source == target else (source, target)
+
+
+def are_codes(cells: Sequence[str]) -> bool:
+    """Whether these cells are codes of languages, as in the four columns of DeepL."""
+    return all(re.fullmatch(r"[A-Za-z]{2,3}(-\w+)?", cell) for cell in cells)
+
+
+def are_of(languages: Languages, source: str, target: str) -> bool:
+    """Whether codes are those of a pair, regions and scripts aside."""
+    return (primary(source), primary(target)) == (primary(languages.source), primary(languages.target))
+
+
+def checked(source: str, target: str, place: str) -> Term:
+    """A term. Raises `DragomanError` if it is too long."""
+    for text in (source, target):
+        if len(text) > MAX_TERM:
+            raise DragomanError(
+                f"{place}: {shown(text)} has {len(text):,} characters, and a term has at most {MAX_TERM}."
+            )
+    return Term(" ".join(source.split()), " ".join(target.split()))
+
+
+def tbx_terms(content: bytes, name: str, languages: Languages) -> Iterator[Term]:
+    """The terms of a TBX file: each source term of an entry with its preferred target term.
+
+    Terms that are deprecated or superseded are left out. Raises as `read_terms`.
+    """
+    text, _ = decode_markup(content, name, (XML_ENCODING,))
+    elements = read_elements(text, name)
+    if not any(element.name in {"martif", "tbx"} for element in elements):
+        raise DragomanError(f"{name} is no TBX: it has no element <tbx> or <martif>.")
+    entries: dict[int, dict[str, list[tuple[bool, str]]]] = {}
+    notes = status_notes(text, elements)
+    for element in elements:
+        if element.name == "term":
+            ancestors = list(ancestors_of(element))
+            entry = next((one for one in ancestors if one.name in {"termEntry", "conceptEntry"}), None)
+            language = next((one for one in ancestors if "xml:lang" in one.attributes), None)
+            if entry is None or language is None:
+                continue
+            status = notes.get(ancestors[0].start, "")
+            if not NO_LONGER_USED.search(status):
+                term = html.unescape(TAG.sub("", text[element.first : element.last])).strip()
+                code = primary(language.attributes["xml:lang"])
+                is_preferred = bool(PREFERRED.search(status))
+                entries.setdefault(entry.start, {}).setdefault(code, []).append((is_preferred, term))
+    for terms in entries.values():
+        targets = sorted(terms.get(primary(languages.target), []), key=lambda term: not term[0])
+        if targets:
+            for _, source in terms.get(primary(languages.source), []):
+                if source and targets[0][1]:
+                    yield checked(source, targets[0][1], name)
+
+
+def status_notes(text: str, elements: Sequence[Element]) -> Mapping[int, str]:
+    """The administrative status of terms, by the place of what they stand in."""
+    return {
+        parent.start: text[element.first : element.last]
+        for element in elements
+        if element.attributes.get("type") in {"administrativeStatus", "normativeAuthorization"}
+        and (parent := element.parent) is not None
+    }
+
+
+def ancestors_of(element: Element) -> Iterator[Element]:
+    """What an element is in, from the inside out."""
+    while element.parent is not None:
+        element = element.parent
+        yield element
