@@ -236,6 +236,27 @@ def test_a_sentence_ends_where_a_pause_or_another_voice_is():
     assert len(sentences_of(lines.replace("Default,,0,0,0,,it", "Default,Ann,0,0,0,,it"), "ass")) == 2
 
 
+SPEAKING = {"Layer", "Style", "Name", "Actor", "Effect"}
+
+
+@given(
+    st.permutations(["Start", "End", "MarginL", "MarginR", "MarginV", "Effect"]),
+    st.permutations([("Layer", "Marked"), ("Name", "Actor"), ("Style",)]).flatmap(
+        lambda pairs: st.tuples(*map(st.sampled_from, pairs))
+    ),
+    st.data(),
+)
+def test_a_sentence_runs_on_until_a_field_says_that_another_one_speaks(others, fields, data):
+    names = data.draw(st.permutations([*others, *fields]))
+    changed = data.draw(st.sampled_from(sorted({*names} - {"Start", "End"})))
+    case = data.draw(st.sampled_from([str, str.lower, str.upper]))
+    text = f"[Events]\nFormat: {', '.join(map(case, [*names, 'Text']))}\n"
+    for number, words in enumerate(["He said that", "it is late."]):
+        times = {"Start": f"0:00:0{number}.00", "End": f"0:00:0{number + 1}.00", changed: str(number)}
+        text += f"Dialogue: {','.join([times.get(name, '0') for name in names])},{words}\n"
+    assert len(sentences_of(text, "ass")) == 1 + (changed in SPEAKING)
+
+
 def test_captions_without_punctuation_are_cut_after_a_few_cues():
     assert len(sentences_of(write_file("srt", [["one two three four"]] * 60))) == 10
 
