@@ -269,10 +269,17 @@ decoder = NativeDecoder(load_library(DECODER), {SMALL}, dict(numpy.load(sys.argv
 failing, draw, short = ctypes.CDLL(sys.argv[2]), random.Random(3), 0
 searches = [
     ([[*draw.choices(range(4, 50), k=draw.randint(1, 9)), 3] for _ in range(sentences)],
-     SearchSettings(beam_size=beam_size, max_extra_tokens=6))
-    for sentences, beam_size in ((1, 1), (1, 3), (2, 2), (1, 4))
+     SearchSettings(beam_size=beam_size, n_best=beam_size, max_extra_tokens=6, keep_tags=keep_tags))
+    for sentences, beam_size, keep_tags in ((1, 1, True), (1, 3, False), (2, 2, True), (1, 4, False))
 ]
-alone = [decoder.submit(*each).result({SECONDS}) for each in searches]
+
+
+def found(future):
+    n_best = future.result({SECONDS})
+    return n_best, [[numpy.array(one.attention).tolist() for one in best] for best in n_best]
+
+
+alone = [found(decoder.submit(*each)) for each in searches]
 for number in sorted(draw.sample(range(600), 150)):
     failing.fail_allocation(number)
     failed = 0
@@ -282,13 +289,13 @@ for number in sorted(draw.sample(range(600), 150)):
         continue
     for future, expected in zip(futures, alone):
         try:
-            assert future.result({SECONDS}) == expected, number
+            assert found(future) == expected, number
         except MemoryError:
             failed += 1
     assert failed <= 1
     short += failed
     failing.fail_allocation(-1)
-    assert [decoder.submit(*each).result({SECONDS}) for each in searches] == alone, number
+    assert [found(decoder.submit(*each)) for each in searches] == alone, number
 assert short > 20, short
 """
 
