@@ -145,23 +145,33 @@ def test_a_catalogue_gets_the_plural_forms_of_its_language(target):
 
 
 @given(
-    st.integers(1, 4), st.lists(st.sampled_from(["", "eins", "zwei"]), min_size=1, max_size=6), st.booleans()
+    st.integers(1, 4),
+    st.lists(st.sampled_from(["", "eins", "zwei"]), min_size=1, max_size=6),
+    st.sampled_from(["", '#, c-format, fuzzy\n#| msgid "One"\n']),
+    st.booleans(),
 )
-def test_the_forms_that_are_translated_stay_and_those_of_the_catalogue_are_complete(count, forms, everything):
+def test_the_forms_that_are_translated_stay_and_those_of_the_catalogue_are_complete(
+    count, forms, fuzzy, everything
+):
     text = (
-        f'msgid ""\nmsgstr "Plural-Forms: nplurals={count}; plural=n % {count};\\n"\n\n'
+        f'msgid ""\nmsgstr "Plural-Forms: nplurals={count}; plural=n % {count};\\n"\n\n# A.\n{fuzzy}'
         'msgid "One file"\nmsgid_plural "Many files"\n'
         + "".join(f'msgstr[{number}] "{form}"\n' for number, form in enumerate(forms))
     )
     written = translate(text, lambda text: "X " + text, Reading("a.po", "en", "de", everything=everything))
     found = dict(re.findall(r'^msgstr\[(\d)\] "(.*)"$', written, re.MULTILINE))
+    stay = not (fuzzy or everything)
     for number in range(max(count, len(forms))):
         form = forms[number] if number < len(forms) else ""
-        if form and not everything:
+        if form and stay:
             assert found[str(number)] == form
         elif form or number < count:
             assert found[str(number)] in {"X One file", "X Many files"}
-    if all(form for form in forms) and len(forms) >= count and not everything:
+    assert (
+        written.partition("msgid_plural")[0]
+        == text.replace(fuzzy, "#, c-format\n" if fuzzy else "").partition("msgid_plural")[0]
+    )
+    if all(forms) and len(forms) >= count and stay:
         assert written == text
 
 
