@@ -182,6 +182,8 @@ ANY = st.text(CHARACTERS, max_size=30)
 @example("- a: b # c")
 @example("'a'\"b\"\\n\\u0041\n\n c  d ")
 @example("true")
+@example("...")
+@example(" [a]")
 @example("\ufeff\x85")
 def test_any_text_is_written_and_read_back_as_it_was_or_nearly(name, text):
     write, read_back, nearest = FORMATS[name]
