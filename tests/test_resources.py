@@ -199,6 +199,8 @@ def test_any_text_is_written_and_read_back_as_it_was_or_nearly(name, text):
         assert answer == [nearest(text)]
 
 
+MESSAGE = str.maketrans("'{}", "’()")
+"""What a text with places of ICU cannot have, with what it has instead."""
 SAMPLE = st.lists(st.text(st.sampled_from("ab c.D:#'\"\\\n-<>&{}%|é😀,;"), max_size=12), max_size=5)
 
 
@@ -211,6 +213,8 @@ def skeleton(file):
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=20, deadline=None)
 @given(SAMPLE)
+@example(["# {c}"])
+@example(["}'{D}"])
 def test_only_the_sentences_change(name, texts):
     write, read_back, _ = FORMATS[name]
     texts = [f"Word {text} word" for text in texts]
@@ -220,7 +224,9 @@ def test_only_the_sentences_change(name, texts):
     answer = file.write(changed)
     assert [text.count("W") for text in read_back(answer)] == [1] * len(texts)
     if name not in {"table", "xliff", "xliff 2"}:  # these keep the source
-        assert [segment.sentence for segment in read(name, answer).segments] == changed
+        nearest = MESSAGE if name == "json" else {}
+        found = [segment.sentence for segment in read(name, answer).segments]
+        assert [text.translate(nearest) for text in found] == [text.translate(nearest) for text in changed]
         assert skeleton(file) == skeleton(read(name, answer))
 
 
