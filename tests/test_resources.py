@@ -90,6 +90,7 @@ def read_android(content):
     texts = [element.text or "" for element in ET.fromstring(content).iter("string")]
     names = {"n": "\n", "t": "\t"}
     collapsed = [re.sub(r"[ \t\r\n]+", " ", text).strip(" ") for text in texts]
+    assert not any(text.startswith(("@", "?")) for text in collapsed)  # a reference to something else
     return [
         re.sub(
             r"\\(u....|.)", lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else names.get(m[1], m[1]), text
@@ -138,7 +139,7 @@ def yaml_file(texts):
 
 
 def read_yaml(content):
-    return list((yaml.safe_load(content) or {}).values())
+    return [text.rstrip("\n") for text in (yaml.safe_load(content) or {}).values()]
 
 
 def fluent(texts):
@@ -170,7 +171,7 @@ FORMATS = {
     "xliff 2": (xliff2, read_xliff, lambda text: re.sub("\r\n?", "\n", text.translate(XML))),
     "table": (table, read_table, lambda text: text.replace("\0", " ")),
     "fluent": (fluent, read_fluent, lambda text: re.sub("[\r\n]+", " ", text).strip(" ")),
-    "yaml": (yaml_file, read_yaml, str),
+    "yaml": (yaml_file, read_yaml, lambda text: text.rstrip("\n")),
 }  # fmt: skip
 CHARACTERS = st.characters(codec="utf-8") | st.sampled_from("\n\t\r\"'\\&<>{}[]|:;,#%@?=! \xa0\u2028\u200f😀")
 ANY = st.text(CHARACTERS, max_size=30)
@@ -184,6 +185,7 @@ ANY = st.text(CHARACTERS, max_size=30)
 @example("true")
 @example("...")
 @example(" [a]")
+@example(" ?a")
 @example("\ufeff\x85")
 def test_any_text_is_written_and_read_back_as_it_was_or_nearly(name, text):
     write, read_back, nearest = FORMATS[name]
@@ -234,7 +236,7 @@ def test_only_the_sentences_change(name, texts):
 HOSTILE = {
     "json": b'{"a": {"b": ["One text.", 1e5, true, null]}, '
     b'"c": "\\u00e9 {n, plural, one {# file} other {# files}} $t(x)"}',
-    "properties": b"a = One text\\\n  goes on.\n! no\nb: \\u00e9 {0} and ''\n",
+    "properties": b"# No: no\na = One text\\\n  goes on.\n! no\nb: \\u00e9 {0} and ''\n",
     "strings": b'/* no */ "a" = "One text.\\n"; // no\n"b" = "Two %@ \\U00e9";\n',
     "resx": b'<root><data name="a"><value>One &amp; text.</value></data>'
     b'<data name="b" type="x"><value>no</value></data></root>',
@@ -252,6 +254,17 @@ HOSTILE = {
     "po": b'msgid ""\nmsgstr "Language: \\n"\n\n#, fuzzy, c-format\nmsgid "One %s text"\n'
     b'msgid_plural "%d"\nmsgstr[0] ""\nmsgstr[1] "x"\n',
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_byte_order_mark_stays_and_changes_nothing_else(name):
+    content = HOSTILE[name]
+    plain, marked = read(name.split()[0], content), read(name.split()[0], b"\xef\xbb\xbf" + content)
+    sentences = [segment.sentence for segment in plain.segments]
+    assert [segment.sentence for segment in marked.segments] == sentences
+    for texts in (sentences, [f"X {sentence}" for sentence in sentences]):
+        assert marked.write(texts).decode("utf-8-sig") == plain.write(texts).decode()
+        assert marked.write(texts).startswith(b"\xef\xbb\xbf")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
