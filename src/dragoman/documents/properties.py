@@ -50,7 +50,8 @@ def read(content: bytes, reading: Reading) -> Document:
         if b"\0" in content:
             raise
         text, encoding = content.decode("latin-1"), "latin-1"
-    syntax = escape_from(128 if text.isascii() else 256 if encoding == "latin-1" else 0x110000)
+    is_ascii = text.removeprefix("\ufeff").isascii()
+    syntax = escape_from(128 if is_ascii else 256 if encoding == "latin-1" else 0x110000)
     doubled = Syntax(lambda text: syntax.escape(text.replace("'", "''")), keeps_tags=True)
     message = Syntax(lambda text: syntax.escape(escape_branch(text)), keeps_tags=True)
     blocks: list[tuple[Block, Syntax]] = []
