@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from itertools import count
 from pathlib import Path
 
@@ -360,6 +360,15 @@ def test_the_numbers_of_a_checkpoint_are_read_up_to_their_bounds(tmp_path, name)
         else:
             with pytest.raises(DragomanError, match=rf"place\.json: {name} is {value}(\.0)?; it must be at "):
                 read_state(tmp_path)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(TrainingState)])
+def test_a_place_without_one_of_its_values_is_refused(tmp_path, name):
+    """Otherwise a damaged place would be read as another one, such as epoch 0."""
+    values = asdict(TrainingState(step=7, epoch=3, best=dict.fromkeys(SCORES, 0.5)))
+    (tmp_path / "place.json").write_text(json.dumps({key: values[key] for key in values if key != name}))
+    with pytest.raises(DragomanError, match=rf"place\.json lacks {name}; it is not as it was written"):
+        read_state(tmp_path)
 
 
 @pytest.mark.parametrize("name", SCORES)

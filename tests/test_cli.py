@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
@@ -946,20 +946,33 @@ def test_what_nobody_reads_any_more_ends_nothing():
 
 
 @pytest.mark.parametrize(("verb", "done"), [("score", "scored"), ("align", "aligned")])
-def test_pairs_longer_than_any_of_training_are_counted(command_line, folder, tmp_path, verb, done):
-    for name, words in (("source", ["amber", "amber " * 50]), ("target", ["AMBER", "AMBER"])):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in words))
-    status, out, err = command_line(
-        verb,
-        folder / "run",
-        "--source",
-        tmp_path / "source",
-        "--target",
-        tmp_path / "target",
-    )
+@settings(max_examples=5)
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=7), st.integers(1, 7))
+@example([50, 1, 50, 1], 1)
+@example([1], 1)
+def test_pairs_longer_than_any_of_training_are_counted_whatever_the_blocks(
+    command_line, folder, verb, done, lengths, block
+):
+    source, target = folder / "long.source", folder / "long.target"
+    source.write_text("".join("amber " * length + "\n" for length in lengths))
+    target.write_text("AMBER BIRCH\n" * len(lengths))
+    answers = []
+    for size in (block, len(lengths)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("dragoman.translation.files.BLOCK", size)
+            answers.append(command_line(verb, folder / "run", "--source", source, "--target", target))
+    assert answers[0] == answers[1]
+    status, out, err = answers[0]
     assert status == 0
-    assert out.count("\n") == 2
-    assert f"1 sentence has more tokens than the longest source of training (7), and is {done} whole." in err
+    assert out.count("\n") == len(lengths)
+    count = sum(length + 1 > 7 for length in lengths)
+    subject = "1 sentence has" if count == 1 else f"{count} sentences have"
+    verb_of_count = "is" if count == 1 else "are"
+    message = (
+        f"{subject} more tokens than the longest source of training (7), and {verb_of_count} {done} whole."
+    )
+    assert (message in err) == (count > 0)
+    assert ("longest source of training" in err) == (count > 0)
 
 
 # ---- help, and the forms of options

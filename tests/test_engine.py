@@ -114,6 +114,29 @@ def test_a_cancelled_search_gives_its_place_to_others(lib):
         futures[0].result(SECONDS)
 
 
+def test_a_future_that_is_cancelled_again_ends_no_search_that_has_its_memory(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    asked = texts(2, 9), SearchSettings()
+    expected = search(decoder, *asked)
+    cancelled = [decoder.submit(asked[0], *FOREVER) for _ in range(20)]
+    assert all(future.cancel() for future in cancelled)
+    wait_until_none_is_pending(decoder)
+    busy = decoder.submit([[5, 3]], FULL_BATCH, FOREVER[1])  # so that none is done before the end of the loop
+    others = [decoder.submit(*asked) for _ in cancelled]
+    for future in cancelled:
+        future.cancel()
+    busy.cancel()
+    assert [future.result(SECONDS) for future in others] == [expected] * len(others)
+
+
+def wait_until_none_is_pending(decoder):
+    """Until C++ has given back all searches, and Python has forgotten them."""
+    deadline = time.monotonic() + SECONDS
+    while decoder._engine._pending and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not decoder._engine._pending
+
+
 def test_ten_thousand_cancelled_searches_leave_nothing_behind(lib):
     decoder = native(lib, model_of("as in the paper"), "float32", 2)
     sources = texts(2, 9)
@@ -123,10 +146,7 @@ def test_ten_thousand_cancelled_searches_leave_nothing_behind(lib):
     for _ in range(10_000):
         decoder.submit(sources, *FOREVER).cancel()
     assert search(decoder, sources, SearchSettings()) == expected
-    deadline = time.monotonic() + SECONDS
-    while decoder._engine._pending and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not decoder._engine._pending
+    wait_until_none_is_pending(decoder)
     assert len(all_threads()) == threads
     trim_memory()
     assert resident_bytes() < 1.2 * size
@@ -249,10 +269,17 @@ decoder = NativeDecoder(load_library(DECODER), {SMALL}, dict(numpy.load(sys.argv
 failing, draw, short = ctypes.CDLL(sys.argv[2]), random.Random(3), 0
 searches = [
     ([[*draw.choices(range(4, 50), k=draw.randint(1, 9)), 3] for _ in range(sentences)],
-     SearchSettings(beam_size=beam_size, max_extra_tokens=6))
-    for sentences, beam_size in ((1, 1), (1, 3), (2, 2), (1, 4))
+     SearchSettings(beam_size=beam_size, n_best=beam_size, max_extra_tokens=6, keep_tags=keep_tags))
+    for sentences, beam_size, keep_tags in ((1, 1, True), (1, 3, False), (2, 2, True), (1, 4, False))
 ]
-alone = [decoder.submit(*each).result({SECONDS}) for each in searches]
+
+
+def found(future):
+    n_best = future.result({SECONDS})
+    return n_best, [[numpy.array(one.attention).tolist() for one in best] for best in n_best]
+
+
+alone = [found(decoder.submit(*each)) for each in searches]
 for number in sorted(draw.sample(range(600), 150)):
     failing.fail_allocation(number)
     failed = 0
@@ -262,13 +289,13 @@ for number in sorted(draw.sample(range(600), 150)):
         continue
     for future, expected in zip(futures, alone):
         try:
-            assert future.result({SECONDS}) == expected, number
+            assert found(future) == expected, number
         except MemoryError:
             failed += 1
     assert failed <= 1
     short += failed
     failing.fail_allocation(-1)
-    assert [decoder.submit(*each).result({SECONDS}) for each in searches] == alone, number
+    assert [found(decoder.submit(*each)) for each in searches] == alone, number
 assert short > 20, short
 """
 

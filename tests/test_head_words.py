@@ -30,7 +30,8 @@ from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.record.words import by_words, words_of
 from dragoman.inspection.report import to_html
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.views.alignment_marks import differences
+from dragoman.inspection.views.alignment_marks import differences, mark_differences
+from dragoman.inspection.views.drawing import Drawing
 from dragoman.inspection.views.labels import in_window, view
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
@@ -138,6 +139,35 @@ def test_marks_and_their_legend_are_drawn_where_the_window_has_some(pieces):
     ]
     assert marks[0] >= marks[1] > 2
     assert marks[2] == 0
+
+
+def marked_cells(inspection, words, window):
+    """The columns and rows that each mark encloses, as pairs of the first and the one after the last."""
+    drawing = Drawing("marks", "", "")
+    mark_differences(drawing, inspection, 2, 3, words, window, left=0, top=0, cell=10)
+    paths = ElementTree.fromstring(f"<g>{''.join(drawing.parts)}</g>").iter("path")
+    marks = (path.get("d") for path in paths if path.find("title") is not None)  # not those of the legend
+    outlines = [re.match("M(.*) (.*)h(.*)v(.*)h", mark).groups() for mark in marks]
+    return [
+        ((round(x / 10), round((x + width) / 10)), (round(y / 10), round((y + height) / 10)))
+        for x, y, width, height in (map(float, outline) for outline in outlines)
+    ]
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.booleans())
+def test_marks_in_a_window_are_those_of_the_whole_map_that_it_shows(pieces, first, last, words):
+    window = min(first, last), max(first, last)
+    sides = pieces.source_words, pieces.target_words
+    drawn = [in_window(len({*side} if words else side), window) for side in sides]
+    expected = []
+    for places in marked_cells(pieces, words, None):
+        shown = [
+            (max(begin, side.start) - side.start, min(end, side.stop) - side.start)
+            for (begin, end), side in zip(places, drawn, strict=True)
+        ]
+        if all(begin < end for begin, end in shown):
+            expected.append(tuple(shown))
+    assert marked_cells(pieces, words, window) == expected
 
 
 @pytest.mark.parametrize("words", [False, True])

@@ -69,6 +69,9 @@ def test_chrome_and_flutter_keep_their_metadata():
     assert json_strings.read(json.dumps(flutter).encode(), READING).language == "en"
     other = {"a": {"message": "yes", "text": "yes"}}
     assert json.loads(translate(json.dumps(other))) == {"a": {"message": "YES", "text": "YES"}}
+    for more in ("yes", ["yes"]):  # Chrome has none beside its messages
+        other = json.dumps({"a": {"message": "yes", "description": "yes"}, "b": more})
+        assert translate(other) == other.replace("yes", "YES")
 
 
 JSON = st.recursive(

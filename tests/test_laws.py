@@ -5,6 +5,8 @@ from typing import get_args
 
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from dragoman.model.attention import MultiHeadAttention
@@ -34,12 +36,19 @@ def test_step_by_step_equals_at_once(model, sources, targets):
         torch.testing.assert_close(one[:, 0], at_once[:, step])
 
 
-def test_several_tokens_at_a_step_equal_at_once(model, sources, targets):
-    at_once = features(model, sources, targets)
-    state = model.encode(sources).allocate(1, targets.size(1))
-    first, state = model.decode(targets[:, :2], state)
-    second, state = model.decode(targets[:, 2:], state)
-    torch.testing.assert_close(torch.cat([first, second], 1), at_once)
+@settings(max_examples=5)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=3))
+@example([2, 4])
+@example([40])
+@example([1, 16, 40])
+def test_tokens_in_parts_of_any_size_equal_at_once(model, sources, parts):
+    generator = torch.Generator().manual_seed(5)
+    targets = torch.randint(4, VOCABULARY, (len(sources), sum(parts)), generator=generator)
+    state, decoded = model.encode(sources).allocate(1, sum(parts)), []
+    for part in targets.split(parts, 1):
+        one, state = model.decode(part, state)
+        decoded.append(one)
+    torch.testing.assert_close(torch.cat(decoded, 1), features(model, sources, targets))
 
 
 def test_a_cache_keeps_what_it_holds_when_it_grows(model, sources):

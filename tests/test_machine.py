@@ -77,6 +77,7 @@ def test_there_are_no_more_threads_than_control_groups_grant(tmp_path, group):
     st.lists(st.integers(0, 3), min_size=1, max_size=8),
 )
 @example([None, 150_001, 10**6], [0, 1, 0, 2])
+@example([None, None, 100_000], [0, 1])
 def test_threads_are_the_cores_within_the_lowest_quota_rounded_up(quotas, cores):
     """Processors of one core count once; their numbers here are the places in the list."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:

@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+import yaml
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -145,6 +146,19 @@ def test_what_is_translated_and_what_is_kept():
     written = translate(text, words_changed("x"))
     assert written.count("no") == text.count("no")
     assert 'title: "x: \\"x\\""\ndescription: "x\'x x" # no\n' in written
+
+
+@given(
+    st.text("b\\'\"", max_size=8).map("a{}c".format),
+    st.sampled_from("'\""),
+    st.sampled_from(["title", "description"]),
+)
+@example("a\\\\c", "'", "title")
+def test_a_title_is_read_as_yaml_reads_it(text, style, key):
+    file = f"---\n{key}: {yaml.dump(text, default_style=style)}---\n"
+    assert sentences_of(file) == [text]
+    written = translate(file, lambda sentence: f"{sentence} {text}")
+    assert yaml.safe_load(written.split("---\n")[1]) == {key: f"{text} {text}"}
 
 
 def test_a_link_that_is_known_by_its_text_keeps_its_target():

@@ -11,7 +11,7 @@ from itertools import chain, product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.build import build_model
@@ -21,7 +21,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.native import decoder, engine
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
-from dragoman.native.packed_linear import pack
+from dragoman.native.packed_linear import pack, quantise_rows
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.grid_beam import grid_beam_search
@@ -489,6 +489,7 @@ def test_long_sentences_are_translated_as_by_pytorch(lib, kind):
 
 
 ARITHMETIC = """
+#include "gemm.h"
 #include "simd.h"
 using namespace dragoman;
 extern "C" {
@@ -503,6 +504,13 @@ int padded_to_lanes(int count) { return padded(count); }
 int lanes() { return LANES; }
 void roundings(const float* x, int* y, int count) {
     for (int i = 0; i < count; i++) y[i] = int(bfloat16_bits(x[i]));
+}
+// y [rows][outputs] of x [rows][inputs], then that of `count` of the outputs.
+void linear_maps(const float* weight, const float* bias, int outputs, int inputs, int precision,
+                 const float* x, int rows, float* y, const int32_t* which, int count, float* selected) {
+    const Linear map(weight, bias, outputs, inputs, precision);
+    map(x, rows, y);
+    map.select_outputs(which, count)(x, rows, selected);
 }
 }
 """
@@ -544,6 +552,44 @@ def test_numbers_are_rounded_to_bfloat16_as_pytorch_rounds_them(arithmetic):
     is_number = ~np.isnan(x)
     np.testing.assert_array_equal(found[is_number], expected.view(torch.int16).numpy()[is_number])
     assert torch.from_numpy(found[~is_number]).view(torch.bfloat16).isnan().all()
+
+
+ROUNDED = {
+    "float32": lambda x: (x, torch.ones(1)),
+    "bfloat16": lambda x: (x.bfloat16().float(), torch.ones(1)),
+    "int8": quantise_rows,
+}
+"""The factors of a product in each precision, and the scales of their rows."""
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@settings(max_examples=30)
+@given(st.integers(1, 100), st.integers(1, 70), st.integers(1, 70), st.booleans(), st.data())
+@example(193, 33, 17, True, None)
+def test_a_product_is_that_of_its_rounded_factors(
+    arithmetic, precision, rows, inputs, outputs, has_bias, data
+):
+    generator = torch.Generator().manual_seed(rows * inputs + outputs)
+    x, weight = (torch.randn(count, inputs, generator=generator) for count in (rows, outputs))
+    bias = torch.randn(outputs, generator=generator)
+    places = st.lists(st.integers(0, outputs - 1), min_size=1, unique=True).map(sorted)
+    which = torch.tensor(data.draw(places) if data else [0, outputs - 1], dtype=torch.int32)
+    y, selected = torch.empty(rows, outputs), torch.empty(rows, len(which))
+    arithmetic.linear_maps(
+        *(ctypes.c_void_p(array.data_ptr()) for array in (weight, bias if has_bias else torch.empty(0))),
+        outputs,
+        inputs,
+        PRECISIONS.index(precision),
+        ctypes.c_void_p(x.data_ptr()),
+        rows,
+        *(ctypes.c_void_p(array.data_ptr()) for array in (y, which)),
+        len(which),
+        ctypes.c_void_p(selected.data_ptr()),
+    )
+    (factor, scale), (weight_factor, weight_scale) = map(ROUNDED[precision], (x, weight))
+    product = factor.double() @ weight_factor.double().T * scale * weight_scale.flatten()
+    torch.testing.assert_close(y.double(), product + bias * has_bias, rtol=1e-5, atol=1e-5)
+    assert torch.equal(selected, y[:, which])
 
 
 @given(st.lists(st.floats(-100, 100, width=32) | st.just(-np.inf), max_size=70))

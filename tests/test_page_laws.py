@@ -891,11 +891,16 @@ def test_what_is_asked_about_a_translation_is_asked_four_times_if_the_server_is_
     held.translate("Hello world.")
 
     def is_asked(count: int, path: str, name: str) -> int:
+        """How often it is asked again; each time when the server's time is over, and not before."""
         sent = len(held.sent())
         for _ in range(count):
-            held.answer(held.waiting(path)[-1]["number"], status=429, content=error("queue_full"))
-            held.run(1999)
-            held.run(1)
+            given, waits = held.random.choice([case for case in BUSY if case[1] < 60])
+            headers = {} if given is None else {"Retry-After": given}
+            request, before = held.waiting(path)[-1]["number"], len(held.sent())
+            held.answer(request, status=429, content=error("queue_full"), headers=headers)
+            held.run(1000 * waits - 50)
+            assert len(held.sent()) == before
+            held.run(50)
         return sum(name in one["body"] for one in held.sent()[sent:])
 
     word(page, 0).click()
@@ -1129,6 +1134,10 @@ def test_the_history_is_what_a_list_of_it_says(held):
         (action,) = random.choices(actions, weights=weights)
         pair = {"source": random.choice("xy"), "target": random.choice("xy")}
         text = random.choice(texts)
+        if action == "typed" and former:  # mostly on, or shortened
+            beginning = former["text"][: random.randint(1, len(former["text"]))]
+            text = random.choice([text, beginning, f"{former['text']}c"])
+            pair = random.choice([pair, {side: former[side] for side in pair}])
         entry = {"text": text, "translation": text.upper(), **pair}
         if action in ("add", "typed"):
             used = former if action == "typed" else None

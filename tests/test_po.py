@@ -136,12 +136,57 @@ def test_everything_is_translated_on_request():
     assert 'msgid "Done"\nmsgstr "DONE"' in translate(CATALOGUE, str.upper, reading)
 
 
-@pytest.mark.parametrize("target", ["ja", "ru", "ar", "pl", "xx"])
-def test_a_catalogue_gets_the_plural_forms_of_its_language(target):
+@pytest.mark.parametrize("target", ["ja", "ru", "ar", "pl", "xx", "pt-BR", "zh-Hant-TW"])
+def test_a_catalogue_gets_the_code_and_the_plural_forms_of_its_language(target):
     written = translate(CATALOGUE, lambda text: "X " + text, Reading("a.po", "en", target))
+    assert f'"Language: {target.replace("-", "_")}\\n"' in written
     count = int(re.search(r"nplurals=(\d)", plural_forms(target))[1])
     assert len(re.findall(r"^msgstr\[\d\]", written, re.M)) == count
-    assert written.count('"X One file"') == (0 if target in {"ja", "ru"} else 1)
+    assert written.count('"X One file"') == (0 if target in {"ja", "ru", "zh-Hant-TW"} else 1)
+
+
+@given(st.permutations(["%(a)s", "%(b)d", "{c}"]), st.permutations(["%(a)s", "%(b)d", "{c}"]), st.booleans())
+def test_the_form_of_one_and_of_others_is_made_of_the_singular_if_it_has_the_same_places(one, other, is_same):
+    """In Russian, 21 has the form of 1."""
+    other = other if is_same else other[1:]
+    text = (
+        f'#, python-format\nmsgid "File {" ".join(one)}"\nmsgid_plural "Files {" ".join(other)}"\n'
+        'msgstr[0] ""\nmsgstr[1] ""\nmsgstr[2] ""\n'
+    )
+    written = translate(text, lambda text: "X " + text, Reading("a.po", "en", "ru"))
+    kinds = re.findall(r'^msgstr\[\d\] "X (\w+)', written, re.MULTILINE)
+    assert kinds == ["File" if is_same else "Files", "Files", "Files"]
+
+
+@given(
+    st.integers(1, 4),
+    st.lists(st.sampled_from(["", "eins", "zwei"]), min_size=1, max_size=6),
+    st.sampled_from(["", '#, c-format, fuzzy\n#| msgid "One"\n']),
+    st.booleans(),
+)
+def test_the_forms_that_are_translated_stay_and_those_of_the_catalogue_are_complete(
+    count, forms, fuzzy, everything
+):
+    text = (
+        f'msgid ""\nmsgstr "Plural-Forms: nplurals={count}; plural=n % {count};\\n"\n\n# A.\n{fuzzy}'
+        'msgid "One file"\nmsgid_plural "Many files"\n'
+        + "".join(f'msgstr[{number}] "{form}"\n' for number, form in enumerate(forms))
+    )
+    written = translate(text, lambda text: "X " + text, Reading("a.po", "en", "de", everything=everything))
+    found = dict(re.findall(r'^msgstr\[(\d)\] "(.*)"$', written, re.MULTILINE))
+    stay = not (fuzzy or everything)
+    for number in range(max(count, len(forms))):
+        form = forms[number] if number < len(forms) else ""
+        if form and stay:
+            assert found[str(number)] == form
+        elif form or number < count:
+            assert found[str(number)] in {"X One file", "X Many files"}
+    assert (
+        written.partition("msgid_plural")[0]
+        == text.replace(fuzzy, "#, c-format\n" if fuzzy else "").partition("msgid_plural")[0]
+    )
+    if all(forms) and len(forms) >= count and stay:
+        assert written == text
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dragoman.documents.document import MARK
 from dragoman.documents.file import Reading
@@ -37,6 +39,14 @@ def translate(file_format, content, **options):
 )
 def test_properties(source, translation):
     assert translate("properties", source) == translation
+
+
+@given(st.lists(st.sampled_from(["a b", "''", " ", "{0}", "{1,number,#.#}", "\\u00e9"]), max_size=8))
+@example(["''", "a b", "''"])
+def test_only_letters_change_in_a_message_of_java(parts):
+    text = f"key = a{''.join(parts)}{{0}}''\n"
+    expected = re.sub(r"(\{[^{}]*\})|[ab]|e9", lambda match: match[1] or match[0].upper(), text)
+    assert translate("properties", text.encode()).decode() == expected.replace("E9", "c9")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])

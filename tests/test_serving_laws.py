@@ -1041,7 +1041,7 @@ def test_a_request_may_have_as_much_as_is_allowed_and_no_more(served, name):
 
 
 def test_characters_of_deepl_are_those_of_the_texts(served):
-    texts = ["amber", "birch cedar", ""]
+    texts = ["amber", "bïrch \u4e09 \U0001f600 a\u0301", ""]  # characters of one to four bytes
     app = make_app(served, None)
     before, found, after = answers(
         app, ("/v2/usage", None), ("/v2/translate", {"text": texts, "target_lang": "de"}), ("/v2/usage", None)

@@ -7,7 +7,7 @@ from html import unescape
 
 import pysubs2
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.documents import ass, srt
@@ -132,6 +132,7 @@ def test_the_same_sentences_give_the_same_file_and_others_the_same_cues(form, da
 @pytest.mark.parametrize("form", READERS)
 @settings(max_examples=20, deadline=None)
 @given(text=st.one_of(st.text(), st.text("<>&-/ai{}\\N\n\r \u2028:0123,.äש", max_size=30)))
+@example(text=">>> a")
 def test_any_text_can_be_written(form, text):
     source = write_file(form, [["One two three."], ["Four."]])
     document = READERS[form](source.encode(), READING)
@@ -234,6 +235,63 @@ def test_a_sentence_ends_where_a_pause_or_another_voice_is():
     lines = write_file("ass", [["He said that"], ["it is late."]])
     assert len(sentences_of(lines, "ass")) == 1
     assert len(sentences_of(lines.replace("Default,,0,0,0,,it", "Default,Ann,0,0,0,,it"), "ass")) == 2
+
+
+@pytest.mark.parametrize("form", READERS)
+@given(st.integers(0, 60_000), st.integers(-50, 400).filter(lambda pause: pause not in {-10, 200}))
+def test_a_sentence_runs_on_over_a_pause_of_two_seconds_at_most(form, end, pause):
+    """Times are in hundredths of a second; a cue may begin a tenth before the other ends."""
+
+    def time(hundredths):
+        minutes, rest = divmod(max(0, hundredths), 6000)
+        point, digits = {"srt": (",", "0"), "vtt": (".", "0"), "ass": (".", "")}[form]
+        return f"{minutes // 60}:{minutes % 60:02}:{rest // 100:02}{point}{rest % 100:02}{digits}"
+
+    end += 100
+    text = {"srt": "", "vtt": "WEBVTT\n\n", "ass": ASS_HEAD}[form]
+    for first, last, words in ((0, end, "He said that"), (end + pause, end + 999, "it is late.")):
+        if form == "ass":
+            text += f"Dialogue: 0,{time(first)},{time(last)},Default,,0,0,0,,{words}\n"
+        else:
+            text += f"{time(first)} --> {time(last)}\n{words}\n\n"
+    assert len(sentences_of(text, form)) == (1 if -10 < pause < 200 else 2)
+
+
+@pytest.mark.parametrize("changed", [0, *range(3, 9)])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_without_a_format_line_the_fields_are_the_usual_ones(changed, is_last):
+    """And the section of events may be anywhere."""
+    fields = [["0", f"0:00:0{number}.00", f"0:00:0{number + 1}.00", *"000000"] for number in range(2)]
+    fields[1][changed] = "1"
+    texts = "He said that", "it is, I hope, late."
+    lines = "".join(f"Dialogue: {','.join([*row, text])}\n" for row, text in zip(fields, texts, strict=True))
+    more, format_line = "[Fonts]\nfontname: a.ttf\n", "Format" + ASS_HEAD.rpartition("Format")[2]
+    files = [f"[Events]\n{head}{lines}" for head in ("", format_line)]
+    files = [more + file if is_last else file + more for file in files]
+    sentences = [sentences_of(file, "ass") for file in files]
+    assert sentences[0] == sentences[1]
+    assert len(sentences[0]) == (1 if changed in {5, 6, 7} else 2)
+
+
+SPEAKING = {"Layer", "Style", "Name", "Actor", "Effect"}
+
+
+@given(
+    st.permutations(["Start", "End", "MarginL", "MarginR", "MarginV", "Effect"]),
+    st.permutations([("Layer", "Marked"), ("Name", "Actor"), ("Style",)]).flatmap(
+        lambda pairs: st.tuples(*map(st.sampled_from, pairs))
+    ),
+    st.data(),
+)
+def test_a_sentence_runs_on_until_a_field_says_that_another_one_speaks(others, fields, data):
+    names = data.draw(st.permutations([*others, *fields]))
+    changed = data.draw(st.sampled_from(sorted({*names} - {"Start", "End"})))
+    case = data.draw(st.sampled_from([str, str.lower, str.upper]))
+    text = f"[Events]\nFormat: {', '.join(map(case, [*names, 'Text']))}\n"
+    for number, words in enumerate(["He said that", "it is late."]):
+        times = {"Start": f"0:00:0{number}.00", "End": f"0:00:0{number + 1}.00", changed: str(number)}
+        text += f"Dialogue: {','.join([times.get(name, '0') for name in names])},{words}\n"
+    assert len(sentences_of(text, "ass")) == 1 + (changed in SPEAKING)
 
 
 def test_captions_without_punctuation_are_cut_after_a_few_cues():

@@ -13,6 +13,8 @@ from statistics import fmean, median, stdev
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dragoman.evaluation.compare import bleu_p_value
 from dragoman.evaluation.measures import chrf
@@ -244,6 +246,17 @@ def test_a_picture_of_table_1_has_the_numbers_exponents_and_terms_of_its_column(
     assert titles.items() <= table1.PICTURES.items()
 
 
+@given(st.floats(1e-9, 1e18, exclude_max=True).filter(lambda value: float(f"{value:.3g}") < 1e18))
+@example(1e3)
+@example(999.9)
+@example(0.9999)
+def test_a_cost_has_three_digits_of_its_value_and_the_prefix_that_leaves_least(value):
+    digits, unit = layer_costs.with_prefix(value, "B").split(" ")
+    powers = {f"{prefix}B": power for power, prefix in layer_costs.PREFIXES.items()}
+    assert re.fullmatch(r"[1-9]\d{0,2}(\.\d+)?", digits)
+    assert float(digits) * 10.0 ** powers[unit] == pytest.approx(float(f"{value:.3g}"))
+
+
 # ---- Table 2
 
 
@@ -424,6 +437,29 @@ def test_a_row_is_described_by_what_its_recipe_has():
         assert words["d_v"] == str(recipe.model.value_width)
         assert words["dropout"] == "0.3"
         assert words["label_smoothing"] == str(recipe.training.label_smoothing)
+
+
+@given(
+    st.sampled_from([6, 12, 18]),
+    st.sampled_from([6, 12, 18]),
+    st.sampled_from([0.0, 0.1, 0.2]),
+    st.sampled_from([512, 1024]),
+)
+@example(6, 12, 0.1, 512)
+@example(12, 18, 0.1, 512)
+def test_the_first_row_with_what_a_row_says_is_that_row(encoder_layers, decoder_layers, dropout, d_model):
+    changes = {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
+    base = TABLE3.rows[0]
+    row = replace(base, model=replace(base.model, dropout=dropout, d_model=d_model, **changes))
+    for scale in TABLE3.scales:
+        said = dict(part.split(" ") for part in describe(row, scale, base).split(", ") if part)
+        if "N" in said:
+            assert not said.keys() & changes.keys()
+            said["encoder_layers"] = said["decoder_layers"] = said.pop("N")
+        values = {name: float(value) if name == "dropout" else int(value) for name, value in said.items()}
+        rebuilt, expected = replace(scale.model(base.model), **values), scale.model(row.model)
+        assert (rebuilt.key_width, rebuilt.value_width) == (expected.key_width, expected.value_width)
+        assert replace(rebuilt, d_k=expected.d_k, d_v=expected.d_v) == expected
 
 
 def table_request(monkeypatch, tmp_path, seeds=2):

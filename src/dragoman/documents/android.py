@@ -36,7 +36,7 @@ def escape_android(text: str) -> str:
     """A text as it stands in an element. Of several spaces all but the first are escapes."""
     text = re.sub(r"[\\'\"\n\t\r]", lambda match: NAMES[match[0]], text)
     text = re.sub(r"(?<= ) ", r"\\u0020", text)
-    return escape_markup(f"\\{text}" if text.startswith(("@", "?")) else text)
+    return escape_markup(re.sub(r"\A( *)([@?])", r"\1\\\2", text))  # it is no reference
 
 
 SYNTAX = Syntax(escape_android, keeps_tags=True)

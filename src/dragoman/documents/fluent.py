@@ -5,8 +5,9 @@ Terms (names such as -brand) and comments stay. An entry with an error stays too
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from dragoman.documents.document import Document, Syntax
+from dragoman.documents.document import Document, Segment, Syntax
 from dragoman.documents.file import Reading, decode_text
 from dragoman.documents.strings import is_code, part_pattern, read_value, segments_of_blocks
 
@@ -27,11 +28,22 @@ KEPT_ATTRIBUTES = frozenset(
 
 def escape_fluent(text: str) -> str:
     """A text as it stands in a pattern. Line ends become spaces."""
-    text = re.sub(r"[{}]|\A[\[*]|\A\.(?=\w)", r'{"\g<0>"}', text)
-    return re.sub(r"[\r\n]+", " ", text)
+    return re.sub(r"[\r\n]+", " ", re.sub(r"[{}]", r'{"\g<0>"}', text))
 
 
 SYNTAX = Syntax(escape_fluent, keeps_tags=True)
+BEGINNING = re.compile(r"\A( *)([\[*.])")
+"""A sign with which a line of a pattern may not begin."""
+
+
+@dataclass(frozen=True)
+class PatternSegment(Segment):
+    """A sentence, which may begin a line of its pattern."""
+
+    def restore(self, translation: str) -> str:
+        """As `Segment.restore`; a sign of `BEGINNING` is in a placeable."""
+        written = super().restore(translation)
+        return written if translation == self.sentence else BEGINNING.sub(r'\1{"\2"}', written)
 
 
 def read(content: bytes, reading: Reading) -> Document:
@@ -43,7 +55,8 @@ def read(content: bytes, reading: Reading) -> Document:
         if not is_code(text[start:end])
         for block in read_value(text, start, end, ESCAPE, unescape).blocks(PARTS)
     )
-    return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)
+    segments = (PatternSegment(**vars(segment)) for segment in segments_of_blocks(text, blocks, reading))
+    return Document(text, tuple(segments), encoding=encoding)
 
 
 def unescape(source: str) -> str:

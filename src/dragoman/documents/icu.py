@@ -62,4 +62,9 @@ def escape_message(text: str) -> str:
     return text.translate(TO_TEXT)
 
 
-TO_TEXT = str.maketrans({"'": "’", "{": "(", "}": ")", "#": "＃"})
+def escape_branch(text: str) -> str:
+    """A text as it stands in a branch, where # is the number: as `escape_message`, and # as ＃."""
+    return escape_message(text).replace("#", "＃")
+
+
+TO_TEXT = str.maketrans({"'": "’", "{": "(", "}": ")"})

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.file import Reading, decode_text
-from dragoman.documents.icu import COMPLEX, SIMPLE, blocks_of_message, escape_message
+from dragoman.documents.icu import COMPLEX, SIMPLE, blocks_of_message, escape_branch, escape_message
 from dragoman.documents.strings import is_code, part_pattern, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
 
@@ -51,9 +51,10 @@ def read(content: bytes, reading: Reading) -> Document:
     strings = list(read_strings(text, reading.name))
     keeps_ascii = text.removeprefix("\ufeff").isascii() and "\\u" in text
     escape = escape_ascii if keeps_ascii else escape_json
-    plain, message = (
+    plain, message, branch = (
         Syntax(escape, keeps_tags=True),
         Syntax(lambda text: escape(escape_message(text)), keeps_tags=True),
+        Syntax(lambda text: escape(escape_branch(text)), keeps_tags=True),
     )
     blocks: list[tuple[Block, Syntax]] = []
     is_chrome = is_of_chrome(strings)
@@ -65,7 +66,7 @@ def read(content: bytes, reading: Reading) -> Document:
             if is_code(value.text):
                 continue
             if branches := blocks_of_message(value):
-                blocks += ((block, message) for block in branches)
+                blocks += ((block, branch) for block in branches)
             elif not COMPLEX.search(value.text):
                 has_places = SIMPLE.search(value.text) is not None and "{{" not in value.text
                 blocks += ((block, message if has_places else plain) for block in value.blocks(PARTS))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.file import Reading, decode_text
-from dragoman.documents.icu import blocks_of_message, escape_message
+from dragoman.documents.icu import blocks_of_message, escape_branch
 from dragoman.documents.strings import Value, is_code, part_pattern, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
 
@@ -50,9 +50,10 @@ def read(content: bytes, reading: Reading) -> Document:
         if b"\0" in content:
             raise
         text, encoding = content.decode("latin-1"), "latin-1"
-    syntax = escape_from(128 if text.isascii() else 256 if encoding == "latin-1" else 0x110000)
+    is_ascii = text.removeprefix("\ufeff").isascii()
+    syntax = escape_from(128 if is_ascii else 256 if encoding == "latin-1" else 0x110000)
     doubled = Syntax(lambda text: syntax.escape(text.replace("'", "''")), keeps_tags=True)
-    message = Syntax(lambda text: syntax.escape(escape_message(text)), keeps_tags=True)
+    message = Syntax(lambda text: syntax.escape(escape_branch(text)), keeps_tags=True)
     blocks: list[tuple[Block, Syntax]] = []
     for value in values(text):
         if is_code(value.text):

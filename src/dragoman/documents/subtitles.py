@@ -20,7 +20,7 @@ from dragoman.translation.tags import UNSPACED
 MAX_PAUSE = 2.0  # seconds between two cues of one sentence
 MAX_OVERLAP = 0.1  # seconds
 MAX_CUES = 6  # of a sentence: captions that a machine makes have no punctuation
-DASH = r"(?:[-‐–](?![-\d])|—(?=\s)|>>+|&gt;&gt;)"
+DASH = r"(?:[-‐–](?![-\d])|—(?=\s)|>>+|&gt;(?:&gt;)+)"
 """What begins the line of another speaker."""
 ENDS = re.compile(r"(?:[.!?…。！？؟।♪♫)\]]|--|—)\W*\Z")
 BEGINS = re.compile(r"[\[(♪♫#…]|\.\.")

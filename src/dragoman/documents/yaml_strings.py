@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.file import Reading, decode_text
-from dragoman.documents.icu import blocks_of_message, escape_message
+from dragoman.documents.icu import blocks_of_message, escape_branch
 from dragoman.documents.json_strings import ESCAPE, escape_json
 from dragoman.documents.strings import (
     DeclaringFile,
@@ -38,7 +38,7 @@ UNSAFE = re.compile(
     "[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|[\x85\u2028\u2029]"
 )
 SYNTAX = Syntax(escape_json, keeps_tags=True)
-MESSAGE = Syntax(lambda text: escape_json(escape_message(text)), keeps_tags=True)
+MESSAGE = Syntax(lambda text: escape_json(escape_branch(text)), keeps_tags=True)
 SYMBOL = re.compile(r"(?<=[\[,])( *):(?=\w)")
 """A symbol of Ruby in a list: [:day, :month], which PyYAML cannot read."""
 COLON = "\ue000"

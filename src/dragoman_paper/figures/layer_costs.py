@@ -227,5 +227,6 @@ def with_prefix(value: float, unit: str) -> str:
     """`1.5 ms`, `100 GFLOP`; without a unit, `1,500`."""
     if not unit:
         return f"{value:,.0f}"
-    power = min(max(3 * math.floor(math.log10(value) / 3 + 1e-9), min(PREFIXES)), max(PREFIXES))
-    return f"{value / 10.0**power:.3g} {PREFIXES[power]}{unit}"
+    rounded = float(f"{value:.3g}")  # 999.9 is 1,000, which has the next prefix
+    power = min(max(3 * math.floor(math.log10(rounded) / 3 + 1e-9), min(PREFIXES)), max(PREFIXES))
+    return f"{rounded / 10.0**power:.3g} {PREFIXES[power]}{unit}"
