@@ -1,22 +1,17 @@
 """Terms that a translation has to use, found in a sentence by its words. This module imports no torch."""
 
-import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dragoman.text.inflection import base_form, inflected_forms
 from dragoman.text.settings import Languages
 from dragoman.translation.tags import UNSPACED
 
-WORD = re.compile(
-    rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:['’](?!{UNSPACED.pattern})\w+)?|[^\s\w]"
-)
-"""A word, a letter of a script without spaces, or a mark."""
 MAX_FORMS = 64
 """Forms of a target of several words."""
 
@@ -65,7 +60,7 @@ class Glossary:
 
     def find(self, sentence: str) -> list[Match]:
         """The terms of a sentence, in order. Time grows with its length, not with that of the glossary."""
-        spans = [match.span() for match in WORD.finditer(sentence)]
+        spans = list(word_spans(sentence))
         words = [normal(sentence[start:end]) for start, end in spans]
         bases = [base_form(word, self.languages.source) for word in words]
         matches: list[Match] = []
@@ -119,7 +114,41 @@ class Glossary:
 
 def words_of(text: str) -> list[str]:
     """The words and marks of a text."""
-    return list(map(normal, WORD.findall(text)))
+    return [normal(text[start:end]) for start, end in word_spans(text)]
+
+
+def word_spans(text: str) -> Iterator[tuple[int, int]]:
+    """The first character of each word and the one after its last.
+
+    Each letter of a script without spaces, and each other sign, is a word of its own. An apostrophe between
+    letters is a part of their word.
+    """
+    kinds = [kind_of(character) for character in text]
+    start = 0
+    while start < len(text):
+        end = start + 1
+        if kinds[start] == "letter":
+            while end < len(text) and (
+                kinds[end] in {"letter", "accent"}
+                or (text[end] in "'’" and kinds[end + 1 : end + 2] == ["letter"])
+            ):
+                end += 1
+        while kinds[start] != "space" and end < len(text) and kinds[end] == "accent":
+            end += 1
+        if kinds[start] != "space":
+            yield start, end
+        start = end
+
+
+@cache
+def kind_of(character: str) -> Literal["letter", "accent", "space", "sign"]:
+    """What a character is in a word."""
+    if character.isspace():
+        return "space"
+    if unicodedata.category(character)[0] == "M":
+        return "accent"
+    is_letter = (character.isalnum() or character == "_") and not UNSPACED.match(character)
+    return "letter" if is_letter else "sign"
 
 
 def normal(word: str) -> str:
