@@ -9,10 +9,9 @@ import re
 import stat
 import threading
 import time
+import unicodedata
 from contextlib import ExitStack, contextmanager, suppress
-from email.message import Message
 from functools import partial
-from pathlib import Path
 from urllib.parse import unquote
 
 import deepl
@@ -160,7 +159,7 @@ ROUTES = [by_v1, by_libretranslate, by_deepl]
 def folder_of(own):
     """The files of a service's documents."""
     folder = own.documents._folder
-    return [] if folder is None else list(Path(folder.name).iterdir())
+    return [] if folder is None else list(folder.iterdir())
 
 
 def until(condition):
@@ -403,7 +402,7 @@ def test_a_client_that_does_not_wait_for_its_file_frees_its_place(models):
         long = "amber birch cedar delta ember fjord grove heath\n" * 1_500
         request = {"data": {"source": "en", "target": "de"}, "files": {"file": ("a.txt", long)}}
         with pytest.raises(httpx.ReadTimeout):
-            client.post("/translate_file", **request, timeout=0.3)
+            client.post("/translate_file", **request, timeout=httpx.Timeout(MAX_SECONDS, read=0.05))
         until(lambda: not own.admission.requests and not own.documents._jobs)
         assert folder_of(own) == []
 
@@ -624,9 +623,7 @@ def test_a_file_name_comes_back_from_its_header_and_can_break_out_of_none(name):
         r"attachment; filename=\"([A-Za-z0-9_ .()-]*)\"; filename\*=UTF-8''([A-Za-z0-9_.~%-]*)", header
     ).groups()
     assert unquote(encoded) == name
-    message = Message()
-    message["Content-Disposition"] = f'attachment; filename="{plain}"'
-    assert message.get_filename() == plain
+    assert len(plain) == len(unicodedata.normalize("NFKD", name))
 
 
 FIELD = st.text(st.characters(codec="utf-8", exclude_characters='"\\\r\n', exclude_categories=["Cs", "Cc"]),

@@ -7,14 +7,16 @@ document if there are keys, gets the translation.
 
 import asyncio
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import BinaryIO, Literal, TypeVar
+from weakref import finalize
 
 from dragoman.documents.file import ArchiveLimits
 from dragoman.serving.admission import Shares
@@ -117,8 +119,9 @@ class Documents:
         self._jobs: dict[str, Job] = {}
         self._places, self._bytes = Shares(settings.max_documents), Shares(settings.max_stored)
         self._thread = ThreadPoolExecutor(1, "dragoman-documents")
-        self._folder: TemporaryDirectory[str] | None = None
-        """It is removed with this object, or when the process ends."""
+        self._folder: Path | None = None
+        self._remove_folder: Callable[[], object] = lambda: None
+        """Called by `close`, or at the latest when the process ends."""
 
     def add(self, client: str, owner: str | None, size: int) -> Job:
         """A new job for a document of so many bytes. Raises `ApiError` 429 if the client has too many."""
@@ -129,9 +132,10 @@ class Documents:
             self._places.give_back(1, client)
             raise
         if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="dragoman-documents-", ignore_cleanup_errors=True)
+            self._folder = Path(mkdtemp(prefix="dragoman-documents-"))
+            self._remove_folder = finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         job_id = random_id()
-        job = Job(client, owner, Path(self._folder.name) / job_id, job_id, size=size)
+        job = Job(client, owner, self._folder / job_id, job_id, size=size)
         self._jobs[job.id] = job
         return job
 
@@ -209,8 +213,7 @@ class Documents:
         self._thread.shutdown(cancel_futures=True)
         for job in list(self._jobs.values()):
             self.remove(job)
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._remove_folder()
 
 
 def is_same(one: str, other: str) -> bool:

@@ -48,6 +48,7 @@ SECURITY_SCHEMES = {
     },
 }
 """How a request has its key. LibreTranslate's parameter `api_key` is among the fields of its requests."""
+COMPONENTS = "#/components/schemas/"
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
@@ -92,6 +93,7 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
         if method == "GET":
             described["parameters"] = [*parameters, *query_parameters(body)]
         elif route.api.media_types == (BINARY,):
+            del components[route.request_type.__name__]  # its fields are parameters
             described["parameters"] = [*parameters, *query_parameters(body)]
             document = {"schema": {"type": "string", "format": "binary"}}
             described["requestBody"] = {"content": {BINARY: document}, "required": True}
@@ -115,9 +117,10 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
 def schema_of(adapter: TypeAdapter[Any], components: Schema) -> Schema:
     """The schema of a type. Those of the classes that it refers to are added to the components."""
     schemas, shared = TypeAdapter.json_schemas(
-        [("type", "validation", adapter)], ref_template="#/components/schemas/{model}"
+        [("type", "validation", adapter)], ref_template=COMPONENTS + "{model}"
     )
-    components |= shared.get("$defs", {})
+    referred = set(re.findall(rf"{COMPONENTS}(\w+)", str([schemas, shared])))  # not those of files
+    components |= {name: schema for name, schema in shared.get("$defs", {}).items() if name in referred}
     return schemas["type", "validation"]
 
 
@@ -196,7 +199,7 @@ def error_answer(path: str, status: str) -> Schema:
     """An answer with an error."""
     answer: Schema = {
         "description": STATUSES[status],
-        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{error_name(path)}"}}},
+        "content": {"application/json": {"schema": {"$ref": f"{COMPONENTS}{error_name(path)}"}}},
     }
     if status in {"429", "503"}:
         seconds = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1}}

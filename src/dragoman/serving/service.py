@@ -410,6 +410,7 @@ class Service:
         connection = scope.get("dragoman.connection")
         if connection is not None:
             connection.when_lost = lambda: stop_waiting(ApiError(499, "The client has gone.", "client_gone"))
+            connection.flow.resume_reading()  # after a long body uvicorn reads no more, and sees no end
             if connection.transport.is_closing():  # it was lost while nothing was waited for
                 connection.when_lost()
         try:
