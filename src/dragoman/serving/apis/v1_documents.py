@@ -8,16 +8,17 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Scope
 
 from dragoman.documents.formats import DocumentFormat
-from dragoman.serving.apis.documents import FILES, download, find, let_in
+from dragoman.serving.apis.documents import FILES, MAX_NAME, download, find, let_in
 from dragoman.serving.apis.parameters import as_list, strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.apis.schemas import Choice, Texts, search_fields
 from dragoman.serving.apis.uploads import BINARY, File, body_as_file
 from dragoman.serving.apis.v1 import choose_model, event, settings_of
 from dragoman.serving.documents import Job, Upload
+from dragoman.serving.origins import DOCUMENTS
 from dragoman.serving.service import Service
 
-OF_A_SENTENCE = ("n_best", "prefix", "force_words", "ban_words")  # settings that say nothing of a document
+OF_A_SENTENCE = ("n_best", "prefix", "force_words", "ban_words", "mbr")  # settings that are not for all
 EVENT = {
     "type": "object",
     "properties": {
@@ -27,6 +28,7 @@ EVENT = {
     "required": ["event", "data"],
 }
 EVENTS = {200: {"description": "Events.", "content": {"text/event-stream": {"schema": EVENT}}}}
+LONG_QUERY = {431: {"description": "The query string is too long."}}
 REMOVED = {204: {"description": "The document has been removed."}}
 
 fields = {name: field for name, field in search_fields().items() if name not in OF_A_SENTENCE}
@@ -38,7 +40,7 @@ class DocumentRequest(Search):  # type: ignore[valid-type, misc]
 
     model_config = ConfigDict(strict=False)  # all values are texts
 
-    name: str = Field(description="The name of the file. Its ending tells the format.")
+    name: str = Field(max_length=MAX_NAME, description="The name of the file. Its ending tells the format.")
     format: DocumentFormat | None = Field(None, description="The format, if the name does not tell it.")
     split_sentences: bool = Field(True, description="Cut paragraphs into sentences.")
     translate_all: bool = Field(False, description="Also translate what has a translation already.")
@@ -59,7 +61,7 @@ class DocumentStatus(BaseModel):
     """A document that is being translated, or has been."""
 
     id: str = Field(description="Who knows it gets the translation.")
-    name: str = Field(description="The file name of the translation.")
+    name: str = Field(max_length=MAX_NAME, description="The file name of the translation.")
     status: Literal["translating", "done", "failed"]
     sentences_done: int
     sentences_total: int
@@ -71,7 +73,7 @@ def routes(service: Service) -> list[ApiRoute]:
     uploads = Api("Dragoman", body_as_file, (BINARY,))
     api = Api("Dragoman", strict_json)
 
-    @uploads.post("/v1/documents")
+    @uploads.post(DOCUMENTS, described_as=LONG_QUERY)
     async def send_document(request: DocumentRequest, scope: Scope) -> DocumentStatus:
         """Begin to translate a document."""
         assert request.file is not None  # `body_as_file` gives it
