@@ -10,8 +10,10 @@ import stat
 import threading
 import time
 import unicodedata
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import repeat
 from urllib.parse import unquote
 
 import deepl
@@ -23,10 +25,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from libretranslate_aio.exceptions import BadRequestError
 
-from dragoman.documents.document import split_by_marks
+from dragoman.documents.document import Piece, compose, split_by_marks
 from dragoman.documents.file import ArchiveLimits
 from dragoman.documents.formats import ENDINGS, OTHERS
-from dragoman.documents.plain import plain_text
+from dragoman.documents.plain import PLAIN, plain_text
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.serving import documents, service
@@ -697,6 +699,16 @@ def test_what_clients_hold_is_given_back_and_bounded(requests):
     for client, amount in held:
         shares.give_back(amount, client)
     assert not +shares.held
+
+
+def test_reading_ends_if_nobody_wants_the_document_any_more():
+    own = Documents(ServerSettings())
+    endless = own.in_thread(lambda: compose("amber", repeat([Piece("text", "1", 0, 1)]), "und", False, PLAIN))
+    endless.cancel()
+    with pytest.raises(CancelledError):
+        endless.result(MAX_SECONDS)
+    assert own.in_thread(lambda: 1).result(MAX_SECONDS) == 1
+    own.close()
 
 
 def test_a_document_that_is_removed_while_it_is_written_leaves_no_file(tmp_path):

@@ -127,9 +127,6 @@ async def let_in(
     if upload is None:
         raise ApiError(400, "The request has no document; send one in the field 'file'.")
     check_upload(upload, settings.max_document)
-    service.extend_deadline(scope, settings.document_deadline)
-    # Later requests of the connection are others: the translation is stopped by what concerns it alone.
-    work = scope if is_awaited else {name: scope[name] for name in WORK if name in scope}
     job = documents.add(client_of(scope), owner_of(scope), len(upload.content))
     try:
         model = choose_model("")
@@ -141,7 +138,7 @@ async def let_in(
                 upload.name, model.source, model.target, split, everything, limits=documents.limits
             )
             future = documents.in_thread(lambda: READERS[kind](upload.content, reading).segments)
-            (segments,) = await service.in_time([future], work)
+            (segments,) = await service.in_time([future], scope)
             return reading, segments
 
         reading, segments = await read(model)
@@ -150,6 +147,9 @@ async def let_in(
             if (likeliest := choose_model(text)) is not model:
                 model = likeliest
                 reading, segments = await read(model)
+        service.extend_deadline(scope, settings.document_deadline)  # it has been read within a request's own
+        # Later requests of the connection are others: the translation is stopped by what concerns it alone.
+        work = scope if is_awaited else {name: scope[name] for name in WORK if name in scope}
         service.note_texts(scope, [segment.sentence for segment in segments])
         job.name = translated_name(upload.name, model.target)
         job.sentences = len(segments)
