@@ -423,19 +423,19 @@ def test_what_is_not_downloaded_is_removed_after_its_time(models, monkeypatch):
 
 
 def test_a_translation_that_takes_too_long_fails_with_a_sentence(models):
-    with connected(models, document_deadline=0.2) as (own, client):
-        long = b"amber birch cedar delta ember fjord grove heath\n" * 1_000
+    with connected(models, document_deadline=0.05) as (own, client):
+        long = b"amber birch cedar delta ember fjord grove heath\n" * 2_000
         job = send(client, "a.txt", long, beam_size=16)
         if job.status_code == 200:
             status = wait(client, job.json()["id"])
             assert (status["status"], status["error"]["code"]) == ("failed", "deadline_passed")
-            assert "0.2 seconds" in status["error"]["message"]
+            assert "0.05 seconds" in status["error"]["message"]
             assert client.get(f"{V1}/{status['id']}/result").status_code == 504
         else:
             assert job.status_code == 504
         form = {"data": {"source": "en", "target": "de"}, "files": {"file": ("a.txt", long)}}
         answer = client.post("/translate_file", **form)
-        assert (answer.status_code, "0.2 seconds" in answer.json()["error"]) == (504, True)
+        assert (answer.status_code, "0.05 seconds" in answer.json()["error"]) == (504, True)
         assert folder_of(own) == []
         assert own.admission.requests == 0
 

@@ -290,10 +290,12 @@ class Service:
         self.refuse_too_much(search)
         characters = self.count_characters([segment.sentence for segment in segments])
         groups = await self.prepare(
-            lambda: prepare_groups(model.translator, segments, search, self.settings.max_tokens),
+            partial(prepare_groups, model.translator, segments, search, self.settings.max_tokens),
             characters + constraint_characters(search),
             scope,
         )
+        count = len(segments)
+        del segments  # they can take more memory than what is searched
         refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
         target_tokens = 0
@@ -304,7 +306,7 @@ class Service:
                 finish(part.prepared.tokens)
                 target_tokens += sum(len(best[0].tokens) for best in n_best)
                 yield {place: best[0].text for place, best in zip(part.places, n_best, strict=True)}
-        self.metrics.translated(len(segments), tokens, target_tokens)
+        self.metrics.translated(count, tokens, target_tokens)
 
     async def search(
         self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
