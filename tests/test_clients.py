@@ -145,7 +145,7 @@ def test_deep_translator_for_libretranslate(address, keyed, expected):
         LibreTranslator(api_key="wrong", custom_url=url + "/").translate(TEXT)
 
 
-def test_libretranslate_aio(address, keyed, expected, tmp_path):
+def test_libretranslate_aio(address, keyed, expected):
     with libretranslate_aio.LibreTranslate(address, timeout=MAX_SECONDS) as client:
         one = client.translate(TEXT, "en", "de")
         assert (one.translated_text, one.detected_language, one.alternatives) == (expected, None, None)
@@ -163,10 +163,6 @@ def test_libretranslate_aio(address, keyed, expected, tmp_path):
         assert client.health()
         with pytest.raises(ForbiddenError, match="Suggestions are disabled"):
             client.suggest("amber", "AMBER", "en", "de")
-        path = tmp_path / "text.txt"
-        path.write_text(TEXT)
-        with pytest.raises(ForbiddenError, match="Files translation are disabled"):
-            client.translate_file(path, "en", "de")
         with pytest.raises(BadRequestError, match="xx is not supported"):
             client.translate(TEXT, "en", "xx")
 
@@ -221,10 +217,6 @@ def test_deepl_raises_for_what_this_server_has_not(address):
         (lambda: client.get_multilingual_glossary("1"), "does not support /v3/glossaries/1"),
         (client.get_all_style_rules, "does not support /v3/style_rules"),
         (lambda: client.rephrase_text(TEXT), "does not support /v2/write/rephrase"),
-        (
-            lambda: client.translate_document_upload(TEXT, filename="a.txt", target_lang="DE"),
-            "does not support /v2/document",
-        ),
         (lambda: client.translate_text(TEXT, formality="more", **options), "'formality' is not supported"),
         (lambda: client.translate_text(TEXT, glossary="1", **options), "glossary_id is not supported"),
         (lambda: client.translate_text(TEXT, custom_instructions=["x"], **options), "custom_instructions"),
@@ -388,7 +380,7 @@ def test_a_wrong_request_gets_libretranslates_words(client, request_, message):
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("/suggest", 403), ("/translate_file", 403), ("/download_file/a.txt", 400), ("/detect", 400)],
+    [("/suggest", 403), ("/translate_file", 400), ("/download_file/a.txt", 404), ("/detect", 400)],
 )
 def test_other_routes_of_libretranslate_answer_in_its_form(client, path, status):
     answer = client.get(path) if path.startswith("/download") else client.post(path, data={"source": "en"})
@@ -396,7 +388,7 @@ def test_other_routes_of_libretranslate_answer_in_its_form(client, path, status)
     assert isinstance(answer.json()["error"], str)
 
 
-@pytest.mark.parametrize("path", ["/v2/document/1/result", "/v2/write/correct", "/v3/translation_memories"])
+@pytest.mark.parametrize("path", ["/v2/glossaries/1", "/v2/write/correct", "/v3/translation_memories"])
 def test_other_routes_of_deepl_answer_in_its_form(client, path):
     answer = client.post(path, data={"document_key": "1"})
     assert answer.status_code == 400

@@ -6,7 +6,10 @@ import time
 import zipfile
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dragoman.documents.file import ArchiveLimits, read_members
 from dragoman.documents.nested import put_back
 from dragoman.system.errors import DragomanError
 from tests.office_files import book, pack, slides, text_file, translate, unpack, word_file, workbook
@@ -103,6 +106,16 @@ def test_bombs_and_doubled_members_are_refused(file_format):
         archive.writestr("aa", "1")
         archive.writestr("ab", "2")
     assert "same name" in outcome(file_format, output.getvalue().replace(b"ab", b"aa"))
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=5))
+def test_an_archive_may_unpack_to_as_much_as_the_limits_allow_and_no_more(sizes):
+    members = {str(number): bytes(size) for number, size in enumerate(sizes)}
+    content = pack(members)
+    assert read_members(content, "file", ArchiveLimits(sum(sizes), len(sizes))) == members
+    for limits in (ArchiveLimits(sum(sizes) - 1, len(sizes)), ArchiveLimits(sum(sizes), len(sizes) - 1)):
+        with pytest.raises(DragomanError, match="are allowed; remove what it embeds"):
+            read_members(content, "file", limits)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,10 @@ expected-statuses = [400, 403, 404, 405, 413, 415, 429]
 
 [[operations]]
 # These convert types as the servers do that they stand for: a text for a list of one, "1" for 1.
-include-path = ["/translate", "/v2/translate"]
+include-path = [
+    "/translate", "/translate_file", "/v1/documents",
+    "/v2/translate", "/v2/document", "/v2/document/{id}", "/v2/document/{id}/result",
+]
 checks.negative_data_rejection.enabled = false
 """
 

@@ -34,7 +34,7 @@ from dragoman.serving import keys as api_keys
 from dragoman.serving import loading
 from dragoman.serving.admission import Admission
 from dragoman.serving.apis import deepl, libretranslate, v1
-from dragoman.serving.apis.deepl import DeepLRequest, choose_model
+from dragoman.serving.apis.deepl import choose_model
 from dragoman.serving.apis.schemas import Choice, InspectRequest, ScoreRequest, TranslateRequest
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError, error_body, refusal
@@ -399,7 +399,7 @@ def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
     with pytest.raises(ApiError) as ours:
         models.between("en", "fr", "amber")
     with pytest.raises(ApiError) as deepl:
-        choose_model(models, DeepLRequest(text=["amber"], target_lang="FR"))
+        choose_model(models, "", "FR", "amber")
     assert str(ours.value).endswith("There are: en to de.")
     assert str(deepl.value).endswith("This server translates EN to DE.")
 

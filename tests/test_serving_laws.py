@@ -27,6 +27,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from dragoman import SearchSettings, Translation, Translator
+from dragoman.documents.formats import ENDINGS
 from dragoman.documents.plain import plain_text
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints, Phrase
@@ -36,6 +37,7 @@ from dragoman.serving.apis import deepl, libretranslate
 from dragoman.serving.apis.analysis import MAX_ANALYSED, MAX_WEIGHTS, refuse_long, refuse_long_translation
 from dragoman.serving.apis.inspections import MAX_INSPECTED, OPTIONAL_VIEWS, refuse_long_search
 from dragoman.serving.apis.parameters import MAX_FIELDS, parameters
+from dragoman.serving.apis.uploads import BINARY
 from dragoman.serving.apis.v1 import refuse_many
 from dragoman.serving.app import api_routes, make_app
 from dragoman.serving.errors import ApiError
@@ -55,6 +57,7 @@ from dragoman.serving.middleware import (
     read_body,
 )
 from dragoman.serving.models import Models, ServedModel
+from dragoman.serving.origins import DOCUMENTS
 from dragoman.serving.server import listening, serve, stop_signals
 from dragoman.serving.service import (
     CHARACTERS_PER_TOKEN,
@@ -335,11 +338,15 @@ def test_no_answer_can_be_framed_or_run_what_is_not_the_servers():
         ("requests_per_minute", 0, math.inf),
         *(
             (name, 1, math.inf)
-            for name in ("queue_tokens", "max_body", "max_texts", "max_tokens", "max_n_best")
+            for name in (
+                *("queue_tokens", "max_body", "max_texts", "max_tokens", "max_n_best", "max_document"),
+                *("max_unpacked", "max_members", "max_ratio", "max_documents", "max_stored"),
+            )
         ),
         *((name, 1, 10_000) for name in ("processes", "max_beam_size")),
         ("port", 0, 65_536),
         ("deadline", 0.001, 100_000),
+        ("document_deadline", 0.001, 100_000),
     ],
 )
 def test_no_limit_of_a_server_is_below_its_least_and_none_that_costs_memory_or_time_is_unbounded(
@@ -841,7 +848,7 @@ def test_an_operation_is_described_with_every_status_that_it_answers(served, fau
     for (path, method, operation), status in zip(operations, statuses(app, sent), strict=True):
         assert str(status) in operation["responses"], (method, path, status)
     for path, _, operation in operations:
-        assert {parameter["in"] for parameter in operation.get("parameters", ())} <= {"query"}
+        assert {parameter["in"] for parameter in operation.get("parameters", ())} <= {"query", "path"}
         for status in {"429", "503"} & operation["responses"].keys():
             assert "Retry-After" in operation["responses"][status].get("headers", {}) or path == "/ready"
 
@@ -853,6 +860,11 @@ def test_a_description_refers_to_schemas_that_it_has_and_has_no_others(served):
     assert '"422"' not in json.dumps(answer.json())
 
 
+def body_for(path):
+    """A body of the type that a path takes."""
+    return {"content": b"", "headers": {"Content-Type": BINARY}} if path == DOCUMENTS else {"json": {}}
+
+
 @pytest.mark.parametrize("has_keys", [False, True])
 def test_operations_need_a_key_in_the_description_where_they_do(served, has_keys):
     service = Service(served.models, served.settings, Metrics())
@@ -861,13 +873,13 @@ def test_operations_need_a_key_in_the_description_where_they_do(served, has_keys
     described = answer.json()
     assert ("security" in described) == has_keys
     operations = [(path, method) for path, methods in described["paths"].items() for method in methods]
-    found = statuses(app, [(method.upper(), path, {"json": {}}) for path, method in operations])
+    found = statuses(app, [(method.upper(), path, body_for(path)) for path, method in operations])
     for (path, method), status in zip(operations, found, strict=True):
         needs_key = described["paths"][path][method].get("security", described.get("security")) not in (
             [],
             None,
         )
-        if path not in {"/translate_file", "/suggest"}:  # they are always refused
+        if path != "/suggest":  # it is always refused
             assert needs_key == (status == 403), (method, path, status)
 
 
@@ -1302,14 +1314,12 @@ def test_what_a_frontend_needs_to_know_is_what_the_server_has(served, keys, tmp_
     )
     assert found.json()["keyRequired"] == found.json()["apiKeys"] == (keys is not None)
     assert found.json()["language"]["target"]["code"] == "es"
-    files, suggestions = answers(
-        make_app(served, None),
-        ("/translate_file", {"q": "amber"}),
-        ("/suggest", {"q": "amber", "s": "AMBER"}),
-    )
-    assert found.json()["filesTranslation"] == (files.status_code == 200)
+    file = {"data": {"source": "en", "target": "de"}, "files": {"file": ("a.md", b"amber")}}
+    (files,) = statuses(make_app(served, None), [("POST", "/translate_file", file)])
+    (suggestions,) = answers(make_app(served, None), ("/suggest", {"q": "amber", "s": "AMBER"}))
+    assert found.json()["filesTranslation"] == (files == 200)
     assert found.json()["suggestions"] == (suggestions.status_code == 200)
-    assert not found.json()["supportedFilesFormat"]
+    assert set(found.json()["supportedFilesFormat"]) == ENDINGS.keys() - {""}
     assert "es" in {each["code"] for each in listed.json()}
 
 

@@ -1,6 +1,7 @@
 """The pages of the HTTP APIs, from the server's own description: a page an API."""
 
 import json
+import re
 from collections.abc import Iterator
 from inspect import getdoc
 from typing import Any
@@ -9,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 from dragoman.serving.apis.route import ApiRoute
+from dragoman.serving.apis.uploads import BINARY, MULTIPART
 from dragoman.serving.app import api_routes, make_app
 from dragoman.serving.docs import describe
 from dragoman.serving.metrics import Metrics
@@ -33,7 +35,8 @@ a running server has at `/openapi.json`, and as a page at `/docs`. [](../../serv
 and operations.
 """
 PARAMETERS = {
-    "Dragoman": "The body of a request is JSON. Unknown fields are refused, and types are not converted.",
+    "Dragoman": "The body of a request is JSON, or a document. Unknown fields are refused, and types of JSON "
+    "are not converted.",
     "LibreTranslate": "Parameters are fields of a JSON body or of a form, or are in the query string.",
     "DeepL": "Parameters are fields of a JSON body or of a form, or are in the query string.",
     "Operations": "These take no parameters.",
@@ -70,11 +73,19 @@ def pages() -> dict[str, str]:
 
 
 def operations(description: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
-    """The paths of an API, each with its methods and with the operation of POST if it has that."""
+    """The paths of an API, each with its methods, and with the operation of POST if it has that.
+
+    The operation has the descriptions and the responses of all methods.
+    """
     for path, methods in description["paths"].items():
         operation = methods.get("post") or next(iter(methods.values()))
         if tag in operation["tags"]:
-            yield path, " or ".join(method.upper() for method in methods), operation
+            texts = dict.fromkeys(each["description"] for each in methods.values())
+            responses = {
+                status: answer for each in methods.values() for status, answer in each["responses"].items()
+            }
+            names = " or ".join(method.upper() for method in methods)
+            yield path, names, operation | {"description": "\n\n".join(texts), "responses": responses}
 
 
 def listing(description: Schema, tag: str) -> str:
@@ -95,7 +106,7 @@ def prose(text: str) -> str:
 
 def label(path: str) -> str:
     """The place of a path on its page."""
-    return "http" + path.replace("/", "-").replace("_", "-")
+    return "http" + re.sub(r"[/_]", "-", re.sub("[{}]", "", path))
 
 
 def undescribed(route: Route | Mount) -> list[str]:
@@ -145,8 +156,18 @@ def referred(schema: Schema) -> str:
 
 def used(found: list[tuple[str, str, Schema]]) -> Iterator[tuple[str, str]]:
     """The statuses that these operations have, with their meaning."""
-    seen = {status for _, _, operation in found for status in operation["responses"]}
-    yield from ((status, text) for status, text in STATUSES.items() if status in seen)
+    seen = {
+        status: STATUSES.get(status, answer["description"])
+        for _, _, operation in found
+        for status, answer in operation["responses"].items()
+        if is_error(status)
+    }
+    yield from sorted(seen.items())
+
+
+def is_error(status: str) -> bool:
+    """Whether a status is one of errors."""
+    return status >= "400"
 
 
 def form(schema: Schema) -> str:
@@ -167,6 +188,11 @@ def described(path: str, methods: str, operation: Schema) -> Iterator[str]:
         yield prose(paragraph).replace("docs/inspection-data.md", "[](../../inspection-data.md)")
     contents = operation.get("requestBody", {}).get("content", {})
     yield "\n".join(facts(contents, operation["responses"]))
+    if parameters := [each for each in operation.get("parameters", ()) if each["in"] == "query"]:
+        schemas = {each["name"]: each["schema"] for each in parameters}
+        required = [each["name"] for each in parameters if each["required"]]
+        yield "Parameters of the query string:"
+        yield from fields({"properties": schemas, "required": required})
     yield f"```console\n{example(path, methods, contents)}\n```"
 
 
@@ -174,9 +200,13 @@ def facts(contents: Schema, responses: Schema) -> Iterator[str]:
     """A list: the body, the answer, the statuses of errors."""
     for content in list(contents.values())[:1]:
         yield f"- Body: {kind(content['schema'])}, as {' or '.join(f'`{name}`' for name in contents)}"
-    for media, content in responses.get("200", {}).get("content", {}).items():
-        yield f"- Answer 200: {kind(content['schema'])}, as `{media}`"
-    yield f"- [Errors](#errors): {', '.join(status for status in STATUSES if status in responses)}"
+    for status, answer in responses.items():
+        if not is_error(status):
+            for media, content in answer.get("content", {}).items():
+                yield f"- Answer {status}: {kind(content['schema'])}, as `{media}`"
+            if "content" not in answer:
+                yield f"- Answer {status}: {answer['description']}"
+    yield f"- [Errors](#errors): {', '.join(sorted(filter(is_error, responses)))}"
 
 
 def example(path: str, methods: str, contents: Schema) -> str:
@@ -185,6 +215,10 @@ def example(path: str, methods: str, contents: Schema) -> str:
     for content in contents.values():
         if "example" in content:
             return f"{call} --json '{json.dumps(content['example'], ensure_ascii=False)}'"
+    if BINARY in contents:
+        return f"{call}?name=guide.txt -H 'Content-Type: {BINARY}' --data-binary @guide.txt"
+    if MULTIPART in contents and len(contents) == 1:
+        return f"{call} -F file=@guide.txt -F source=en -F target=de -F target_lang=DE"
     return call + " -X POST" * (methods == "POST")
 
 

@@ -8,12 +8,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from typing import Literal, NamedTuple
 
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 from dragoman.translation.sentence_ends import sentence_ends
 from dragoman.translation.tags import TAG, UNSPACED, VARIABLE
 
@@ -298,9 +300,15 @@ def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
 
 
 def compose(text: str, blocks: Iterable[Block], language: str, split: bool, syntax: Syntax) -> Document:
-    """A document of blocks. `split` cuts them into sentences."""
+    """A document of blocks. `split` cuts them into sentences.
+
+    Raises `CancelledError` if nobody wants it any more (`interruption`).
+    """
     segments: list[Segment] = []
+    interrupted = interruption.get()
     for block in blocks:
+        if interrupted.is_set():
+            raise CancelledError
         if is_plain(text, block, syntax):
             segments += plain_segments(block[0], language, split, syntax)
         else:

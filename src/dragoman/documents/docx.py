@@ -33,7 +33,7 @@ TRACKED = ("ins", "del", "moveFrom", "moveTo")
 
 def read(content: bytes, reading: Reading) -> Archive:
     """A file of Word. Raises `DragomanError` if it is damaged, or has tracked changes."""
-    members = read_office(content, reading.name)
+    members = read_office(content, reading)
     types = content_types(members, reading.name)
     names = [name for name, content_type in types.items() if PART.search(content_type)]
     if not names:

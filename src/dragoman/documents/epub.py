@@ -50,7 +50,7 @@ class Package:
 
 def read(content: bytes, reading: Reading) -> Archive:
     """A book. Raises `DragomanError` if it is damaged or encrypted."""
-    members = read_office(content, reading.name)
+    members = read_office(content, reading)
     encryption = members.get(ENCRYPTION, b"").decode("utf-8", "replace")
     algorithms = re.findall(r"""EncryptionMethod\s[^<>]*?Algorithm\s*=\s*["']([^"']*)""", encryption)
     if not set(algorithms) <= set(FONTS):

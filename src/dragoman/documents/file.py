@@ -15,9 +15,6 @@ from dragoman.documents.document import Segment, check_count
 from dragoman.system.errors import DragomanError
 from dragoman.text.lines import decode_bytes
 
-MAX_BYTES = 200_000_000  # of an archive's members when they are unpacked, all together
-MAX_MEMBERS = 20_000
-MAX_RATIO = 200  # of the bytes of an unpacked member to those of the packed one
 UNREADABLE = (zlib.error, lzma.LZMAError, struct.error, NotImplementedError, EOFError, ValueError, OSError)
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
@@ -25,6 +22,17 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+
+
+@dataclass(frozen=True)
+class ArchiveLimits:
+    """How much a zip file may unpack to."""
+
+    bytes: int = 200_000_000
+    """Of all members together."""
+    members: int = 20_000
+    ratio: int = 200
+    """Of the bytes of an unpacked member to those of the packed one."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class Reading:
     """Cut lines and blocks into sentences."""
     everything: bool = False
     """Also translate what has a translation already."""
+    limits: ArchiveLimits = ArchiveLimits()
 
 
 class DocumentFile(Protocol):
@@ -141,23 +150,25 @@ class Archive:
         return output.getvalue()
 
 
-def read_members(content: bytes, name: str) -> dict[str, bytes]:
+def read_members(content: bytes, name: str, limits: ArchiveLimits) -> dict[str, bytes]:
     """The members of a zip file with this name, by their names.
 
-    Raises `DragomanError` if it is damaged or encrypted, or unpacks to more than this module allows.
+    Raises `DragomanError` if it is damaged or encrypted, or unpacks to more than the limits allow.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             total = sum(member.file_size for member in members)
-            if len(members) > MAX_MEMBERS or total > MAX_BYTES:
+            if len(members) > limits.members or total > limits.bytes:
                 raise DragomanError(
-                    f"{name} unpacks to {len(members):,} files of {total:,} bytes, and {MAX_MEMBERS:,} of "
-                    f"{MAX_BYTES:,} are allowed; remove what it embeds."
+                    f"{name} unpacks to {len(members):,} files of {total:,} bytes, and {limits.members:,} of "
+                    f"{limits.bytes:,} are allowed; remove what it embeds."
                 )
-            if any(member.file_size > MAX_RATIO * max(1, member.compress_size) + 2**20 for member in members):
+            if any(
+                member.file_size > limits.ratio * max(1, member.compress_size) + 2**20 for member in members
+            ):
                 raise DragomanError(
-                    f"A part of {name} unpacks to more than {MAX_RATIO} times its size; it is refused."
+                    f"A part of {name} unpacks to more than {limits.ratio} times its size; it is refused."
                 )
             if any(member.flag_bits & 1 for member in members):
                 raise DragomanError(f"{name} is encrypted; remove its password, and translate it then.")

@@ -1,6 +1,6 @@
 """The formats of files by the endings of their names. `read.py` reads them."""
 
-from pathlib import Path
+from pathlib import PurePath
 from typing import Literal, get_args
 
 from dragoman.system.errors import DragomanError
@@ -90,10 +90,10 @@ OTHERS = {
 """What files with other endings are, and what to do with them."""
 
 
-def format_of_name(path: Path, languages: Languages) -> DocumentFormat:
+def format_of_name(path: PurePath, languages: Languages, option: str = "--format") -> DocumentFormat:
     """The format that the end of a file's name says. One of the model's languages ends a text: guide.en.
 
-    Raises `DragomanError` for another ending.
+    Raises `DragomanError` for another ending. `option` is what gives a file another format, if anything does.
     """
     ending = path.suffix.lower()
     codes = {f".{primary(code)}" for code in (languages.source, languages.target)} - {f".{UNKNOWN_LANGUAGE}"}
@@ -102,10 +102,10 @@ def format_of_name(path: Path, languages: Languages) -> DocumentFormat:
     if ending in OTHERS:
         raise DragomanError(f"{path} is not read, since it is {OTHERS[ending]}.")
     if ending not in ENDINGS:
+        names = ", ".join(get_args(DocumentFormat))
         raise DragomanError(
             f"{path} ends in {ending}, and that format is not known. Known are {' '.join(ENDINGS).strip()}; "
-            "a name without an ending, or with the code of one of the model's languages, is one of a text. "
-            f"--format insists on one of {', '.join(get_args(DocumentFormat))}; text has no markup that is "
-            "kept."
+            "a name without an ending, or with the code of one of the model's languages, is one of a text."
+            + (f" {option} insists on one of {names}; text has no markup that is kept." if option else "")
         )
     return ENDINGS[ending]

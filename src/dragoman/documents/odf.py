@@ -148,7 +148,7 @@ def computed_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
 
 def read(content: bytes, reading: Reading) -> Archive:
     """A file of OpenDocument. Raises `DragomanError` if it is damaged, encrypted, or has tracked changes."""
-    members = read_office(content, reading.name)
+    members = read_office(content, reading)
     if "content.xml" not in members:
         raise DragomanError(f"{reading.name} is a zip file, but not one of OpenDocument.")
     if b"encryption-data" in members.get("META-INF/manifest.xml", b""):

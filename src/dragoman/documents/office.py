@@ -8,7 +8,7 @@ from html import escape
 from xml.parsers import expat
 
 from dragoman.documents.document import Document, Segment, Syntax
-from dragoman.documents.file import read_members
+from dragoman.documents.file import Reading, read_members
 from dragoman.documents.markup import XML_ENCODING, Token, attributes_of, decode_markup, read_markup
 from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import CONTROL
@@ -63,12 +63,12 @@ class OfficePart:
         return self.finish(self.document.join(translations)).encode(self.document.encoding)
 
 
-def read_office(content: bytes, name: str) -> dict[str, bytes]:
+def read_office(content: bytes, reading: Reading) -> dict[str, bytes]:
     """The members of an office file. Raises as `read_members`, and for files of other programs."""
     for start, advice in OTHERS.items():
         if content.startswith(start):
-            raise DragomanError(f"{name} {advice}.")
-    return read_members(content, name)
+            raise DragomanError(f"{reading.name} {advice}.")
+    return read_members(content, reading.name, reading.limits)
 
 
 def content_types(members: dict[str, bytes], name: str) -> dict[str, str]:

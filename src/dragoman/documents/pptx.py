@@ -13,7 +13,7 @@ NUMBER = re.compile("[0-9]+")
 
 def read(content: bytes, reading: Reading) -> Archive:
     """A file of PowerPoint. Raises `DragomanError` if it is damaged, or has no slides."""
-    members = read_office(content, reading.name)
+    members = read_office(content, reading)
     types = content_types(members, reading.name)
     names = [name for name, kind in types.items() if SLIDE.search(kind) or PART.search(kind)]
     if not any(SLIDE.search(types[name]) for name in names):

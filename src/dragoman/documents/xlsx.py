@@ -45,7 +45,7 @@ SHEET = Syntax(escape_cell, keeps_tags=True)
 
 def read(content: bytes, reading: Reading) -> Archive:
     """A file of Excel. Raises `DragomanError` if it is damaged, or has no sheets."""
-    members = read_office(content, reading.name)
+    members = read_office(content, reading)
     types = content_types(members, reading.name)
     if not any("worksheet" in kind or "sheet.main" in kind for kind in types.values()):
         raise DragomanError(f"{reading.name} has no sheets; is it a workbook?")

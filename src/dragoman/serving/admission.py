@@ -32,6 +32,38 @@ def excess(held: Mapping[str, int], client: str, amount: int, limit: float) -> f
     return held.get(client, 0) + amount + sum(min(size, share) for size in others) - limit
 
 
+class Shares:
+    """An amount of something that the clients hold, of which each has its share as `excess` says."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.held: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def take(self, amount: int, client: str) -> None:
+        """Let a client hold so much more. Raises `ApiError` 429 if it is too much; the first may hold any."""
+        with self._lock:
+            if self.held and excess(self.held, client, amount, self.limit) > 0:
+                raise ApiError(429, BUSY, retry_after=1)
+            self.held[client] += amount
+
+    def give_back(self, amount: int, client: str) -> None:
+        """Let a client hold so much less."""
+        with self._lock:
+            self.held[client] -= amount
+            if not self.held[client]:
+                del self.held[client]
+
+    @contextmanager
+    def hold(self, amount: int, client: str) -> Iterator[None]:
+        """Let a client hold so much for a while. Raises as `take`."""
+        self.take(amount, client)
+        try:
+            yield
+        finally:
+            self.give_back(amount, client)
+
+
 @dataclass
 class Admission:
     """A queue that is bounded in tokens, and in the time that they take at the speed so far.
@@ -53,11 +85,12 @@ class Admission:
     _since: float = 0.0
 
     @contextmanager
-    def admit(self, tokens: int, client: str) -> Iterator[None]:
+    def admit(self, tokens: int, client: str) -> Iterator[Callable[[int], None]]:
         """Count a client's request and its tokens while it is translated.
 
-        Raises `ApiError` 429 if there are too many, or too many for the deadline. A request that is alone is
-        admitted.
+        Yields a function that takes the number of tokens that are done before the others: they leave the
+        queue. Raises `ApiError` 429 if there are too many, or too many for the deadline. A request that is
+        alone is admitted.
         """
         if self.tokens and (wait := self.seconds_too_many(tokens, client)) > 0:
             raise ApiError(429, BUSY, retry_after=math.ceil(wait))
@@ -65,16 +98,27 @@ class Admission:
         self.tokens += tokens
         self.requests += 1
         self.held[client] += tokens
-        try:
-            yield
-            self._done += tokens
-        finally:
+        left = tokens
+
+        def leave(count: int) -> None:
+            nonlocal left
             self._advance()
-            self.tokens -= tokens
-            self.requests -= 1
-            self.held[client] -= tokens
+            left -= count
+            self.tokens -= count
+            self.held[client] -= count
             if not self.held[client]:
                 del self.held[client]
+
+        def finish(count: int) -> None:
+            self._done += count
+            leave(count)
+
+        try:
+            yield finish
+            self._done += left
+        finally:
+            leave(left)
+            self.requests -= 1
 
     def seconds_too_many(self, tokens: int, client: str) -> float:
         """Seconds until so many tokens of a client can be admitted; 0 if they can be now.
@@ -106,24 +150,14 @@ class Preparation:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "dragoman-preparation")
-        self._lock = Lock()
-        self._held: Counter[str] = Counter()
+        self._characters = Shares(MAX_CHARACTERS)
 
     def submit(self, function: Callable[[], T], characters: int, client: str) -> Future[T]:
         """Run a client's function in the thread.
 
         Raises `ApiError` 429 if the thread has too much to do, of which the clients have shares.
         """
-        with self._lock:
-            if self._held and excess(self._held, client, characters, MAX_CHARACTERS) > 0:
-                raise ApiError(429, BUSY, retry_after=1)
-            self._held[client] += characters
+        self._characters.take(characters, client)
         future = submit_interruptible(self._thread, function)
-        future.add_done_callback(lambda _: self._finish(characters, client))
+        future.add_done_callback(lambda _: self._characters.give_back(characters, client))
         return future
-
-    def _finish(self, characters: int, client: str) -> None:
-        with self._lock:
-            self._held[client] -= characters
-            if not self._held[client]:
-                del self._held[client]

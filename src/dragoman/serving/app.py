@@ -17,8 +17,18 @@ from dragoman.inspection.bundle import PAGE as INSPECTION
 from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import docs, lab
-from dragoman.serving.apis import deepl, libretranslate, operations, v1, v1_analysis
+from dragoman.serving.apis import (
+    deepl,
+    deepl_documents,
+    libretranslate,
+    libretranslate_files,
+    operations,
+    v1,
+    v1_analysis,
+    v1_documents,
+)
 from dragoman.serving.apis.route import ApiRoute
+from dragoman.serving.apis.uploads import UPLOADS
 from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response, note_refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.loading import load_models
@@ -68,22 +78,28 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     app.router.redirect_slashes = False  # it would lead to the host that the request names, without TLS
     rate_limit = RateLimit(settings.requests_per_minute)
     paths = frozenset(route.path for route in routes if isinstance(route, Route))
+    uploads = frozenset(route.path for route in described if route.api.media_types in UPLOADS)
     if not settings.allow_origins:
         direct = {route.path: route for route in reversed(described)}  # the first one of a path
-        return Gateway(app, service, keys, rate_limit, paths, direct)
+        return Gateway(app, service, keys, rate_limit, paths, uploads, direct)
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allow_origins,
-        allow_methods=["GET", "POST"],
+        allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["*"],
-        expose_headers=["Retry-After", "X-Request-Id"],
+        expose_headers=["Content-Disposition", "Retry-After", "X-Request-Id"],
     )
-    return Gateway(cors(app), service, keys, rate_limit, paths, with_cors=cors)
+    return Gateway(cors(app), service, keys, rate_limit, paths, uploads, with_cors=cors)
 
 
 def api_routes(service: Service) -> list[ApiRoute]:
     """The routes of all APIs over a service."""
-    modules = v1, v1_analysis, libretranslate, deepl, operations
+    modules = (
+        *(v1, v1_analysis, v1_documents),
+        *(libretranslate, libretranslate_files),
+        *(deepl, deepl_documents),
+        operations,
+    )
     return [route for module in modules for route in module.routes(service)]
 
 

@@ -17,6 +17,7 @@ CODES = {
     404: "not_found",
     405: "method_not_allowed",
     408: "body_too_slow",
+    409: "not_ready",
     413: "too_large",
     415: "unsupported_media_type",
     421: "wrong_host",

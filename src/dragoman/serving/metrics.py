@@ -39,6 +39,8 @@ class Metrics(Collector):
         """From a request's head to the end of its answer, by route."""
         self.sentences = self.source_tokens = self.target_tokens = 0
         """What has been translated."""
+        self.deepl_characters = 0
+        """Of the sources that DeepL's API has translated."""
         self.refused: Counter[str] = Counter()
         """Requests without a translation, by code."""
         self.gauges: Callable[[], tuple[int, int]] = lambda: (0, 0)

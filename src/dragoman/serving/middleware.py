@@ -6,7 +6,8 @@ import os
 import re
 import time
 import traceback
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.serving.apis.parameters import MAX_FIELDS, is_json, json_of
 from dragoman.serving.apis.route import ApiRoute
+from dragoman.serving.apis.uploads import BINARY, MULTIPART
 from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal, refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.lab import style_hashes
@@ -51,6 +53,8 @@ KEY_NAMES = ("api_key", "auth_key")
 """The parameters of LibreTranslate and DeepL that hold a key."""
 MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]{1,200}+\r\n){0,4}+\r\n([^\r\n]*)\r\n')
 """The headers of a part are bounded, and not tried again: the time is linear in the size of a body."""
+KEY_BYTES = 2**19  # at either end of a form, in which a key is looked for: beyond them is a document
+FORM_BYTES = 2**16  # of a form with a document that are not the document
 MAX_DIGITS = 18  # of a Content-Length
 BODY_SECONDS = 10.0  # within which a body has to arrive
 SEND_SECONDS = 30.0  # within which a client has to read a part of an answer
@@ -82,6 +86,8 @@ class Gateway:
     rate_limit: RateLimit
     paths: frozenset[str]
     """Of the routes, for the log and the metrics of requests that reach none."""
+    uploads: frozenset[str]
+    """Of these, those that take documents."""
     direct: Mapping[str, ApiRoute] = field(default_factory=dict)
     """Routes by path that are called themselves, without the layers of `app`, which take time."""
     with_cors: Callable[[ASGIApp], ASGIApp] = lambda answer: answer
@@ -98,9 +104,10 @@ class Gateway:
         try:
             check_request(scope["method"], scope["path"], scope["headers"], self.service.settings)
             self.refuse_wrong_header(scope)
-            body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
-            self.admit(scope, body)
-            await self.application(scope)(scope, Replay(body, receive), exchange.send)
+            with self.room(scope, exchange.headers) as max_bytes:
+                body = await read_body(scope, exchange.headers, receive, max_bytes)
+                self.admit(scope, body)
+                await self.application(scope)(scope, Replay(body, receive), exchange.send)
         except (ApiError, DragomanError) as error:
             await self.refuse(scope, receive, exchange, refusal(error))
         except asyncio.CancelledError:  # the server's time to end its requests is over
@@ -115,12 +122,26 @@ class Gateway:
         finally:
             self.record(scope, exchange)
 
+    @contextmanager
+    def room(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Iterator[int]:
+        """Yield the most bytes that a request's body may have. Those of documents together are bounded, too.
+
+        Raises `ApiError`: 413 for a body that is too long, 429 if there are too many documents.
+        """
+        settings = self.service.settings
+        if scope["method"] != "POST" or scope["path"] not in self.uploads:
+            yield settings.max_body
+            return
+        max_bytes = settings.max_document + FORM_BYTES
+        size = declared_length(headers, max_bytes)
+        with self.service.documents.received.hold(max_bytes if size is None else size, client_of(scope)):
+            yield max_bytes
+
     def application(self, scope: Scope) -> ASGIApp:
         """What answers a request: a route, or `app` if none has its path and method."""
         route = self.direct.get(scope["path"])
         if route is None or scope["method"] not in route.methods:
             return self.app
-        scope["route"] = route
         return route
 
     async def refuse(self, scope: Scope, receive: Receive, exchange: "Exchange", answer: ApiError) -> None:
@@ -151,7 +172,7 @@ class Gateway:
             owner = self.keys.owner(key_of(scope, body))
             if owner is None:
                 raise wrong_key()
-            client = owner
+            client = scope["dragoman.owner"] = owner
         scope["dragoman.client"] = client
         if path.startswith("/metrics"):
             return
@@ -234,9 +255,7 @@ class Replay:
 
 async def read_body(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:
     """A request's body. Raises `ApiError`: 413 if it is too long, 408 if it is too slow."""
-    declared = headers.get(b"content-length", b"0").lstrip(b"0") or b"0"  # int() refuses thousands of digits
-    if not declared.isdigit() or len(declared) > MAX_DIGITS or int(declared) > max_bytes:
-        raise too_large(max_bytes)
+    declared_length(headers, max_bytes)
     if scope.get("dragoman.arrived"):
         return await receive_body(receive, max_bytes)
     try:
@@ -244,6 +263,16 @@ async def read_body(scope: Scope, headers: Mapping[bytes, bytes], receive: Recei
             return await receive_body(receive, max_bytes)
     except TimeoutError as error:
         raise ApiError(408, f"The body did not arrive within {BODY_SECONDS:g} seconds.") from error
+
+
+def declared_length(headers: Mapping[bytes, bytes], max_bytes: int) -> int | None:
+    """The bytes that a body declares; None if it does not. Raises `ApiError` 413 if they are too many."""
+    if b"content-length" not in headers:
+        return None
+    declared = headers[b"content-length"].lstrip(b"0") or b"0"  # int() refuses thousands of digits
+    if not declared.isdigit() or len(declared) > MAX_DIGITS or int(declared) > max_bytes:
+        raise too_large(max_bytes)
+    return int(declared)
 
 
 async def receive_body(receive: Receive, max_bytes: int) -> bytes:
@@ -317,8 +346,10 @@ def key_of_form(text: str) -> str:
 
 def key_of_body(kind: str, body: bytes) -> str:
     """The API key in a body of this media type, read as `parameters` reads it; "" if there is none."""
-    if kind == "multipart/form-data":
-        match = MULTIPART_KEY.search(body)
+    if kind == BINARY:
+        return ""
+    if kind == MULTIPART:
+        match = MULTIPART_KEY.search(body[:KEY_BYTES]) or MULTIPART_KEY.search(body[-KEY_BYTES:])
         return match[1].decode("utf-8", "replace") if match else ""
     if b"_key" not in body:
         return ""

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from dragoman import __version__
 from dragoman.serving.apis.route import JSON, ApiRoute
+from dragoman.serving.apis.uploads import BINARY, FILE
 from dragoman.serving.errors import error_body
 
 INFO = {
@@ -23,16 +24,18 @@ STATUSES = {
     "itself.",
     "403": "The request has no valid API key, which the server needs; or a page of another site has sent it; "
     "or the server has switched this off.",
-    "404": "There is no model, or no adapter, of this name.",
+    "404": "There is no model, no adapter or no document of this name.",
     "408": "The body did not arrive in time.",
+    "409": "The document is still being translated, or has no translation.",
     "413": "The body, the text or the number of tokens is too large.",
-    "415": "The body is not sent as application/json.",
+    "415": "The body is not sent as application/json, or a document as application/octet-stream.",
     "421": "The host that the request names is not the server's.",
     "429": "The queue is full, or the client has used up its requests. Try again after Retry-After.",
     "500": "A defect of the server. Its log has the reason.",
     "503": "The server is shutting down, or lacks memory. Try another one.",
     "504": "The deadline has passed.",
 }
+OF_A_DOCUMENT = ("404", "409", "504")
 READING = ("403", "413", "408", "421", "429", "500", "503")
 """What a request that translates nothing can get: also it can have a body, which is read."""
 SECURITY_SCHEMES = {
@@ -45,6 +48,7 @@ SECURITY_SCHEMES = {
     },
 }
 """How a request has its key. LibreTranslate's parameter `api_key` is among the fields of its requests."""
+COMPONENTS = "#/components/schemas/"
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
@@ -58,9 +62,9 @@ def describe(routes: Sequence[ApiRoute], targets: Sequence[str], adapters: Seque
     for route in routes:
         if route.in_description:
             components[error_name(route.path)] = error_schema(route.path)
-            paths[route.path] = {
-                method.lower(): operation(route, method, components, targets) for method in route.methods
-            }
+            paths.setdefault(route.path, {}).update(
+                {method.lower(): operation(route, method, components, targets) for method in route.methods}
+            )
     if adapters:
         body = components["TranslateRequest"]
         example = {"text": "A man rides a bike.", "adapter": adapters[0]}
@@ -81,11 +85,18 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
         "description": inspect.getdoc(route.handler),
         "operationId": "_".join([method.lower(), *re.findall(r"\w+", route.path)]),
     }
+    if parameters := path_parameters(route.path):
+        described["parameters"] = parameters
     if route.request_type is not None:
         reference = schema_of(TypeAdapter(route.request_type), components)
         body = components[route.request_type.__name__]
         if method == "GET":
-            described["parameters"] = query_parameters(body)
+            described["parameters"] = [*parameters, *query_parameters(body)]
+        elif route.api.media_types == (BINARY,):
+            del components[route.request_type.__name__]  # its fields are parameters
+            described["parameters"] = [*parameters, *query_parameters(body)]
+            document = {"schema": {"type": "string", "format": "binary"}}
+            described["requestBody"] = {"content": {BINARY: document}, "required": True}
         else:
             content = {"schema": reference}
             if "examples" in body:
@@ -106,9 +117,10 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
 def schema_of(adapter: TypeAdapter[Any], components: Schema) -> Schema:
     """The schema of a type. Those of the classes that it refers to are added to the components."""
     schemas, shared = TypeAdapter.json_schemas(
-        [("type", "validation", adapter)], ref_template="#/components/schemas/{model}"
+        [("type", "validation", adapter)], ref_template=COMPONENTS + "{model}"
     )
-    components |= shared.get("$defs", {})
+    referred = set(re.findall(rf"{COMPONENTS}(\w+)", str([schemas, shared])))  # not those of files
+    components |= {name: schema for name, schema in shared.get("$defs", {}).items() if name in referred}
     return schemas["type", "validation"]
 
 
@@ -140,6 +152,15 @@ def query_parameters(body: Schema) -> list[Schema]:
     return [
         {"name": name, "in": "query", "required": name in required, "schema": field}
         for name, field in body["properties"].items()
+        if name != FILE
+    ]
+
+
+def path_parameters(path: str) -> list[Schema]:
+    """The parts of a path that are in braces, as parameters."""
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", path)
     ]
 
 
@@ -149,8 +170,9 @@ def statuses_of(path: str, method: str) -> tuple[str, ...]:
         statuses = ("403", "408", "413", "421", "500")
         return (*statuses, "503") if path == "/metrics" else statuses
     if method != "POST":
-        return (*READING, "400")
-    return tuple(status for status in STATUSES if status != "415" or path.startswith("/v1/"))
+        return (*READING, "400", *(OF_A_DOCUMENT if "{" in path else ()))
+    others = {"409"} if path.startswith("/v1/") else {"409", "415"}
+    return tuple(status for status in STATUSES if status not in others)
 
 
 def error_name(path: str) -> str:
@@ -177,7 +199,7 @@ def error_answer(path: str, status: str) -> Schema:
     """An answer with an error."""
     answer: Schema = {
         "description": STATUSES[status],
-        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{error_name(path)}"}}},
+        "content": {"application/json": {"schema": {"$ref": f"{COMPONENTS}{error_name(path)}"}}},
     }
     if status in {"429", "503"}:
         seconds = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1}}

@@ -16,6 +16,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 """Names, in lower case, and values, as ASGI has them."""
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]*)(?::\d*)?", re.IGNORECASE)
 JSON = re.compile(r"application/json\s*(;|$)", re.IGNORECASE)
+BINARY = re.compile(r"application/octet-stream\s*(;|$)", re.IGNORECASE)
+DOCUMENTS = "/v1/documents"
 PAGES = ("/", "/inspect", "/docs", "/lab", "/lab/")
 """Pages to which other sites may link."""
 
@@ -24,8 +26,9 @@ def check_request(method: str, path: str, headers: Headers, settings: ServerSett
     """Raise `ApiError` for a request that a page of another site may have sent.
 
     421 for a Host that is not the server's: the page may have given its own name the server's address (DNS
-    rebinding). 403 for a page of another origin. 415 for a body of /v1 with another type than JSON: a page
-    may send some types to any server (a form, a text) without asking it before.
+    rebinding). 403 for a page of another origin. 415 for a body of /v1 with another type than JSON, or
+    than that of documents: a page may send some types (a form, a text) to any server without asking it
+    before.
     """
     for host in values_of(headers, b"host"):
         if not is_permitted_host(host, settings):
@@ -41,7 +44,13 @@ def check_request(method: str, path: str, headers: Headers, settings: ServerSett
             "with --allow-origins and the page's origin, such as https://example.org.",
             "cross_origin",
         )
-    if method == "POST" and path.startswith("/v1/") and not is_json_alone(headers):
+    if method == "POST" and path == DOCUMENTS and not is_alone(headers, BINARY):
+        raise ApiError(
+            415,
+            "The body has to be a document, sent with Content-Type: application/octet-stream; its name and "
+            "the other parameters are in the query string.",
+        )
+    if method == "POST" and path.startswith("/v1/") and path != DOCUMENTS and not is_alone(headers, JSON):
         raise ApiError(415, "The body has to be a JSON object, sent with Content-Type: application/json.")
 
 
@@ -119,7 +128,7 @@ def is_visit(method: str, path: str, headers: Headers) -> bool:
     )
 
 
-def is_json_alone(headers: Headers) -> bool:
-    """Whether a request has one media type, which is JSON."""
+def is_alone(headers: Headers, kind: re.Pattern[str]) -> bool:
+    """Whether a request has one media type, which is this one."""
     kinds = values_of(headers, b"content-type")
-    return len(kinds) == 1 and JSON.match(kinds[0]) is not None
+    return len(kinds) == 1 and kind.match(kinds[0]) is not None

@@ -63,16 +63,20 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on a signal. /ready says no from then on."""
+        """Stop on a signal. /ready says no from then on. At the end documents are removed."""
         loop = asyncio.get_running_loop()
 
         def stop(number: int) -> None:
             self._service.is_stopping = True
+            self._service.documents.stop()
             self.handle_exit(number, None)
 
         for number in stop_signals():
             loop.add_signal_handler(number, stop, number)
-        yield
+        try:
+            yield
+        finally:
+            self._service.documents.close()
 
 
 def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> None:

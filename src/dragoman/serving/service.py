@@ -3,7 +3,7 @@
 import asyncio
 import unicodedata
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.admission import Admission, Preparation
+from dragoman.serving.documents import Documents
 from dragoman.serving.errors import ApiError
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
@@ -37,6 +38,7 @@ MAX_TAGS = 500  # of a sentence; the time that it takes to restore them grows wi
 MAX_OUTPUT_TOKENS = 4_000_000  # for which a request may make the search keep memory
 MAX_FORCED = 500  # characters, and tokens, of forced words; memory and time grow with their tokens
 MAX_PREFIX = 4_000  # tokens of a prefix: the search keeps memory for as many in every translation
+PART_TOKENS = 2_000  # of a document that are searched at once: between them come other requests
 PREFIX_CHARACTERS = 4 * MAX_PREFIX  # which are not even tokenized if they are more
 
 
@@ -139,6 +141,29 @@ def prepare_each(
     return [prepared_segments[place] for place in range(len(segments))]
 
 
+def parts_of(groups: Sequence[Group]) -> Iterator[Group]:
+    """The groups, each in parts of at most `PART_TOKENS` tokens; a longer sentence is a part of its own."""
+    for group in groups:
+        first = tokens = 0
+        for number, parts in enumerate(group.prepared.parts):
+            size = sum(map(len, parts))
+            if number > first and tokens + size > PART_TOKENS:
+                yield part_of(group, first, number)
+                first, tokens = number, 0
+            tokens += size
+        yield part_of(group, first, len(group.places))
+
+
+def part_of(group: Group, first: int, last: int) -> Group:
+    """The sentences of a group from the first to the one before the last, counted from 0."""
+    prepared = group.prepared
+    sentences = prepared.without_tags[first:last]
+    return Group(
+        group.places[first:last],
+        replace(prepared, without_tags=sentences, parts=prepared.parts[first:last]),
+    )
+
+
 def keeping_marks(search: SearchSettings, segment: Segment) -> SearchSettings:
     """The settings with which a sentence's marks of tags and addresses, if it has any, are kept.
 
@@ -164,6 +189,7 @@ class Service:
     """The queue of `analyse`, apart because its speed says nothing about that of translations."""
     default_search: SearchSettings = field(init=False)
     """The settings of a request that gives none: its beam is not wider than the server allows."""
+    documents: Documents = field(init=False)
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
 
@@ -173,6 +199,7 @@ class Service:
         )
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
+        self.documents = Documents(self.settings)
         self.metrics.gauges = lambda: (
             self.admission.tokens + self.analyses.tokens,
             self.admission.requests + self.analyses.requests,
@@ -190,15 +217,22 @@ class Service:
 
         Raises `ApiError` 413 for more characters than `max_characters`, and as `prepare`.
         """
-        characters = sum(map(normalized_length, texts))
+        characters = self.count_characters(texts)
+        self.note_texts(scope, texts)
+        return await self.prepare(lambda: list(map(function, texts)), characters, scope)
+
+    def count_characters(self, texts: Sequence[str]) -> int:
+        """The characters of the texts of a request, normalised. Raises `ApiError` 413 for too many."""
+        characters = sum(map(len, texts))
+        if characters <= self.max_characters:  # fewer are not counted normalised, which takes longer
+            characters = sum(map(normalized_length, texts))
         if characters > self.max_characters:
             raise ApiError(
                 413,
                 f"The request has {characters:,} characters, and {self.max_characters:,} are allowed; send "
                 "less text at once.",
             )
-        self.note_texts(scope, texts)
-        return await self.prepare(lambda: list(map(function, texts)), characters, scope)
+        return characters
 
     async def prepare(self, function: Callable[[], T], characters: int, scope: Scope) -> T:
         """The result of a function that cuts or tokenizes so many characters: in a thread if they are many.
@@ -244,6 +278,35 @@ class Service:
         self.metrics.translated(len(segments), tokens, target_tokens)
         rows = iter(n_best)
         return [list(islice(rows, len(document.segments))) for document in documents]
+
+    async def translate_in_parts(
+        self, model: ServedModel, segments: Sequence[Segment], search: SearchSettings, scope: Scope
+    ) -> AsyncIterator[dict[int, str]]:
+        """As `translate`, for the sentences of a document, some at a time.
+
+        Yields an empty table when the document has been admitted, then the translations of each part by the
+        numbers of its sentences.
+        """
+        self.refuse_too_much(search)
+        characters = self.count_characters([segment.sentence for segment in segments])
+        groups = await self.prepare(
+            partial(prepare_groups, model.translator, segments, search, self.settings.max_tokens),
+            characters + constraint_characters(search),
+            scope,
+        )
+        count = len(segments)
+        del segments  # they can take more memory than what is searched
+        refuse_much_output([group.prepared for group in groups])
+        tokens = sum(group.prepared.tokens for group in groups)
+        target_tokens = 0
+        with self.admit(tokens, self.admission, scope) as finish:
+            yield {}
+            for part in parts_of(groups):
+                (n_best,) = await self.search(model, [part.prepared], scope)
+                finish(part.prepared.tokens)
+                target_tokens += sum(len(best[0].tokens) for best in n_best)
+                yield {place: best[0].text for place, best in zip(part.places, n_best, strict=True)}
+        self.metrics.translated(count, tokens, target_tokens)
 
     async def search(
         self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
@@ -345,10 +408,13 @@ class Service:
 
         for future in futures:
             future.add_done_callback(on_done)
-        timer = loop.call_at(self.deadline_of(scope), lambda: stop_waiting(self.deadline_error()))
+        timer = loop.call_at(self.deadline_of(scope), lambda: stop_waiting(self.deadline_error(scope)))
         connection = scope.get("dragoman.connection")
         if connection is not None:
             connection.when_lost = lambda: stop_waiting(ApiError(499, "The client has gone.", "client_gone"))
+            connection.flow.resume_reading()  # after a long body uvicorn reads no more, and sees no end
+            if connection.transport.is_closing():  # it was lost while nothing was waited for
+                connection.when_lost()
         try:
             if futures and (reason := await end):
                 raise reason
@@ -372,17 +438,24 @@ class Service:
     def refuse_late(self, scope: Scope) -> None:
         """Raise `ApiError` 504 if the request's deadline has passed."""
         if asyncio.get_running_loop().time() > self.deadline_of(scope):
-            raise self.deadline_error()
+            raise self.deadline_error(scope)
 
-    def deadline_error(self) -> ApiError:
+    def extend_deadline(self, scope: Scope, seconds: float) -> None:
+        """Give a request so many seconds from now."""
+        scope["dragoman.seconds"] = seconds
+        scope["dragoman.deadline"] = asyncio.get_running_loop().time() + seconds
+
+    def deadline_error(self, scope: Scope) -> ApiError:
         """The error of a request whose deadline has passed."""
+        seconds = scope.get("dragoman.seconds", self.settings.deadline)
         return ApiError(
             504,
-            f"The request took more than {self.settings.deadline:g} seconds and was stopped; "
-            "send less text at once.",
+            f"The request took more than {seconds:g} seconds and was stopped; send less text at once.",
         )
 
-    def admit(self, tokens: int, admission: Admission, scope: Scope) -> AbstractContextManager[None]:
+    def admit(
+        self, tokens: int, admission: Admission, scope: Scope
+    ) -> AbstractContextManager[Callable[[int], None]]:
         """As `Admission.admit`. Also raises `ApiError` 413 for a request of too many tokens."""
         refuse_many_tokens(tokens, self.settings.max_tokens)
         return admission.admit(tokens, client_of(scope))

@@ -51,6 +51,21 @@ class ServerSettings:
     429."""
     max_body: int = option(1_000_000, at_least=1)
     """Maximum size of a request's body in bytes."""
+    max_document: int = option(10_000_000, at_least=1)
+    """Maximum size of a document in bytes."""
+    max_unpacked: int = option(100_000_000, at_least=1)
+    """Maximum size in bytes of all that an office file or a book unpacks to."""
+    max_members: int = option(10_000, at_least=1)
+    """Maximum number of files in an office file or a book."""
+    max_ratio: int = option(200, at_least=1)
+    """Maximum ratio of the size of a file in an office file or a book to its packed size, for files of more
+    than a mebibyte."""
+    max_documents: int = option(100, at_least=1)
+    """Maximum number of documents that are being translated or wait for their download."""
+    max_stored: int = option(200_000_000, at_least=1)
+    """Maximum size in bytes of all these documents, and of all that are being received."""
+    document_deadline: float = option(300.0, at_least=1e-3, at_most=3_600)
+    """Seconds after which the translation of a document is stopped."""
     max_texts: int = option(128, at_least=1)
     """Maximum number of texts, or of pairs to score, in a request."""
     max_tokens: int = option(20_000, at_least=1)

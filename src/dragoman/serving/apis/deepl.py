@@ -8,7 +8,7 @@ from starlette.types import Scope
 from dragoman.documents import markup
 from dragoman.documents.document import Document
 from dragoman.documents.plain import plain_text
-from dragoman.serving.apis.parameters import FORMS, parameters
+from dragoman.serving.apis.parameters import FORMS, as_list, parameters
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed, load_identifier
@@ -24,11 +24,6 @@ VARIANTS = {"EN": ["EN-GB", "EN-US"], "PT": ["PT-BR", "PT-PT"]}
 WITHOUT_LIMIT = 1_000_000_000_000  # the characters that /v2/usage says are allowed
 
 
-def as_list(value: Any) -> Any:
-    """A list of one value for a value that is not a list."""
-    return value if isinstance(value, list) else [value]
-
-
 def split_commas(value: Any) -> Any:
     """The names in a text with commas, or in a list of such texts."""
     if value is None:
@@ -40,7 +35,18 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 Names = Annotated[list[str], BeforeValidator(split_commas), Field(max_length=MAX_NAMES)]
 
 
-class DeepLRequest(BaseModel):
+class Options(BaseModel):
+    """Parameters of texts and documents that ask for what these models do not have."""
+
+    formality: str | None = None
+    glossary_id: str | None = None
+    glossary_ids: Texts | str | None = None
+    style_id: str | None = None
+    translation_memory_id: str | None = None
+    custom_instructions: Texts | str | None = None
+
+
+class DeepLRequest(Options):
     """The parameters of /v2/translate; text and target_lang are required.
 
     Others, such as model_type and preserve_formatting, are accepted but have no effect.
@@ -62,12 +68,6 @@ class DeepLRequest(BaseModel):
     outline_detection: Literal["0", "1", 0, 1, True, False, None] = "1"
     split_sentences: Literal["0", "1", "nonewlines", 0, 1, True, False, None] = "1"
     context: str | None = Field(None, description="Accepted, but these models do not use it.")
-    formality: str | None = None
-    glossary_id: str | None = None
-    glossary_ids: Texts | str | None = None
-    style_id: str | None = None
-    translation_memory_id: str | None = None
-    custom_instructions: Texts | str | None = None
 
 
 class DeepLLanguagesRequest(BaseModel):
@@ -120,19 +120,18 @@ class Glossaries(BaseModel):
 def routes(service: Service) -> list[ApiRoute]:
     """The routes of DeepL."""
     api = Api("DeepL", parameters, FORMS)
-    characters = 0
 
     @api.route("/v2/translate", "GET", "POST")
     async def translate(request: DeepLRequest, scope: Scope) -> DeepLResponse:
         """Translate texts."""
-        nonlocal characters
         refuse_unsupported(request, min(MAX_TEXTS, service.settings.max_texts))
-        model = choose_model(service.models, request)
+        source, target = request.source_lang or "", request.target_lang or ""
+        model = choose_model(service.models, source, target, " ".join(request.text))
         documents = await service.cut(
             lambda text: document_of(request, text, model.source), request.text, scope
         )
         results = await service.translate(model, documents, service.default_search, scope)
-        characters += sum(map(len, request.text))
+        service.metrics.deepl_characters += sum(map(len, request.text))
         await load_identifier()
         return DeepLResponse(
             translations=[
@@ -162,7 +161,7 @@ def routes(service: Service) -> list[ApiRoute]:
     @api.route("/v2/usage", "GET", "POST")
     async def usage(_: Scope) -> DeepLUsage:
         """Characters translated since this process began. There is no limit."""
-        return DeepLUsage(character_count=characters, character_limit=WITHOUT_LIMIT)
+        return DeepLUsage(character_count=service.metrics.deepl_characters, character_limit=WITHOUT_LIMIT)
 
     @api.get("/v2/glossary-language-pairs", in_description=False)
     async def glossary_pairs(_: Scope) -> GlossaryPairs:
@@ -175,7 +174,7 @@ def routes(service: Service) -> list[ApiRoute]:
         """The glossaries: none."""
         return Glossaries(glossaries=[])
 
-    for path in ("/v2/document", "/v2/glossaries", "/v2/write", "/v3"):
+    for path in ("/v2/glossaries", "/v2/write", "/v3"):
         for inner in (path, path + "/{rest:path}"):
             api.route(inner, "GET", "POST", "PUT", "PATCH", "DELETE", in_description=False)(not_supported)
     return api.routes
@@ -183,7 +182,7 @@ def routes(service: Service) -> list[ApiRoute]:
 
 async def not_supported(scope: Scope) -> NoReturn:
     """Parts of DeepL's API that this server does not have."""
-    raise ApiError(400, f"This server does not support {scope['path']}; it translates texts.")
+    raise ApiError(400, f"This server does not support {scope['path']}; it translates texts and documents.")
 
 
 def refuse_unsupported(request: DeepLRequest, max_texts: int) -> None:
@@ -192,11 +191,16 @@ def refuse_unsupported(request: DeepLRequest, max_texts: int) -> None:
         raise ApiError(400, "Parameter 'text' not specified.")
     if len(request.text) > max_texts:
         raise ApiError(400, f"The request has {len(request.text)} texts; {max_texts} are allowed.")
+    if request.outline_detection in ("0", 0):
+        raise ApiError(400, "outline_detection=0 is not supported by this server; leave it out.")
+    refuse_options(request)
+
+
+def refuse_options(request: Options) -> None:
+    """Raise `ApiError` 400 for glossaries, styles and the like, and for a formality."""
     for name in UNSUPPORTED:
         if getattr(request, name):
             raise ApiError(400, f"{name} is not supported by this server; leave it out.")
-    if request.outline_detection in ("0", 0):
-        raise ApiError(400, "outline_detection=0 is not supported by this server; leave it out.")
     if request.formality and request.formality != "default" and not request.formality.startswith("prefer_"):
         raise ApiError(
             400,
@@ -205,18 +209,17 @@ def refuse_unsupported(request: DeepLRequest, max_texts: int) -> None:
         )
 
 
-def choose_model(models: Models, request: DeepLRequest) -> ServedModel:
-    """The model for a request's languages.
+def choose_model(models: Models, source: str, target: str, text: str) -> ServedModel:
+    """The model for a request's languages; without a source, for that of the text.
 
     Raises `ApiError` 400, which begins in DeepL's words, for languages that are not served.
     """
-    source, target = request.source_lang or "", request.target_lang or ""
     each_pair = (f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
     pairs = ", ".join(dict.fromkeys(each_pair))
     if not target or not any(matches(target, model.target) for model in models.models):
         raise ApiError(400, f"Value for 'target_lang' not supported. This server translates {pairs}.")
     try:
-        return models.between(source or "auto", target, " ".join(request.text))
+        return models.between(source or "auto", target, text)
     except ApiError as error:
         message = f"Value for 'source_lang' not supported. This server translates {pairs}."
         raise ApiError(400, message, error.code) from error

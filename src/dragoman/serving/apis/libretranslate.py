@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from dragoman.documents import markup
 from dragoman.documents.document import Document
+from dragoman.documents.formats import ENDINGS
 from dragoman.documents.plain import plain_text
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.parameters import FORMS, parameters
@@ -157,29 +158,20 @@ def routes(service: Service) -> list[ApiRoute]:
         targets = listed([service.models.models[0].target])
         target = "en" if "en" in targets else targets[0]
         needs_key = service.settings.api_keys is not None
+        has_files = service.settings.processes == 1
         return FrontendSettings(
             apiKeys=needs_key,
             keyRequired=needs_key,
             charLimit=min(service.settings.max_body, service.max_characters),
             frontendTimeout=500,
-            filesTranslation=False,
+            filesTranslation=has_files,
             suggestions=False,
-            supportedFilesFormat=[],
+            supportedFilesFormat=[suffix for suffix in ENDINGS if suffix] if has_files else [],
             language=FrontendLanguages(
                 source=Language(code="auto", name="Auto Detect"),
                 target=Language(code=target, name=language_name(target)),
             ),
         )
-
-    @api.post("/translate_file")
-    async def translate_file(_: Scope) -> NoReturn:
-        """This server does not translate files."""
-        raise ApiError(403, "Files translation are disabled on this server.")
-
-    @api.get("/download_file/{name}", in_description=False)
-    async def download_file(_: Scope) -> NoReturn:
-        """This server does not translate files."""
-        raise ApiError(400, "Files translation are disabled on this server.")
 
     @api.post("/suggest")
     async def suggest(_: Scope) -> NoReturn:

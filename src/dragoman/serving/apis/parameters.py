@@ -78,3 +78,8 @@ def table(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     for name, value in pairs:
         values.setdefault(name, []).append(value)
     return {name: value[0] if len(value) == 1 else value for name, value in values.items()}
+
+
+def as_list(value: Any) -> Any:
+    """A list of one value for a value that is not a list."""
+    return value if isinstance(value, list) else [value]

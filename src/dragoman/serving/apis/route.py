@@ -53,6 +53,7 @@ class ApiRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Fields of a response that the handler has not set are not in the answer."""
+        scope["route"] = self
         if self.request_type is None:
             answer = await self.handler(scope)
         else:

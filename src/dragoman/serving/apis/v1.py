@@ -168,7 +168,7 @@ class StreamInTime(StreamingResponse):
         try:
             await super().stream_response(send_in_time)
         except TimeoutError:
-            note_refusal(self._scope, self._service.deadline_error())
+            note_refusal(self._scope, self._service.deadline_error(self._scope))
             self._scope["dragoman.connection"].transport.abort()
 
 

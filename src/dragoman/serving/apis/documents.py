@@ -1,0 +1,233 @@
+"""What the APIs do with documents: let them in, translate them, and give their translations back."""
+
+import asyncio
+import re
+import traceback
+import unicodedata
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import PurePath
+from urllib.parse import quote
+
+from starlette.responses import StreamingResponse
+from starlette.types import Scope
+
+from dragoman.documents.document import Segment
+from dragoman.documents.file import Reading
+from dragoman.documents.formats import ENDINGS, DocumentFormat, format_of_name
+from dragoman.documents.read import READERS
+from dragoman.search.settings import SearchSettings
+from dragoman.serving.apis.uploads import BINARY
+from dragoman.serving.documents import Documents, Job, Upload
+from dragoman.serving.errors import ApiError, refusal
+from dragoman.serving.log import request_id, write
+from dragoman.serving.models import ServedModel
+from dragoman.serving.service import Service, client_of
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
+
+MAX_NAME = 255  # bytes of a file's name, as file systems have it
+MAX_IDENTIFIED = 20_000  # characters of a document by which its language is identified
+WORK = (
+    "dragoman.client",
+    "dragoman.deadline",
+    "dragoman.seconds",
+)  # what a translation needs to know of its request
+CHUNK = 2**18  # bytes of a file that are sent at once
+UNSAFE = re.compile(r"[^\w .()-]", re.ASCII)
+FILES = {
+    200: {
+        "description": "The file.",
+        "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+class DocumentTranslation:
+    """The translation of a document that has been let in. `run` does it."""
+
+    def __init__(
+        self,
+        service: Service,
+        job: Job,
+        file_format: DocumentFormat,
+        reading: Reading,
+        parts: AsyncIterator[dict[int, str]],
+        scope: Scope,
+    ) -> None:
+        self.job = job
+        self._service, self._format, self._reading = service, file_format, reading
+        self._parts, self._scope = parts, scope
+
+    def start(self) -> Job:
+        """Do it beside the answers to other requests."""
+        self.job.task = asyncio.create_task(self.run())
+        return self.job
+
+    async def run(self) -> None:
+        """Translate the document. The job gets the error if that fails."""
+        job, service = self.job, self._service
+        try:
+            translations: dict[int, str] = {}
+            async for part in self._parts:
+                translations |= part
+                job.note_done(len(part))
+            texts = [translations[number] for number in range(job.sentences)]
+            written = service.documents.in_thread(partial(self._write, texts))
+            (size,) = await service.in_time([written], self._scope)
+            service.documents.resize(job, size)
+            job.end()
+        except (ApiError, DragomanError) as error:
+            answer = refusal(error)
+            service.metrics.refused[answer.code] += 1
+            job.end(answer)
+        except Exception as error:
+            write(id=request_id.get(), level="error", error="".join(traceback.format_exception(error)))
+            reference = f"Its log has the reason under the request ID {request_id.get()}."
+            job.end(ApiError(500, f"The server failed. {reference}"))
+        finally:
+            service.documents.keep(job)
+
+    def _write(self, translations: Sequence[str]) -> int:
+        """Write the translation in the place of the document, and return its bytes.
+
+        The document is read once more: it can take much more memory than its sentences, which wait for the
+        search.
+        """
+        document = READERS[self._format](self.job.path.read_bytes(), self._reading)
+        content = document.write(translations)
+        store(self.job, content)
+        return len(content)
+
+
+async def let_in(
+    service: Service,
+    upload: Upload | None,
+    scope: Scope,
+    choose_model: Callable[[str], ServedModel],
+    *,
+    search: SearchSettings,
+    is_identified: bool = False,
+    file_format: DocumentFormat | None = None,
+    format_option: str = "",
+    split: bool = True,
+    everything: bool = False,
+    is_awaited: bool = False,
+) -> DocumentTranslation:
+    """Read a document and put its sentences into the queue.
+
+    `choose_model` gives the model for a text: for "" any that fits the languages, for the document's own
+    text the one for its language, if that is to be identified. A translation that is awaited ends if the
+    client of the request goes away. `format_option` is a parameter that gives the format. Raises `ApiError`:
+    400 or 413 for a document that is refused, 429 if the client has too many or the queue is full, and its
+    errors and those of `in_time`. Raises `DragomanError` if it cannot be read.
+    """
+    documents, settings = service.documents, service.settings
+    refuse_processes(service)
+    if upload is None:
+        raise ApiError(400, "The request has no document; send one in the field 'file'.")
+    check_upload(upload, settings.max_document)
+    job = documents.add(client_of(scope), owner_of(scope), len(upload.content))
+    try:
+        model = choose_model("")
+        languages = Languages(model.source, model.target)
+        kind = file_format or format_of_name(PurePath(upload.name), languages, format_option)
+
+        async def read(model: ServedModel) -> tuple[Reading, Sequence[Segment]]:
+            reading = Reading(
+                upload.name, model.source, model.target, split, everything, limits=documents.limits
+            )
+            future = documents.in_thread(lambda: READERS[kind](upload.content, reading).segments)
+            (segments,) = await service.in_time([future], scope)
+            return reading, segments
+
+        reading, segments = await read(model)
+        if is_identified and len({each.source for each in service.models.models}) > 1:
+            text = " ".join(segment.sentence for segment in segments[:MAX_IDENTIFIED])[:MAX_IDENTIFIED]
+            if (likeliest := choose_model(text)) is not model:
+                model = likeliest
+                reading, segments = await read(model)
+        service.extend_deadline(scope, settings.document_deadline)  # it has been read within a request's own
+        # Later requests of the connection are others: the translation is stopped by what concerns it alone.
+        work = scope if is_awaited else {name: scope[name] for name in WORK if name in scope}
+        service.note_texts(scope, [segment.sentence for segment in segments])
+        job.name = translated_name(upload.name, model.target)
+        job.sentences = len(segments)
+        job.characters = sum(len(segment.sentence) for segment in segments)
+        await service.in_time([documents.in_thread(lambda: store(job, upload.content))], work)
+        parts = service.translate_in_parts(model, segments, search, work)
+        await anext(parts)  # errors until here have a status of their own
+    except BaseException:
+        documents.remove(job)
+        raise
+    return DocumentTranslation(service, job, kind, reading, parts, work)
+
+
+def store(job: Job, content: bytes) -> None:
+    """Write a job's file, which goes at once if the job has been removed meanwhile."""
+    job.path.write_bytes(content)
+    if job.is_removed:
+        job.path.unlink(missing_ok=True)
+
+
+def refuse_processes(service: Service) -> None:
+    """Raise `ApiError` 403 if the server has several processes: each would know its own documents only."""
+    if service.settings.processes > 1:
+        raise ApiError(
+            403,
+            "Documents are translated by servers with one process; start this one with --processes 1.",
+        )
+
+
+def check_upload(upload: Upload, max_bytes: int) -> None:
+    """Raise `ApiError`: 400 for an empty file or a name that is none, 413 for a file that is too large."""
+    name = upload.name
+    if not name:
+        raise ApiError(400, "The document has no file name; its ending would tell the format.")
+    if len(name.encode()) > MAX_NAME:
+        raise ApiError(400, f"The document's file name has more than {MAX_NAME} bytes; send a shorter one.")
+    if name in (".", "..") or not name.isprintable() or set(name) & set("/\\"):
+        raise ApiError(400, f"{name!r} is no file name: it has to be without a path and control characters.")
+    if not upload.content:
+        raise ApiError(400, f"{name} is empty.")
+    if len(upload.content) > max_bytes:
+        raise ApiError(
+            413, f"{name} has {len(upload.content):,} bytes, and {max_bytes:,} are allowed; divide it."
+        )
+
+
+def translated_name(name: str, target: str) -> str:
+    """The name of a translation: report.de.docx for report.docx."""
+    path = PurePath(name)
+    code = target if target != UNKNOWN_LANGUAGE else "translated"
+    return f"{path.stem}.{code}{path.suffix}" if path.suffix.lower() in ENDINGS else f"{name}.{code}"
+
+
+def owner_of(scope: Scope) -> str | None:
+    """The name of a request's key; None if there are no keys."""
+    return scope.get("dragoman.owner")
+
+
+def find(service: Service, scope: Scope, key: str | None = None) -> Job:
+    """The job whose id the path of a request has. Raises `ApiError` 404 as `Documents.find`."""
+    return service.documents.find(scope["path_params"]["id"], owner_of(scope), key)
+
+
+async def download(documents: Documents, job: Job) -> StreamingResponse:
+    """The file of a translation. Raises `ApiError` as `Documents.open`."""
+    file = await documents.open(job)
+    size = job.size
+
+    async def chunks() -> AsyncIterator[bytes]:
+        with file:
+            while chunk := await asyncio.to_thread(file.read, CHUNK):
+                yield chunk
+
+    headers = {"Content-Length": str(size), "Content-Disposition": disposition(job.name)}
+    return StreamingResponse(chunks(), headers=headers, media_type=BINARY)
+
+
+def disposition(name: str) -> str:
+    """The header Content-Disposition for a file's name: in ASCII, and as RFC 8187 writes all characters."""
+    plain = UNSAFE.sub("_", unicodedata.normalize("NFKD", name).encode("ascii", "replace").decode())
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

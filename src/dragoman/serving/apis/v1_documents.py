@@ -1,0 +1,139 @@
+"""The routes of /v1 that translate documents."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Scope
+
+from dragoman.documents.formats import DocumentFormat
+from dragoman.serving.apis.documents import FILES, MAX_NAME, download, find, let_in
+from dragoman.serving.apis.parameters import as_list, strict_json
+from dragoman.serving.apis.route import Api, ApiRoute
+from dragoman.serving.apis.schemas import Choice, Texts, search_fields
+from dragoman.serving.apis.uploads import BINARY, File, body_as_file
+from dragoman.serving.apis.v1 import choose_model, event, settings_of
+from dragoman.serving.documents import Job, Upload
+from dragoman.serving.origins import DOCUMENTS
+from dragoman.serving.service import Service
+
+OF_A_SENTENCE = ("n_best", "prefix", "force_words", "ban_words", "mbr")  # settings that are not for all
+EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["progress", "end"]},
+        "data": {"type": "string", "description": "JSON."},
+    },
+    "required": ["event", "data"],
+}
+EVENTS = {200: {"description": "Events.", "content": {"text/event-stream": {"schema": EVENT}}}}
+LONG_QUERY = {431: {"description": "The query string is too long."}}
+REMOVED = {204: {"description": "The document has been removed."}}
+
+fields = {name: field for name, field in search_fields().items() if name not in OF_A_SENTENCE}
+Search: type[Choice] = create_model("DocumentSearch", __base__=Choice, **fields)
+
+
+class DocumentRequest(Search):  # type: ignore[valid-type, misc]
+    """How to translate a document, in the query string; the body is the document."""
+
+    model_config = ConfigDict(strict=False)  # all values are texts
+
+    name: str = Field(max_length=MAX_NAME, description="The name of the file. Its ending tells the format.")
+    format: DocumentFormat | None = Field(None, description="The format, if the name does not tell it.")
+    split_sentences: bool = Field(True, description="Cut paragraphs into sentences.")
+    translate_all: bool = Field(False, description="Also translate what has a translation already.")
+    ban_words: Annotated[Texts, BeforeValidator(as_list)] = Field(
+        [], description="Texts that no translation may contain; repeat the parameter for several."
+    )
+    file: File | None = None
+
+
+class DocumentError(BaseModel):
+    """Why a document could not be translated."""
+
+    code: str
+    message: str
+
+
+class DocumentStatus(BaseModel):
+    """A document that is being translated, or has been."""
+
+    id: str = Field(description="Who knows it gets the translation.")
+    name: str = Field(max_length=MAX_NAME, description="The file name of the translation.")
+    status: Literal["translating", "done", "failed"]
+    sentences_done: int
+    sentences_total: int
+    error: DocumentError | None = Field(default=None, description="If it has failed.")
+
+
+def routes(service: Service) -> list[ApiRoute]:
+    """The routes."""
+    uploads = Api("Dragoman", body_as_file, (BINARY,))
+    api = Api("Dragoman", strict_json)
+
+    @uploads.post(DOCUMENTS, described_as=LONG_QUERY)
+    async def send_document(request: DocumentRequest, scope: Scope) -> DocumentStatus:
+        """Begin to translate a document."""
+        assert request.file is not None  # `body_as_file` gives it
+        translation = await let_in(
+            service,
+            Upload(request.name, request.file.content),
+            scope,
+            lambda text: choose_model(service, request, text),
+            search=settings_of(service, request),
+            is_identified=request.source == "auto",
+            file_format=request.format,
+            format_option="format",
+            split=request.split_sentences,
+            everything=request.translate_all,
+        )
+        return status_of(translation.start())
+
+    @api.get("/v1/documents/{id}")
+    async def document_status(scope: Scope) -> DocumentStatus:
+        """How much of a document has been translated."""
+        return status_of(find(service, scope))
+
+    @api.get("/v1/documents/{id}/events", described_as=EVENTS)
+    async def document_events(scope: Scope) -> StreamingResponse:
+        """The status of a document whenever it changes, as server-sent events whose data is JSON.
+
+        `progress` while it is being translated; `end` when it is done or has failed.
+        """
+        job = find(service, scope)
+
+        async def events() -> AsyncIterator[str]:
+            async for _ in job.changes():
+                name = "progress" if job.status == "translating" else "end"
+                yield event(name, status_of(job).model_dump_json(exclude_unset=True))
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    @api.get("/v1/documents/{id}/result", described_as=FILES)
+    async def document_result(scope: Scope) -> StreamingResponse:
+        """The translation of a document."""
+        return await download(service.documents, find(service, scope))
+
+    @api.route("/v1/documents/{id}", "DELETE", described_as=REMOVED)
+    async def remove_document(scope: Scope) -> Response:
+        """Stop the translation of a document, and remove it."""
+        service.documents.remove(find(service, scope))
+        return Response(status_code=204)
+
+    return [*uploads.routes, *api.routes]
+
+
+def status_of(job: Job) -> DocumentStatus:
+    """What a client gets to know of a job."""
+    status = DocumentStatus(
+        id=job.id,
+        name=job.name,
+        status=job.status,
+        sentences_done=job.done,
+        sentences_total=job.sentences,
+    )
+    if job.error is not None:
+        status.error = DocumentError(code=job.error.code, message=job.error.message)
+    return status

@@ -1,0 +1,221 @@
+"""Documents that clients have sent: their files and their state until they are removed.
+
+A file lies in a temporary folder of the process that no other user can read, under the random id of its
+job: first the document, then its translation in its place. Who knows the id, and has the key that sent the
+document if there are keys, gets the translation.
+"""
+
+import asyncio
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import BinaryIO, Literal, TypeVar
+from weakref import finalize
+
+from dragoman.documents.file import ArchiveLimits
+from dragoman.serving.admission import Shares
+from dragoman.serving.errors import ApiError
+from dragoman.serving.settings import ServerSettings
+from dragoman.system.futures import submit_interruptible
+
+T = TypeVar("T")
+KEEP_SECONDS = 600.0  # for which a translation waits to be downloaded
+ID_BYTES = 24
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file of a request."""
+
+    name: str
+    """As the client says, which may be anything."""
+    content: bytes = field(repr=False)
+
+
+def random_id() -> str:
+    """An id of 192 random bits, in letters that URLs have."""
+    return secrets.token_urlsafe(ID_BYTES)
+
+
+@dataclass(eq=False)
+class Job:
+    """A document that is being translated, or its translation."""
+
+    client: str
+    """Who has a share of the queues and the space, as the `Gateway` names it."""
+    owner: str | None
+    """The name of the key that sent the document; None if there are no keys."""
+    path: Path
+    id: str
+    key: str = field(default_factory=random_id)
+    """A second secret, which DeepL's clients send."""
+    name: str = ""
+    """Of the translation's file."""
+    size: int = 0
+    """Bytes of its file, those for which the client has space."""
+    sentences: int = 0
+    characters: int = 0
+    """Of the sentences."""
+    done: int = 0
+    """Sentences that are translated."""
+    status: Literal["translating", "done", "failed"] = "translating"
+    error: ApiError | None = None
+    """Why it has failed."""
+    is_removed: bool = False
+    task: asyncio.Task[None] | None = None
+    """What translates it after its request has been answered."""
+    timer: asyncio.TimerHandle | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def note_done(self, sentences: int) -> None:
+        """Count sentences that have been translated."""
+        self.done += sentences
+        self._note_change()
+
+    def end(self, error: ApiError | None = None) -> None:
+        """End as done, or as failed with an error, unless it has ended."""
+        if self.status == "translating":
+            self.status, self.error = "failed" if error else "done", error
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield at once, and after each change until the job has ended."""
+        while True:
+            changed = self._changed
+            yield
+            if self.status != "translating":
+                return
+            await changed.wait()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until the job has ended, but not longer than this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for _ in self.changes():
+                    pass
+
+
+class Documents:
+    """The documents of a server process.
+
+    Their number and their bytes are bounded, and so are the bytes of those that are being received; the
+    clients have shares of these bounds.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.received = Shares(settings.max_stored)
+        """Bytes of request bodies with documents that are in memory."""
+        self.limits = ArchiveLimits(settings.max_unpacked, settings.max_members, settings.max_ratio)
+        self._jobs: dict[str, Job] = {}
+        self._places, self._bytes = Shares(settings.max_documents), Shares(settings.max_stored)
+        self._thread = ThreadPoolExecutor(1, "dragoman-documents")
+        self._folder: Path | None = None
+        self._remove_folder: Callable[[], object] = lambda: None
+        """Called by `close`, or at the latest when the process ends."""
+
+    def add(self, client: str, owner: str | None, size: int) -> Job:
+        """A new job for a document of so many bytes. Raises `ApiError` 429 if the client has too many."""
+        self._places.take(1, client)
+        try:
+            self._bytes.take(size, client)
+        except ApiError:
+            self._places.give_back(1, client)
+            raise
+        if self._folder is None:
+            self._folder = Path(mkdtemp(prefix="dragoman-documents-"))
+            self._remove_folder = finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        job_id = random_id()
+        job = Job(client, owner, self._folder / job_id, job_id, size=size)
+        self._jobs[job.id] = job
+        return job
+
+    def find(self, job_id: str, owner: str | None, key: str | None = None) -> Job:
+        """The job of an id, and of a key if that is not None. Raises `ApiError` 404 if the owner has none."""
+        job = self._jobs.get(job_id)
+        if job is None or job.owner != owner or not (key is None or is_same(key, job.key)):
+            minutes = KEEP_SECONDS / 60
+            raise ApiError(
+                404,
+                "There is no document of this id. It has been removed, or it was sent with another key. "
+                f"Translations are kept for {minutes:g} minutes.",
+            )
+        return job
+
+    def in_thread(self, function: Callable[[], T]) -> Future[T]:
+        """The result of a function that reads or writes a document: one at a time, in a thread."""
+        return submit_interruptible(self._thread, function)
+
+    def resize(self, job: Job, size: int) -> None:
+        """Change the bytes for which a client has space. Raises `ApiError` 429 as `add`."""
+        if not job.is_removed:
+            self._bytes.give_back(job.size, job.client)
+            job.size = 0
+            if size:
+                self._bytes.take(size, job.client)
+                job.size = size
+
+    def keep(self, job: Job) -> None:
+        """Remove a job that has ended after `KEEP_SECONDS`, and the file of one that has failed now."""
+        if job.status == "failed":
+            self.resize(job, 0)
+            job.path.unlink(missing_ok=True)
+        if not job.is_removed:
+            job.timer = asyncio.get_running_loop().call_later(KEEP_SECONDS, self.remove, job)
+
+    def remove(self, job: Job) -> None:
+        """Remove a job and its file; its search ends."""
+        if job.is_removed:
+            return
+        job.is_removed = True  # before the file: what writes it looks afterwards
+        job.end(ApiError(404, "The document has been removed."))
+        if job.task is not None:
+            job.task.cancel()
+        if job.timer is not None:
+            job.timer.cancel()
+        del self._jobs[job.id]
+        self._places.give_back(1, job.client)
+        self._bytes.give_back(job.size, job.client)
+        job.path.unlink(missing_ok=True)
+
+    async def open(self, job: Job) -> BinaryIO:
+        """The file of a translation, which can be read to its end even if it is removed meanwhile.
+
+        Raises `ApiError`: 409 if it is not done, and the job's error if it has failed.
+        """
+        if job.error is not None:
+            raise job.error
+        if job.status != "done":
+            raise ApiError(409, "The document is still being translated; try again later.", retry_after=1)
+        try:
+            return await asyncio.to_thread(job.path.open, "rb")
+        except FileNotFoundError as error:
+            raise ApiError(404, "The document has been removed.") from error
+
+    def stop(self) -> None:
+        """End the searches of documents whose requests have been answered: nobody can get them any more."""
+        for job in list(self._jobs.values()):
+            if job.task is not None and job.status == "translating":
+                job.end(ApiError(503, "The server is shutting down.", retry_after=1))
+                job.task.cancel()
+
+    def close(self) -> None:
+        """Remove all files."""
+        self._thread.shutdown(cancel_futures=True)
+        for job in list(self._jobs.values()):
+            self.remove(job)
+        self._remove_folder()
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two secrets are the same, in a time that does not depend on it."""
+    return compare_digest(one.encode("utf-8", "replace"), other.encode())
