@@ -33,6 +33,10 @@ def prepare(out: Path, recipe: Recipe) -> None:
     `out/data` appears once all of it is complete. Raises `DragomanError` for files that cannot be read or do
     not match or change meanwhile, and if no pair is left for training.
     """
+    if recipe.data.terms:
+        from dragoman.pipeline.terms import with_term_symbols
+
+        recipe = with_term_symbols(recipe)
     data = recipe.data
     before = file_states(data)
     files = data.files["source"], data.files["target"]
@@ -66,6 +70,10 @@ def prepare(out: Path, recipe: Recipe) -> None:
             from dragoman.text.subword_sampling import sample_copies
 
             sample_copies(new, files, tokenizers.paths(new), data, recipe.tokenizer, recipe.training.seed)
+        if data.terms:
+            from dragoman.pipeline.terms import write_annotated_copies
+
+            write_annotated_copies(new, recipe, files, tokenizers, pair_filter, statistics.pairs)
         if data.guided_alignment is not None:
             from dragoman.text.token_alignment import write_alignment
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.options import check_options, option
+from dragoman.system.options import Excludes, check_options, option
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.sampling_settings import SubwordSampling
 
@@ -89,6 +89,10 @@ class DataSettings(CorpusFiles):
     guided_alignment: Path | None = None
     """A word alignment of the training text: each line has the links of a pair, such as `0-0 1-2`. Training
     guides the attention of a head by it; `align` and `--keep-tags` then make fewer errors."""
+    terms: bool = option(False, Excludes(("guided_alignment",), "both change what the source's tokens are"))
+    """Teach the model to use terms that it is given: some sources say the translations of some of their
+    words, which are drawn from the training text. With a glossary such a model inflects the terms as the
+    sentence needs."""
     longest: int = option(250, at_least=0)
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
     them. If tokens are bytes, the default is 1000."""

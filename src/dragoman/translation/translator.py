@@ -23,11 +23,13 @@ from dragoman.search.settings import WITHOUT_FORCED_WORDS, SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
+from dragoman.text.annotated_terms import knows_terms, without_symbols
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import Languages
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation import streaming
+from dragoman.translation.annotation import annotate_sentence
 from dragoman.translation.constraints import MAX_TERM_TOKENS, encode_terms, word_continuations
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.mbr import minimum_bayes_risk
@@ -292,11 +294,15 @@ class Translator:
         refuse_non_texts(sentences)
         visible = map(without_invisible, sentences)
         without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in visible]
+        if self.knows_terms:
+            without_tags = [(without_symbols(text), tags) for text, tags in without_tags]
+            if glossary is not None:
+                without_tags = [annotate_sentence(text, tags, glossary) for text, tags in without_tags]
         texts = [text for text, _ in without_tags]
         tokenizers = self.tokenizers
         parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
         constraints = constraint_ids(settings, tokenizers.target)
-        if glossary is None:
+        if glossary is None or self.knows_terms:
             return PreparedSentences(settings, without_tags, parts, constraints)
         refuse_settings(settings, "A glossary needs a beam search", WITHOUT_FORCED_WORDS)
         limits = settings.max_length, None if self.longest_source is None else self.longest_source - 1
@@ -317,6 +323,11 @@ class Translator:
         from dragoman.translation import submission
 
         return submission.submit(self, prepared, progress)
+
+    @cached_property
+    def knows_terms(self) -> bool:
+        """Whether the model was trained with `terms`, and reads those of a glossary in its sources."""
+        return knows_terms(self.tokenizers.source)
 
     @shared_property
     def torch_executor(self) -> OneThread:
