@@ -6,6 +6,7 @@ translations have the forms of their sentences.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -90,10 +91,13 @@ class TermSampler:
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> dict[int, int]:
         """The places of words that translate each other, where no other word of the pair could."""
-        places: dict[int, int] = {}
-        for place, word in enumerate(source):
-            translations = self.lexicon.get(word.casefold(), set())
-            others = [other for other, translation in enumerate(target) if translation in translations]
-            if len(others) == 1 and source.count(word) == 1:
-                places[place] = others[0]
-        return {place: other for place, other in places.items() if list(places.values()).count(other) == 1}
+        candidates = [
+            [other for other, translation in enumerate(target) if translation in translations]
+            for translations in (self.lexicon.get(word.casefold(), set()) for word in source)
+        ]
+        claims = Counter(other for others in candidates for other in others)
+        return {
+            place: others[0]
+            for place, others in enumerate(candidates)
+            if len(others) == 1 and claims[others[0]] == 1
+        }
