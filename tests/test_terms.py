@@ -1,4 +1,4 @@
-"""Models that are told terms in their sources: lexicon, annotated text, copies of the corpus, translations."""
+"""Models that are told terms in their sources: the lexicon, annotated text, copies of a corpus, translations."""
 
 import random
 import re

@@ -22,6 +22,8 @@ ANNOTATED = 0.4
 """Share of the pairs whose sources say some translations."""
 MAX_TERMS = 3
 """Of a pair, one at least."""
+MASKED = 0.5
+"""Share of terms whose source words are left out, so that the model has to use their translation."""
 JOINED = 0.3
 """Share of terms to which the next word is added, where both are next to each other in the translation."""
 
@@ -33,6 +35,8 @@ class Annotation:
     start: int
     end: int
     target: str
+    is_masked: bool = False
+    """The source words are left out."""
 
 
 def annotate(source: str, annotations: Iterable[Annotation]) -> str:
@@ -41,9 +45,9 @@ def annotate(source: str, annotations: Iterable[Annotation]) -> str:
     The space before a word moves behind the symbol, so that the word has the tokens that it has elsewhere.
     """
     for one in sorted(annotations, key=lambda one: -one.start):
-        words = source[one.start : one.end]
+        words = "" if one.is_masked else source[one.start : one.end]
         start = one.start - (source[: one.start].endswith(" "))
-        space = source[start : one.start]
+        space = "" if one.is_masked else source[start : one.start]
         source = f"{source[:start]}{BEGIN}{space}{words}{IS} {one.target}{END}{source[one.end :]}"
     return source
 
@@ -86,7 +90,7 @@ class TermSampler:
             words = [target[slice(*target_spans[free.pop(place)])] for place in places]
             start, end = source_spans[places[0]][0], source_spans[places[-1]][1]
             bases = (base_form(word, self.language) for word in words)
-            annotations.append(Annotation(start, end, " ".join(bases)))
+            annotations.append(Annotation(start, end, " ".join(bases), bool(draw.random() < MASKED)))
         return annotate(source, annotations)
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> dict[int, int]:
