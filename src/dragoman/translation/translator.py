@@ -17,7 +17,7 @@ from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_settings
-from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms
+from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms, grid_rows
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import WITHOUT_FORCED_WORDS, SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
@@ -77,6 +77,25 @@ class PreparedSentences:
     def tokens(self) -> int:
         """Tokens of all sources, END included."""
         return sum(map(len, self.sources))
+
+    @property
+    def cost(self) -> int:
+        """As `tokens`, each as often as terms make a search have more hypotheses."""
+        width = self.settings.beam_size
+        rows = [grid_rows(sum(phrase.tokens for phrase in phrases), width) for phrases in self.terms]
+        if not rows:
+            return self.tokens
+        return sum(len(source) * count // width for source, count in zip(self.sources, rows, strict=True))
+
+    def section(self, first: int, last: int) -> "PreparedSentences":
+        """The sentences from the first to the one before the last, counted from 0."""
+        start, end = (sum(map(len, self.parts[:number])) for number in (first, last))
+        return replace(
+            self,
+            without_tags=self.without_tags[first:last],
+            parts=self.parts[first:last],
+            terms=self.terms[start:end],
+        )
 
     @property
     def needs_alignment(self) -> bool:
