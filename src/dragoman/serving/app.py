@@ -20,12 +20,15 @@ from dragoman.serving import docs, lab
 from dragoman.serving.apis import (
     deepl,
     deepl_documents,
+    deepl_glossaries,
+    deepl_multilingual,
     libretranslate,
     libretranslate_files,
     operations,
     v1,
     v1_analysis,
     v1_documents,
+    v1_glossaries,
 )
 from dragoman.serving.apis.route import ApiRoute
 from dragoman.serving.apis.uploads import UPLOADS
@@ -85,7 +88,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allow_origins,
-        allow_methods=["GET", "POST", "DELETE"],
+        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=["*"],
         expose_headers=["Content-Disposition", "Retry-After", "X-Request-Id"],
     )
@@ -95,8 +98,9 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
 def api_routes(service: Service) -> list[ApiRoute]:
     """The routes of all APIs over a service."""
     modules = (
-        *(v1, v1_analysis, v1_documents),
+        *(v1, v1_analysis, v1_documents, v1_glossaries),
         *(libretranslate, libretranslate_files),
+        *(deepl_glossaries, deepl_multilingual),  # before deepl, which refuses all else of their paths
         *(deepl, deepl_documents),
         operations,
     )
