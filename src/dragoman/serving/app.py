@@ -83,7 +83,8 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     paths = frozenset(route.path for route in routes if isinstance(route, Route))
     uploads = frozenset(route.path for route in described if route.api.media_types in UPLOADS)
     if not settings.allow_origins:
-        direct = {route.path: route for route in reversed(described)}  # the first one of a path
+        # The first one of a path; Starlette finds the parameters of a path.
+        direct = {route.path: route for route in reversed(described) if "{" not in route.path}
         return Gateway(app, service, keys, rate_limit, paths, uploads, direct)
     cors = partial(
         CORSMiddleware,

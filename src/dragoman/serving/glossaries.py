@@ -215,15 +215,17 @@ class Glossaries:
         name: str = "",
     ) -> ServedGlossary:
         """Change the dictionaries, and the name unless it is "". Raises as `create` and `find`."""
+        self.find(glossary_id, owner)
         with self._changing():
-            served = self._changeable(glossary_id, owner)
+            served = self._changeable(glossary_id, owner)  # it may have been changed meanwhile
             dictionaries = edit(self.terms(served))
             return self._store(served.path, name or served.name, served.created, dictionaries, owner)
 
     def delete(self, glossary_id: str, owner: str | None) -> None:
         """Remove a glossary. Raises as `find`, and `ApiError` 403 for one of the operator."""
+        self.find(glossary_id, owner)
         with self._changing():
-            served = self._changeable(glossary_id, owner)
+            served = self._changeable(glossary_id, owner)  # it may have been changed meanwhile
             served.path.unlink(missing_ok=True)
             self.refresh()
 

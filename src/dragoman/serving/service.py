@@ -210,8 +210,8 @@ class Service:
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
         self.documents = Documents(self.settings)
-        models = [*self.models.models, *(one for model in self.models.models for one in model.adapted)]
-        pairs = [Languages(model.source, model.target) for model in models]
+        models = self.models.models if self.settings.glossaries else ()
+        pairs = (Languages(model.source, model.target) for model in models)
         self.glossaries = Glossaries(self.settings, pairs)
         self.metrics.gauges = lambda: (
             self.admission.tokens + self.analyses.tokens,
