@@ -37,6 +37,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text import inflection
 from dragoman.text.settings import Languages
 from dragoman.translation.glossary import Glossary, Term
+from dragoman.translation.translator import GRID_WORK
 from tests.conftest import MAX_SECONDS
 from tests.test_document_routes import BINARY, connected, served, wait
 
@@ -201,9 +202,10 @@ def test_parts_of_a_request_have_their_own_terms_and_cost(translator):
     (group,) = prepare_groups(translator, segments, search, 10**6, glossary)
     prepared = group.prepared
     assert plain.prepared.cost == plain.prepared.tokens == prepared.tokens < prepared.cost
+    forced = [sum(phrase.tokens for phrase in phrases) for phrases in prepared.terms]
     assert prepared.cost == sum(
-        len(source) * grid_rows(sum(phrase.tokens for phrase in phrases), 4) // 4
-        for source, phrases in zip(prepared.sources, prepared.terms, strict=True)
+        len(source) * (GRID_WORK * grid_rows(tokens, 4) // 4 if tokens else 1)
+        for source, tokens in zip(prepared.sources, forced, strict=True)
     )
     parts = list(parts_of([group]))
     assert len(parts) > 1

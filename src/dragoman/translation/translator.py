@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative, Attention
     from dragoman.translation.torch_backend import TorchBackend
 
+GRID_WORK = 5  # measured: a hypothesis of grid beam search takes as long as so many of beam search
 FEW_SENTENCES = 16  # PyTorch translates these before the C++ decoder is compiled
 
 
@@ -80,12 +81,15 @@ class PreparedSentences:
 
     @property
     def cost(self) -> int:
-        """As `tokens`, each as often as terms make a search have more hypotheses."""
-        width = self.settings.beam_size
-        rows = [grid_rows(sum(phrase.tokens for phrase in phrases), width) for phrases in self.terms]
-        if not rows:
+        """As `tokens`, each as often as terms make the search of its source take longer."""
+        if not self.terms:
             return self.tokens
-        return sum(len(source) * count // width for source, count in zip(self.sources, rows, strict=True))
+        width = self.settings.beam_size
+        forced = [sum(phrase.tokens for phrase in phrases) for phrases in self.terms]
+        return sum(
+            len(source) * (GRID_WORK * grid_rows(tokens, width) // width if tokens else 1)
+            for source, tokens in zip(self.sources, forced, strict=True)
+        )
 
     def section(self, first: int, last: int) -> "PreparedSentences":
         """The sentences from the first to the one before the last, counted from 0."""
