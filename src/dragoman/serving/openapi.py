@@ -88,12 +88,13 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
     if parameters := path_parameters(route.path):
         described["parameters"] = parameters
     if route.request_type is not None:
-        reference = schema_of(TypeAdapter(route.request_type), components)
-        body = components[route.request_type.__name__]
-        if method == "GET":
+        are_parameters = method in ("GET", "DELETE") or route.api.media_types == (BINARY,)
+        classes: Schema = {} if are_parameters else components
+        reference = schema_of(TypeAdapter(route.request_type), classes)
+        body = classes[route.request_type.__name__]
+        if method in ("GET", "DELETE"):
             described["parameters"] = [*parameters, *query_parameters(body)]
-        elif route.api.media_types == (BINARY,):
-            del components[route.request_type.__name__]  # its fields are parameters
+        elif are_parameters:
             described["parameters"] = [*parameters, *query_parameters(body)]
             document = {"schema": {"type": "string", "format": "binary"}}
             described["requestBody"] = {"content": {BINARY: document}, "required": True}
@@ -145,8 +146,8 @@ def add_security(schema: Schema, is_open: Callable[[str], bool]) -> None:
 
 
 def query_parameters(body: Schema) -> list[Schema]:
-    """The fields of a body as parameters of the query string: the body of a GET request has no meaning
-    (RFC 9110, section 9.3.1), and OpenAPI describes none.
+    """The fields of a body as parameters of the query string: the body of a GET or DELETE request has no
+    meaning (RFC 9110, section 9.3), and OpenAPI describes none.
     """
     required = body.get("required", ())
     return [
