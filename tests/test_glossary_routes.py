@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -174,6 +175,24 @@ def test_requests_at_once_do_not_mix_their_glossaries(client, translator):
         for entries in [*drawn, {}]
     }
     assert answers == [expected[str(entries)] for entries in requests]
+
+
+def test_glossaries_do_not_keep_the_event_loop_busy(client, monkeypatch):
+    threads = set()
+
+    def noted(method):
+        def call(*values):
+            threads.add(threading.current_thread().name.rpartition("_")[0])
+            return method(*values)
+
+        return call
+
+    for name in ("__init__", "find", "unused"):
+        monkeypatch.setattr(Glossary, name, noted(getattr(Glossary, name)))
+    for route in (by_v1, by_stream):
+        route(client, LINES, terms=[["amber", "HEATH"]])
+    by_v1_document(client, LINES, glossary="trees")
+    assert threads == {"dragoman-preparation"}
 
 
 def test_without_a_glossary_an_answer_has_nothing_of_it(client, models):

@@ -52,6 +52,8 @@ def load_app(folders: Sequence[Path], engine: EngineSettings, settings: ServerSe
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
     service = Service(load_models(folders, engine), settings, Metrics())
     app = make_app(service, keys)
+    if settings.glossaries is not None:
+        service.read_dictionaries()
     # What is loaded stays, so the collector need not look at it, and it runs less often.
     gc.collect()
     gc.freeze()

@@ -17,7 +17,7 @@ from dragoman.documents.document import Document, Segment, split_by_marks
 from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.admission import Admission, Preparation
+from dragoman.serving.admission import MAX_CHARACTERS, Admission, Preparation
 from dragoman.serving.documents import Documents
 from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, ServedGlossary, inline_terms
@@ -269,8 +269,14 @@ class Service:
 
         Its size is in characters or bytes. Raises as `prepare`.
         """
+        size = min(size, MAX_CHARACTERS // 4)  # a large glossary does not wait until nothing else is done
         (result,) = await self.in_time([self._terms.submit(function, size, client_of(scope))], scope)
         return result
+
+    def read_dictionaries(self) -> None:
+        """Begin to read the dictionaries of the models' languages, before the first glossary needs them."""
+        for languages in {Languages(model.source, model.target) for model in self.models.models}:
+            self._terms.submit(Glossary([Term("a", "a")], languages).load_dictionaries, 0, "")
 
     async def glossary_for(
         self, served: ServedGlossary, dictionary: Languages, model: ServedModel, scope: Scope
