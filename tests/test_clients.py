@@ -213,12 +213,11 @@ def test_deepl_raises_for_what_this_server_has_not(address):
     assert client.list_multilingual_glossaries() == []
     options = {"source_lang": "EN", "target_lang": "DE"}
     for call, message in (
-        (lambda: client.create_glossary("words", "EN", "DE", {"amber": "x"}), "does not support /v2/gloss"),
-        (lambda: client.get_multilingual_glossary("1"), "does not support /v3/glossaries/1"),
         (client.get_all_style_rules, "does not support /v3/style_rules"),
         (lambda: client.rephrase_text(TEXT), "does not support /v2/write/rephrase"),
         (lambda: client.translate_text(TEXT, formality="more", **options), "'formality' is not supported"),
-        (lambda: client.translate_text(TEXT, glossary="1", **options), "glossary_id is not supported"),
+        (lambda: client.translate_text(TEXT, glossary="1", **options), "no glossary '1'.* without --gloss"),
+        (lambda: client.translate_text(TEXT, glossary_ids=["1"], **options), "glossary_ids is not supported"),
         (lambda: client.translate_text(TEXT, custom_instructions=["x"], **options), "custom_instructions"),
         (lambda: client.translate_text(TEXT, outline_detection=False, **options), "outline_detection"),
         (lambda: client.translate_text([TEXT] * 51, **options), "51 texts; 50 are allowed"),
@@ -232,6 +231,10 @@ def test_deepl_raises_for_what_this_server_has_not(address):
         with pytest.raises(deepl.DeepLException, match=message) as error:
             call()
         assert error.value.http_status_code == 400
+    with pytest.raises(deepl.AuthorizationException, match="started without --glossaries"):
+        client.create_glossary("words", "EN", "DE", {"amber": "x"})
+    with pytest.raises(deepl.GlossaryNotFoundException, match="started without --glossaries"):
+        client.get_multilingual_glossary("1")
 
 
 def test_deepl_with_keys(keyed, expected):
@@ -538,7 +541,7 @@ def test_clients_of_npm(address, translator, expected):
     assert found["deepl_targets"] == ["de", "en-GB", "en-US", "pt-BR"]
     assert found["deepl_limit_reached"] is False
     assert found["deepl_glossary_pairs"] == []
-    assert "does not support /v2/glossaries" in found["deepl_glossary"]
+    assert "started without --glossaries" in found["deepl_glossary"]
     assert "'formality' is not supported" in found["deepl_formality"]
     assert "Value for 'target_lang' not supported" in found["deepl_unknown"]
     assert "does not support /v2/write/rephrase" in found["deepl_wrong_server"]

@@ -188,6 +188,7 @@ def test_a_file_of_any_kind_has_the_terms_that_were_written(pairs):
     assert terms_of(as_tbx(pairs), ".tbx", "g", EN_DE) == terms
     languages = [(*pair, *codes) for pair in pairs for codes in (("EN", "de"), ("de", "en"))]
     assert terms_of(as_csv([header, *languages]), ".csv", "g", EN_DE) == terms
+    assert terms_of(as_csv(languages), ".csv", "g", EN_DE) == terms
 
 
 def test_a_table_needs_no_header():

@@ -11,7 +11,7 @@ from tests.servers import serving
 CONFIG = """\
 [checks.positive_data_acceptance]
 # 400: settings that contradict each other and languages without a model, which a schema cannot tell.
-expected-statuses = [200, 400, 403, 404, 413, 429, 503, 504]
+expected-statuses = [200, 201, 204, 400, 403, 404, 413, 429, 503, 504]
 
 [checks.not_a_server_error]
 # 504: a request may ask for a translation of 10,000 tokens, by 16 hypotheses.
@@ -34,7 +34,8 @@ checks.negative_data_rejection.enabled = false
 def check_description(folder, run, phases, examples):
     """Run all checks in these phases, with so many examples for each operation."""
     (folder / "schemathesis.toml").write_text(CONFIG)
-    with serving(run, "--deadline", 2) as server:
+    (folder / "glossaries").mkdir()
+    with serving(run, "--deadline", 2, "--glossaries", folder / "glossaries") as server:
         command = [
             sys.executable, "-m", "schemathesis.cli", "--config-file", folder / "schemathesis.toml",
             "run", f"{server.address}/openapi.json", "--phases",

@@ -168,7 +168,9 @@ def test_examples_of_the_description_are_answered(client):
             shared = schemas.get(content["schema"].get("$ref", "").rsplit("/", 1)[-1], {})
             if body := content.get("example") or shared.get("examples", [None])[0]:
                 answer = client.post(path, json=body)
-                assert answer.status_code == 200 or "prefix" in answer.text, (path, answer.text)
+                assert (
+                    answer.status_code == 200 or "prefix" in answer.text or "--glossaries" in answer.text
+                ), (path, answer.text)
                 sent += 1
     assert sent >= 8
 

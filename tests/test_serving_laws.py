@@ -29,6 +29,7 @@ from starlette.requests import Request
 from dragoman import SearchSettings, Translation, Translator
 from dragoman.documents.formats import ENDINGS
 from dragoman.documents.plain import plain_text
+from dragoman.documents.terms import MAX_TERM
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints, Phrase
 from dragoman.serving import connections, docs
@@ -41,6 +42,7 @@ from dragoman.serving.apis.uploads import BINARY
 from dragoman.serving.apis.v1 import refuse_many
 from dragoman.serving.app import api_routes, make_app
 from dragoman.serving.errors import ApiError
+from dragoman.serving.glossaries import MAX_BUILT, MAX_VARIANTS, MAX_WORDS
 from dragoman.serving.keys import BLANK_KEYS, MAX_FILE, Keys, RateLimit, add_key, hash_of
 from dragoman.serving.lab import style_hashes
 from dragoman.serving.languages import detected, listed_pairs, two_letter_codes
@@ -65,6 +67,8 @@ from dragoman.serving.service import (
     MAX_OUTPUT_TOKENS,
     MAX_PREFIX,
     MAX_TAGS,
+    MAX_TERM_CHARACTERS,
+    MAX_TERMS,
     PREFIX_CHARACTERS,
     Service,
     refuse_long_constraints,
@@ -798,6 +802,9 @@ def test_the_limits_of_the_server_are_those_of_its_documentation():
         "attention in an answer": [MAX_WEIGHTS],
         "tags and placeholders of a sentence": [MAX_TAGS],
         "forced words": [MAX_FORCED, MAX_FORCED],
+        "terms of a request": [MAX_TERMS, MAX_TERM_CHARACTERS],
+        "a term of a client": [MAX_TERM, MAX_WORDS, MAX_VARIANTS],
+        "glossaries in memory": [MAX_BUILT],
         "a prefix": [PREFIX_CHARACTERS, MAX_PREFIX],
         "request bodies that are being received": [],
         "the translations of a request": [MAX_OUTPUT_TOKENS],

@@ -82,12 +82,12 @@ COMMAND = Command(
     example="dragoman serve runs/ende --precision int8",
     positional=("runs",),
     groups={
-        "model": ("runs", "precision", "workers", "device"),
+        "model": ("runs", "glossaries", "precision", "workers", "device"),
         "address": ("host", "port", "processes"),
         "access": ("api_keys", "new_key", "no_auth", "requests_per_minute", "allow_hosts", "allow_origins"),
         "limits": ("deadline", "queue_tokens"),
     },
     arguments="RUN …",
-    metavars={"runs": "RUN", "api_keys": "FILE"},
+    metavars={"runs": "RUN", "api_keys": "FILE", "glossaries": "DIR"},
     notes="After Ctrl-C or SIGTERM the server finishes the running requests and ends.",
 )

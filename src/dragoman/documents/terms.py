@@ -7,6 +7,7 @@ names the columns: source and target, or codes of languages.
 import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from dragoman.documents.elements import Element, read_elements
@@ -56,9 +57,11 @@ def table_terms(content: bytes, delimiter: str, name: str, languages: Languages)
     """The terms of a table. Raises as `read_terms`."""
     text, _ = decode_text(content, name)
     source, target = 0, 1
-    for number, row in enumerate(rows(text, delimiter, name), 1):
-        cells = [cell.text.strip() for cell in row]
-        if number == 1 and (columns := header_columns(cells, languages)):
+    table = ([cell.text.strip() for cell in row] for row in rows(text, delimiter, name))
+    first_rows = list(islice(table, 2))
+    has_codes = all(map(has_languages, first_rows))  # then the first row is no header
+    for number, cells in enumerate(chain(first_rows, table), 1):
+        if number == 1 and not has_codes and (columns := header_columns(cells, languages)):
             source, target = columns
             continue
         if len(cells) <= max(source, target) or not (cells[source] and cells[target]):
@@ -68,7 +71,7 @@ def table_terms(content: bytes, delimiter: str, name: str, languages: Languages)
                 f"{name}, row {number} ({shown(' '.join(cells))}) does not have a term and its translation; "
                 f"put them into columns {source + 1} and {target + 1}."
             )
-        if len(cells) == 4 and are_codes(cells[2:]) and not are_of(languages, cells[2], cells[3]):
+        if has_languages(cells) and not are_of(languages, cells[2], cells[3]):
             continue
         yield checked(cells[source], cells[target], f"{name}, row {number}")
 
@@ -81,9 +84,9 @@ def header_columns(cells: Sequence[str], languages: Languages) -> tuple[int, int
     return None if source is None or target is None or source == target else (source, target)
 
 
-def are_codes(cells: Sequence[str]) -> bool:
-    """Whether these cells are codes of languages, as in the four columns of DeepL."""
-    return all(re.fullmatch(r"[A-Za-z]{2,3}(-\w+)?", cell) for cell in cells)
+def has_languages(cells: Sequence[str]) -> bool:
+    """Whether a row has four columns as those of DeepL: the last two are codes of languages."""
+    return len(cells) == 4 and all(re.fullmatch(r"[A-Za-z]{2,3}(-\w+)?", cell) for cell in cells[2:])
 
 
 def are_of(languages: Languages, source: str, target: str) -> bool:

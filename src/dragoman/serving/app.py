@@ -20,12 +20,15 @@ from dragoman.serving import docs, lab
 from dragoman.serving.apis import (
     deepl,
     deepl_documents,
+    deepl_glossaries,
+    deepl_multilingual,
     libretranslate,
     libretranslate_files,
     operations,
     v1,
     v1_analysis,
     v1_documents,
+    v1_glossaries,
 )
 from dragoman.serving.apis.route import ApiRoute
 from dragoman.serving.apis.uploads import UPLOADS
@@ -49,6 +52,8 @@ def load_app(folders: Sequence[Path], engine: EngineSettings, settings: ServerSe
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
     service = Service(load_models(folders, engine), settings, Metrics())
     app = make_app(service, keys)
+    if settings.glossaries is not None:
+        service.read_dictionaries()
     # What is loaded stays, so the collector need not look at it, and it runs less often.
     gc.collect()
     gc.freeze()
@@ -80,12 +85,13 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     paths = frozenset(route.path for route in routes if isinstance(route, Route))
     uploads = frozenset(route.path for route in described if route.api.media_types in UPLOADS)
     if not settings.allow_origins:
-        direct = {route.path: route for route in reversed(described)}  # the first one of a path
+        # The first one of a path; Starlette finds the parameters of a path.
+        direct = {route.path: route for route in reversed(described) if "{" not in route.path}
         return Gateway(app, service, keys, rate_limit, paths, uploads, direct)
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allow_origins,
-        allow_methods=["GET", "POST", "DELETE"],
+        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=["*"],
         expose_headers=["Content-Disposition", "Retry-After", "X-Request-Id"],
     )
@@ -95,8 +101,9 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
 def api_routes(service: Service) -> list[ApiRoute]:
     """The routes of all APIs over a service."""
     modules = (
-        *(v1, v1_analysis, v1_documents),
+        *(v1, v1_analysis, v1_documents, v1_glossaries),
         *(libretranslate, libretranslate_files),
+        *(deepl_glossaries, deepl_multilingual),  # before deepl, which refuses all else of their paths
         *(deepl, deepl_documents),
         operations,
     )

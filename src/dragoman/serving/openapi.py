@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from dragoman import __version__
 from dragoman.serving.apis.route import JSON, ApiRoute
 from dragoman.serving.apis.uploads import BINARY, FILE
-from dragoman.serving.errors import error_body
+from dragoman.serving.errors import DEEPL, error_body
 
 INFO = {
     "title": "Dragoman",
@@ -24,7 +24,7 @@ STATUSES = {
     "itself.",
     "403": "The request has no valid API key, which the server needs; or a page of another site has sent it; "
     "or the server has switched this off.",
-    "404": "There is no model, no adapter or no document of this name.",
+    "404": "There is no model, adapter, document or glossary of this name.",
     "408": "The body did not arrive in time.",
     "409": "The document is still being translated, or has no translation.",
     "413": "The body, the text or the number of tokens is too large.",
@@ -88,12 +88,13 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
     if parameters := path_parameters(route.path):
         described["parameters"] = parameters
     if route.request_type is not None:
-        reference = schema_of(TypeAdapter(route.request_type), components)
-        body = components[route.request_type.__name__]
-        if method == "GET":
+        are_parameters = method in ("GET", "DELETE") or route.api.media_types == (BINARY,)
+        classes: Schema = {} if are_parameters else components
+        reference = schema_of(TypeAdapter(route.request_type), classes)
+        body = classes[route.request_type.__name__]
+        if method in ("GET", "DELETE"):
             described["parameters"] = [*parameters, *query_parameters(body)]
-        elif route.api.media_types == (BINARY,):
-            del components[route.request_type.__name__]  # its fields are parameters
+        elif are_parameters:
             described["parameters"] = [*parameters, *query_parameters(body)]
             document = {"schema": {"type": "string", "format": "binary"}}
             described["requestBody"] = {"content": {BINARY: document}, "required": True}
@@ -109,7 +110,7 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
     }
     if route.response_type is not None:
         content = {JSON: {"schema": schema_of(route.response_type, components)}}
-        responses["200"] = {"description": "The response.", "content": content}
+        responses[str(route.status)] = {"description": "The response.", "content": content}
     responses |= {str(status): answer for status, answer in route.described_as.items()}
     return described | {"responses": dict(sorted(responses.items()))}
 
@@ -145,8 +146,8 @@ def add_security(schema: Schema, is_open: Callable[[str], bool]) -> None:
 
 
 def query_parameters(body: Schema) -> list[Schema]:
-    """The fields of a body as parameters of the query string: the body of a GET request has no meaning
-    (RFC 9110, section 9.3.1), and OpenAPI describes none.
+    """The fields of a body as parameters of the query string: the body of a GET or DELETE request has no
+    meaning (RFC 9110, section 9.3), and OpenAPI describes none.
     """
     required = body.get("required", ())
     return [
@@ -169,6 +170,8 @@ def statuses_of(path: str, method: str) -> tuple[str, ...]:
     if path in OPERATIONS:
         statuses = ("403", "408", "413", "421", "500")
         return (*statuses, "503") if path == "/metrics" else statuses
+    if "/glossaries" in path:
+        return (*READING, "400", "504", *(("404",) if "{" in path else ()))
     if method != "POST":
         return (*READING, "400", *(OF_A_DOCUMENT if "{" in path else ()))
     others = {"409"} if path.startswith("/v1/") else {"409", "415"}
@@ -177,7 +180,7 @@ def statuses_of(path: str, method: str) -> tuple[str, ...]:
 
 def error_name(path: str) -> str:
     """The name of the schema of an operation's errors."""
-    if path.startswith("/v2/"):
+    if DEEPL.match(path):
         return "DeepLError"
     return "Error" if "code" in str(error_body(path, "code", "")) else "LibreTranslateError"
 

@@ -17,13 +17,16 @@ from dragoman.documents.document import Document, Segment, split_by_marks
 from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.admission import Admission, Preparation
+from dragoman.serving.admission import MAX_CHARACTERS, Admission, Preparation
 from dragoman.serving.documents import Documents
 from dragoman.serving.errors import ApiError
+from dragoman.serving.glossaries import Glossaries, ServedGlossary, inline_terms
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import submit_interruptible
+from dragoman.text.settings import Languages
+from dragoman.translation.glossary import Glossary, Term
 from dragoman.translation.streaming import stable_text
 from dragoman.translation.tags import TAG, remove_tags
 from dragoman.translation.translation import Translation
@@ -37,6 +40,8 @@ FEW_CHARACTERS = 2_000  # cut and tokenized in the event loop, within a millisec
 MAX_TAGS = 500  # of a sentence; the time that it takes to restore them grows with their square
 MAX_OUTPUT_TOKENS = 4_000_000  # for which a request may make the search keep memory
 MAX_FORCED = 500  # characters, and tokens, of forced words; memory and time grow with their tokens
+MAX_TERMS = 500  # of a request that has them itself
+MAX_TERM_CHARACTERS = 20_000  # of these terms; each may have 64 forms, which are all tokenized
 MAX_PREFIX = 4_000  # tokens of a prefix: the search keeps memory for as many in every translation
 PART_TOKENS = 2_000  # of a document that are searched at once: between them come other requests
 PREFIX_CHARACTERS = 4 * MAX_PREFIX  # which are not even tokenized if they are more
@@ -52,7 +57,11 @@ class Group:
 
 
 def prepare_groups(
-    translator: Translator, segments: Sequence[Segment], search: SearchSettings, max_tokens: int
+    translator: Translator,
+    segments: Sequence[Segment],
+    search: SearchSettings,
+    max_tokens: int,
+    glossary: Glossary | None = None,
 ) -> list[Group]:
     """Prepare the sentences for searches: one group without tags and addresses, and one with them.
 
@@ -68,7 +77,7 @@ def prepare_groups(
                 refuse_many_tags(sentences)
             plain = [remove_tags(sentence)[0] for sentence in sentences] if settings.keep_tags else sentences
             refuse_long_texts(translator, plain, max_tokens)
-            prepared = translator.prepare(sentences, settings)
+            prepared = translator.prepare(sentences, settings, glossary)
             refuse_long_constraints(prepared.constraints)
             groups.append(Group(places, prepared))
     return groups
@@ -127,17 +136,20 @@ def refuse_many_tags(sentences: Sequence[str]) -> None:
 
 
 def prepare_each(
-    translator: Translator, segments: Sequence[Segment], search: SearchSettings, max_tokens: int
+    translator: Translator,
+    segments: Sequence[Segment],
+    search: SearchSettings,
+    max_tokens: int,
+    glossary: Glossary | None = None,
 ) -> list[PreparedSentences]:
     """Prepare each sentence for a search of its own. All have the same constraints.
 
     Raises `ApiError` as `prepare_groups`.
     """
     prepared_segments: dict[int, PreparedSentences] = {}
-    for group in prepare_groups(translator, segments, search, max_tokens):
-        prepared = group.prepared
-        for place, sentence, parts in zip(group.places, prepared.without_tags, prepared.parts, strict=True):
-            prepared_segments[place] = replace(prepared, without_tags=[sentence], parts=[parts])
+    for group in prepare_groups(translator, segments, search, max_tokens, glossary):
+        for number, place in enumerate(group.places):
+            prepared_segments[place] = group.prepared.section(number, number + 1)
     return [prepared_segments[place] for place in range(len(segments))]
 
 
@@ -156,12 +168,7 @@ def parts_of(groups: Sequence[Group]) -> Iterator[Group]:
 
 def part_of(group: Group, first: int, last: int) -> Group:
     """The sentences of a group from the first to the one before the last, counted from 0."""
-    prepared = group.prepared
-    sentences = prepared.without_tags[first:last]
-    return Group(
-        group.places[first:last],
-        replace(prepared, without_tags=sentences, parts=prepared.parts[first:last]),
-    )
+    return Group(group.places[first:last], group.prepared.section(first, last))
 
 
 def keeping_marks(search: SearchSettings, segment: Segment) -> SearchSettings:
@@ -190,8 +197,11 @@ class Service:
     default_search: SearchSettings = field(init=False)
     """The settings of a request that gives none: its beam is not wider than the server allows."""
     documents: Documents = field(init=False)
+    glossaries: Glossaries = field(init=False)
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
+    _terms: Preparation = field(default_factory=Preparation)
+    """For glossaries, and for texts with them, which take longer."""
 
     def __post_init__(self) -> None:
         self.admission, self.analyses = (
@@ -200,6 +210,9 @@ class Service:
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
         self.documents = Documents(self.settings)
+        models = self.models.models if self.settings.glossaries else ()
+        pairs = (Languages(model.source, model.target) for model in models)
+        self.glossaries = Glossaries(self.settings, pairs)
         self.metrics.gauges = lambda: (
             self.admission.tokens + self.analyses.tokens,
             self.admission.requests + self.analyses.requests,
@@ -234,11 +247,16 @@ class Service:
             )
         return characters
 
-    async def prepare(self, function: Callable[[], T], characters: int, scope: Scope) -> T:
-        """The result of a function that cuts or tokenizes so many characters: in a thread if they are many.
+    async def prepare(
+        self, function: Callable[[], T], characters: int, scope: Scope, glossary: Glossary | None = None
+    ) -> T:
+        """The result of a function that cuts or tokenizes so many characters.
 
-        Raises `ApiError` 429 if too much is being prepared, the function's errors, and those of `in_time`.
+        It runs in a thread if they are many, or if there is a glossary. Raises `ApiError` 429 if too much is
+        being prepared, the function's errors, and those of `in_time`.
         """
+        if glossary is not None:
+            return await self.with_terms(function, characters, scope)
         if characters <= FEW_CHARACTERS:
             return function()
         (result,) = await self.in_time(
@@ -246,10 +264,73 @@ class Service:
         )
         return result
 
+    async def with_terms(self, function: Callable[[], T], size: int, scope: Scope) -> T:
+        """The result of a function that reads or uses a glossary, in a thread.
+
+        Its size is in characters or bytes. Raises as `prepare`.
+        """
+        size = min(size, MAX_CHARACTERS // 4)  # a large glossary does not wait until nothing else is done
+        (result,) = await self.in_time([self._terms.submit(function, size, client_of(scope))], scope)
+        return result
+
+    def read_dictionaries(self) -> None:
+        """Begin to read the dictionaries of the models' languages, before the first glossary needs them."""
+        for languages in {Languages(model.source, model.target) for model in self.models.models}:
+            self._terms.submit(Glossary([Term("a", "a")], languages).load_dictionaries, 0, "")
+
+    async def glossary_for(
+        self, served: ServedGlossary, dictionary: Languages, model: ServedModel, scope: Scope
+    ) -> Glossary:
+        """A dictionary of a glossary of the server, for a model. Raises `ApiError` as `prepare`."""
+        languages = Languages(model.source, model.target)
+        glossary = self.glossaries.built(served, dictionary, languages)
+        if glossary is None:
+            build = partial(self.glossaries.build, served, dictionary, languages)
+            glossary = await self.with_terms(build, served.stamp[1], scope)
+        return glossary
+
+    async def find_glossary(self, name: str, scope: Scope) -> ServedGlossary:
+        """The glossary of an id or a name. Raises `ApiError` as `Glossaries.find` and `prepare`."""
+        owner = owner_of(scope)
+        served = self.glossaries.known(name, owner)
+        if served is None:
+            served = await self.with_terms(partial(self.glossaries.find, name, owner), 1, scope)
+        return served
+
+    async def inline_glossary(
+        self, pairs: Sequence[Sequence[str]], model: ServedModel, scope: Scope
+    ) -> Glossary:
+        """The glossary of pairs of a request. Raises `ApiError` 413 for many, and as `inline_terms`."""
+        characters = sum(len(text) for pair in pairs for text in pair)
+        if characters > MAX_TERM_CHARACTERS:
+            raise ApiError(
+                413,
+                f"terms have {characters:,} characters, and {MAX_TERM_CHARACTERS:,} are allowed; send fewer, "
+                "or make a glossary.",
+            )
+        languages = Languages(model.source, model.target)
+        return await self.with_terms(partial(inline_terms, pairs, languages), characters, scope)
+
+    async def unused_terms(
+        self, glossary: Glossary, pairs: Sequence[tuple[str, str]], scope: Scope
+    ) -> list[Term]:
+        """The terms of sentences that their translations do not have, each once. Raises as `prepare`."""
+
+        def unused() -> list[Term]:
+            terms = (term for pair in pairs for term in glossary.unused(*pair))
+            return list(dict.fromkeys(terms))
+
+        return await self.with_terms(unused, sum(len(text) for pair in pairs for text in pair), scope)
+
     async def translate(
-        self, model: ServedModel, documents: Sequence[Document], search: SearchSettings, scope: Scope
+        self,
+        model: ServedModel,
+        documents: Sequence[Document],
+        search: SearchSettings,
+        scope: Scope,
+        glossary: Glossary | None = None,
     ) -> list[NBest]:
-        """The n best translations of each sentence of each document.
+        """The n best translations of each sentence of each document, with the terms of a glossary.
 
         Raises `ApiError`: 400 or 413 for a request that asks for too much, 429 if the queue is full, 499 if
         the client goes away, 504 if the deadline passes. Raises `DragomanError` for constraints that
@@ -263,11 +344,14 @@ class Service:
             characters += normalized_length(document.text)
         max_tokens = self.settings.max_tokens
         groups = await self.prepare(
-            lambda: prepare_groups(model.translator, segments, search, max_tokens), characters, scope
+            lambda: prepare_groups(model.translator, segments, search, max_tokens, glossary),
+            characters,
+            scope,
+            glossary,
         )
         refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
-        with self.admit(tokens, self.admission, scope):
+        with self.admit_prepared([group.prepared for group in groups], scope):
             results = await self.search(model, [group.prepared for group in groups], scope)
         n_best: NBest = [[]] * len(segments)
         target_tokens = 0
@@ -280,7 +364,12 @@ class Service:
         return [list(islice(rows, len(document.segments))) for document in documents]
 
     async def translate_in_parts(
-        self, model: ServedModel, segments: Sequence[Segment], search: SearchSettings, scope: Scope
+        self,
+        model: ServedModel,
+        segments: Sequence[Segment],
+        search: SearchSettings,
+        scope: Scope,
+        glossary: Glossary | None = None,
     ) -> AsyncIterator[dict[int, str]]:
         """As `translate`, for the sentences of a document, some at a time.
 
@@ -290,20 +379,21 @@ class Service:
         self.refuse_too_much(search)
         characters = self.count_characters([segment.sentence for segment in segments])
         groups = await self.prepare(
-            partial(prepare_groups, model.translator, segments, search, self.settings.max_tokens),
+            partial(prepare_groups, model.translator, segments, search, self.settings.max_tokens, glossary),
             characters + constraint_characters(search),
             scope,
+            glossary,
         )
         count = len(segments)
         del segments  # they can take more memory than what is searched
         refuse_much_output([group.prepared for group in groups])
         tokens = sum(group.prepared.tokens for group in groups)
         target_tokens = 0
-        with self.admit(tokens, self.admission, scope) as finish:
+        with self.admit_prepared([group.prepared for group in groups], scope) as finish:
             yield {}
             for part in parts_of(groups):
                 (n_best,) = await self.search(model, [part.prepared], scope)
-                finish(part.prepared.tokens)
+                finish(part.prepared.cost)
                 target_tokens += sum(len(best[0].tokens) for best in n_best)
                 yield {place: best[0].text for place, best in zip(part.places, n_best, strict=True)}
         self.metrics.translated(count, tokens, target_tokens)
@@ -322,7 +412,12 @@ class Service:
             raise
 
     async def stream(
-        self, model: ServedModel, document: Document, search: SearchSettings, scope: Scope
+        self,
+        model: ServedModel,
+        document: Document,
+        search: SearchSettings,
+        scope: Scope,
+        glossary: Glossary | None = None,
     ) -> AsyncIterator[tuple[str, list[Translation]]]:
         """As `translate`, for one document, sentence by sentence.
 
@@ -332,15 +427,23 @@ class Service:
         """
         self.refuse_too_much(search)
         prepared = await self.prepare(
-            lambda: prepare_each(model.translator, document.segments, search, self.settings.max_tokens),
+            partial(
+                prepare_each,
+                model.translator,
+                document.segments,
+                search,
+                self.settings.max_tokens,
+                glossary,
+            ),
             normalized_length(document.text) + constraint_characters(search),
             scope,
+            glossary,
         )
         refuse_much_output(prepared)
         tokens = sum(sentence.tokens for sentence in prepared)
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
-        with self.admit(tokens, self.admission, scope):
+        with self.admit_prepared(prepared, scope):
             try:
                 for sentence, sentence_progress in zip(prepared, progress, strict=True):
                     futures.append(model.translator.submit(sentence, sentence_progress))
@@ -453,6 +556,14 @@ class Service:
             f"The request took more than {seconds:g} seconds and was stopped; send less text at once.",
         )
 
+    def admit_prepared(
+        self, prepared: Sequence[PreparedSentences], scope: Scope
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """As `admit`, for translations. In the queue tokens with terms count more, by their search's work."""
+        refuse_many_tokens(sum(sentences.tokens for sentences in prepared), self.settings.max_tokens)
+        cost = sum(sentences.cost for sentences in prepared)
+        return self.admission.admit(cost, client_of(scope))
+
     def admit(
         self, tokens: int, admission: Admission, scope: Scope
     ) -> AbstractContextManager[Callable[[int], None]]:
@@ -498,6 +609,12 @@ def client_of(scope: Scope) -> str:
     """The client that has sent a request, as the `Gateway` names it."""
     client: str = scope.get("dragoman.client", "")
     return client
+
+
+def owner_of(scope: Scope) -> str | None:
+    """The name of a request's key; None if there are no keys."""
+    owner: str | None = scope.get("dragoman.owner")
+    return owner
 
 
 def refuse_much_output(prepared: Sequence[PreparedSentences]) -> None:

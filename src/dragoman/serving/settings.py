@@ -66,6 +66,14 @@ class ServerSettings:
     """Maximum size in bytes of all these documents, and of all that are being received."""
     document_deadline: float = option(300.0, at_least=1e-3, at_most=3_600)
     """Seconds after which the translation of a document is stopped."""
+    glossaries: Path | None = None
+    """Folder with the glossaries of the server: NAME.tsv, .csv and .tbx by hand, and those of the APIs."""
+    max_glossaries: int = option(1_000, at_least=1)
+    """Maximum number of glossaries that are made through the APIs."""
+    max_glossary_terms: int = option(50_000, at_least=1)
+    """Maximum number of terms of a glossary."""
+    max_glossary_bytes: int = option(50_000_000, at_least=1)
+    """Maximum size in bytes of all glossaries that are made through the APIs, and of each other one."""
     max_texts: int = option(128, at_least=1)
     """Maximum number of texts, or of pairs to score, in a request."""
     max_tokens: int = option(20_000, at_least=1)

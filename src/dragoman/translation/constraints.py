@@ -4,6 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import accumulate, combinations
 
@@ -11,6 +12,7 @@ from dragoman.model.symbols import UNKNOWN
 from dragoman.search.hypothesis import Constraints, Phrase, Terms
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, OptionError
+from dragoman.system.futures import interruption
 from dragoman.system.wording import counted, shown
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import SPACE
@@ -68,7 +70,7 @@ def encode_terms(
     """The forced phrases of each part of each text: the targets of the glossary's terms, in all their forms.
 
     They have `capacity` tokens together at most. A term that does not fit is left out, and so is one that the
-    vocabulary cannot write.
+    vocabulary cannot write. Raises `CancelledError` if nobody wants the result any more.
     """
     forms_of: dict[Term, list[list[int]]] = {}
     terms: list[list[Phrase]] = []
@@ -80,6 +82,8 @@ def encode_terms(
             part_terms = dict.fromkeys(match.term for match in glossary.find(part_text))
             places = term_places(glossary, source.pieces(part[:-1])) if part_terms else {}
             for term in part_terms:
+                if interruption.get().is_set():
+                    raise CancelledError
                 if term not in forms_of:
                     encoded = target.encode(glossary.forms(term))
                     forms_of[term] = [ids for ids in encoded if ids and UNKNOWN not in ids]

@@ -47,11 +47,12 @@ class Glossary:
         for term in terms:
             self._terms.setdefault(" ".join(words_of(term.source)), term)
         self._by_words: dict[tuple[str, ...], list[Term]] = defaultdict(list)
-        self._longest: dict[str, int] = {}
+        self._lengths: dict[str, set[int]] = defaultdict(set)
+        """The numbers of words of the terms that begin with a word."""
         for term in self.terms:
             if key := tuple(map(str.casefold, words_of(term.source))):
                 self._by_words[key].append(term)
-                self._longest[key[0]] = max(len(key), self._longest.get(key[0], 0))
+                self._lengths[key[0]].add(len(key))
 
     @property
     def terms(self) -> list[Term]:
@@ -62,7 +63,8 @@ class Glossary:
         """The terms of a sentence, in order. Time grows with its length, not with that of the glossary."""
         spans = list(word_spans(sentence))
         words = [normal(sentence[start:end]) for start, end in spans]
-        bases = [base_form(word, self.languages.source) for word in words]
+        base_of = {word: base_form(word, self.languages.source) for word in set(words)}
+        bases = [base_of[word] for word in words]
         matches: list[Match] = []
         place = 0
         while place < len(words):
@@ -75,9 +77,10 @@ class Glossary:
     def _longest_at(self, words: Sequence[str], bases: Sequence[str], place: int) -> tuple[Term | None, int]:
         """The longest term that begins at a word, and the number of words that it or no term has."""
         firsts = words[place].casefold(), bases[place].casefold()
-        most = max(self._longest.get(first, 0) for first in firsts)
-        for length in range(min(most, len(words) - place), 0, -1):
-            last = place + length
+        lengths = {length for first in firsts for length in self._lengths.get(first, ())}
+        for length in sorted(lengths, reverse=True):
+            if (last := place + length) > len(words):
+                continue
             # As they are; the last one in its base form; all in their base forms.
             for variant in (
                 words[place:last],
@@ -104,12 +107,17 @@ class Glossary:
 
     def unused(self, sentence: str, translation: str) -> list[Term]:
         """The terms of a sentence of which its translation has no form."""
-        words = words_of(translation)
+        words = joined(words_of(translation))
         return [
             term
             for term in dict.fromkeys(match.term for match in self.find(sentence))
-            if not any(contains(words, words_of(form)) for form in self.forms(term))
+            if not any(joined(words_of(form)) in words for form in self.forms(term))
         ]
+
+    def load_dictionaries(self) -> None:
+        """Read the dictionaries of both languages, which the first sentence would otherwise wait for."""
+        base_form("a", self.languages.source)
+        _ = self._inflected
 
 
 def words_of(text: str) -> list[str]:
@@ -164,7 +172,6 @@ def fits_case(term: Sequence[str], words: Sequence[str]) -> bool:
     )
 
 
-def contains(words: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Whether a phrase is among the words, in any case."""
-    folded, wanted = [word.casefold() for word in words], [word.casefold() for word in phrase]
-    return any(folded[start : start + len(wanted)] == wanted for start in range(len(words) - len(wanted) + 1))
+def joined(words: Sequence[str]) -> str:
+    """Words, without their case, with a space around each: a phrase of them is a part of this text."""
+    return f" {' '.join(words)} ".casefold()

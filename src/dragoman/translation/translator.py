@@ -17,7 +17,7 @@ from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_settings
-from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms
+from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms, grid_rows
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import WITHOUT_FORCED_WORDS, SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative, Attention
     from dragoman.translation.torch_backend import TorchBackend
 
+GRID_WORK = 5  # measured: a hypothesis of grid beam search takes as long as so many of beam search
 FEW_SENTENCES = 16  # PyTorch translates these before the C++ decoder is compiled
 
 
@@ -79,6 +80,28 @@ class PreparedSentences:
     def tokens(self) -> int:
         """Tokens of all sources, END included."""
         return sum(map(len, self.sources))
+
+    @property
+    def cost(self) -> int:
+        """As `tokens`, each as often as terms make the search of its source take longer."""
+        if not self.terms:
+            return self.tokens
+        width = self.settings.beam_size
+        forced = [sum(phrase.tokens for phrase in phrases) for phrases in self.terms]
+        return sum(
+            len(source) * (GRID_WORK * grid_rows(tokens, width) // width if tokens else 1)
+            for source, tokens in zip(self.sources, forced, strict=True)
+        )
+
+    def section(self, first: int, last: int) -> "PreparedSentences":
+        """The sentences from the first to the one before the last, counted from 0."""
+        start, end = (sum(map(len, self.parts[:number])) for number in (first, last))
+        return replace(
+            self,
+            without_tags=self.without_tags[first:last],
+            parts=self.parts[first:last],
+            terms=self.terms[start:end],
+        )
 
     @property
     def needs_alignment(self) -> bool:

@@ -1,5 +1,6 @@
 """DeepL's API, version 2: https://developers.deepl.com/docs. Its clients work against this server."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -15,10 +16,11 @@ from dragoman.serving.languages import detected, language_name, listed, load_ide
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.service import Service
 from dragoman.text.settings import UNKNOWN_LANGUAGE
+from dragoman.translation.glossary import Glossary
 
 MAX_TEXTS = 50  # DeepL's own limit
 MAX_NAMES = 1_000  # of tags; each is compared with the tags of every text
-UNSUPPORTED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
+UNSUPPORTED = ("glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
 VARIANTS = {"EN": ["EN-GB", "EN-US"], "PT": ["PT-BR", "PT-PT"]}
 """Target languages in place of those that DeepL's own clients refuse."""
 WITHOUT_LIMIT = 1_000_000_000_000  # the characters that /v2/usage says are allowed
@@ -36,10 +38,12 @@ Names = Annotated[list[str], BeforeValidator(split_commas), Field(max_length=MAX
 
 
 class Options(BaseModel):
-    """Parameters of texts and documents that ask for what these models do not have."""
+    """Parameters of texts and documents."""
 
+    glossary_id: str | None = Field(
+        None, description="A glossary of /v3/glossaries for the languages, which have to be given both."
+    )
     formality: str | None = None
-    glossary_id: str | None = None
     glossary_ids: Texts | str | None = None
     style_id: str | None = None
     translation_memory_id: str | None = None
@@ -105,18 +109,6 @@ class DeepLUsage(BaseModel):
     character_limit: int
 
 
-class GlossaryPairs(BaseModel):
-    """The language pairs that may have a glossary."""
-
-    supported_languages: list[str]
-
-
-class Glossaries(BaseModel):
-    """The glossaries."""
-
-    glossaries: list[str]
-
-
 def routes(service: Service) -> list[ApiRoute]:
     """The routes of DeepL."""
     api = Api("DeepL", parameters, FORMS)
@@ -130,7 +122,8 @@ def routes(service: Service) -> list[ApiRoute]:
         documents = await service.cut(
             lambda text: document_of(request, text, model.source), request.text, scope
         )
-        results = await service.translate(model, documents, service.default_search, scope)
+        glossary = await choose_glossary(service, request, source, target, scope)(model)
+        results = await service.translate(model, documents, service.default_search, scope, glossary)
         service.metrics.deepl_characters += sum(map(len, request.text))
         await load_identifier()
         return DeepLResponse(
@@ -163,17 +156,6 @@ def routes(service: Service) -> list[ApiRoute]:
         """Characters translated since this process began. There is no limit."""
         return DeepLUsage(character_count=service.metrics.deepl_characters, character_limit=WITHOUT_LIMIT)
 
-    @api.get("/v2/glossary-language-pairs", in_description=False)
-    async def glossary_pairs(_: Scope) -> GlossaryPairs:
-        """The language pairs that may have a glossary: none. Weblate asks before it translates."""
-        return GlossaryPairs(supported_languages=[])
-
-    @api.get("/v2/glossaries", in_description=False)
-    @api.get("/v3/glossaries", in_description=False)
-    async def glossaries(_: Scope) -> Glossaries:
-        """The glossaries: none."""
-        return Glossaries(glossaries=[])
-
     for path in ("/v2/glossaries", "/v2/write", "/v3"):
         for inner in (path, path + "/{rest:path}"):
             api.route(inner, "GET", "POST", "PUT", "PATCH", "DELETE", in_description=False)(not_supported)
@@ -197,7 +179,7 @@ def refuse_unsupported(request: DeepLRequest, max_texts: int) -> None:
 
 
 def refuse_options(request: Options) -> None:
-    """Raise `ApiError` 400 for glossaries, styles and the like, and for a formality."""
+    """Raise `ApiError` 400 for several glossaries, styles and the like, and for a formality."""
     for name in UNSUPPORTED:
         if getattr(request, name):
             raise ApiError(400, f"{name} is not supported by this server; leave it out.")
@@ -214,8 +196,7 @@ def choose_model(models: Models, source: str, target: str, text: str) -> ServedM
 
     Raises `ApiError` 400, which begins in DeepL's words, for languages that are not served.
     """
-    each_pair = (f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
-    pairs = ", ".join(dict.fromkeys(each_pair))
+    pairs = pairs_in_words(models)
     if not target or not any(matches(target, model.target) for model in models.models):
         raise ApiError(400, f"Value for 'target_lang' not supported. This server translates {pairs}.")
     try:
@@ -223,6 +204,42 @@ def choose_model(models: Models, source: str, target: str, text: str) -> ServedM
     except ApiError as error:
         message = f"Value for 'source_lang' not supported. This server translates {pairs}."
         raise ApiError(400, message, error.code) from error
+
+
+def pairs_in_words(models: Models) -> str:
+    """The languages of the models, as DeepL writes them: `EN to DE, DE to EN`."""
+    each_pair = (f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
+    return ", ".join(dict.fromkeys(each_pair))
+
+
+def choose_glossary(
+    service: Service, request: Options, source: str, target: str, scope: Scope
+) -> Callable[[ServedModel], Awaitable[Glossary | None]]:
+    """A function that gives the terms of a request for a model.
+
+    It raises `ApiError` 400, which begins in DeepL's words, for a glossary without a source language, one
+    that the client does not have, and one of other languages.
+    """
+
+    async def choose(model: ServedModel) -> Glossary | None:
+        if not request.glossary_id:
+            return None
+        if not source:
+            raise ApiError(
+                400,
+                "Use of a glossary requires the source_lang parameter to be specified. Send the language of "
+                "the text.",
+            )
+        try:
+            served = await service.find_glossary(request.glossary_id, scope)
+            dictionary = served.between(base(source), base(target))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise ApiError(400, f"Value for 'glossary_id' not supported. {error.message}") from error
+        return await service.glossary_for(served, dictionary, model, scope)
+
+    return choose
 
 
 def base(code: str) -> str:

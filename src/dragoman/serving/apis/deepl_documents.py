@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
-from dragoman.serving.apis.deepl import Options, choose_model, refuse_options
+from dragoman.serving.apis.deepl import Options, choose_glossary, choose_model, refuse_options
 from dragoman.serving.apis.documents import FILES, download, find, let_in
 from dragoman.serving.apis.parameters import FORMS, parameters
 from dragoman.serving.apis.route import Api, ApiRoute
@@ -79,6 +79,7 @@ def routes(service: Service) -> list[ApiRoute]:
             lambda text: choose_model(service.models, source, target, text),
             search=service.default_search,
             is_identified=not source,
+            choose_glossary=choose_glossary(service, request, source, target, scope),
         )
         job = translation.start()
         service.metrics.deepl_characters += job.characters

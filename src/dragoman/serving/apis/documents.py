@@ -4,7 +4,7 @@ import asyncio
 import re
 import traceback
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import PurePath
 from urllib.parse import quote
@@ -22,9 +22,10 @@ from dragoman.serving.documents import Documents, Job, Upload
 from dragoman.serving.errors import ApiError, refusal
 from dragoman.serving.log import request_id, write
 from dragoman.serving.models import ServedModel
-from dragoman.serving.service import Service, client_of
+from dragoman.serving.service import Service, client_of, owner_of
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
+from dragoman.translation.glossary import Glossary
 
 MAX_NAME = 255  # bytes of a file's name, as file systems have it
 MAX_IDENTIFIED = 20_000  # characters of a document by which its language is identified
@@ -113,12 +114,14 @@ async def let_in(
     split: bool = True,
     everything: bool = False,
     is_awaited: bool = False,
+    choose_glossary: Callable[[ServedModel], Awaitable[Glossary | None]] | None = None,
 ) -> DocumentTranslation:
     """Read a document and put its sentences into the queue.
 
     `choose_model` gives the model for a text: for "" any that fits the languages, for the document's own
     text the one for its language, if that is to be identified. A translation that is awaited ends if the
-    client of the request goes away. `format_option` is a parameter that gives the format. Raises `ApiError`:
+    client of the request goes away. `format_option` is a parameter that gives the format. `choose_glossary`
+    gives the terms for the model, and raises for those that cannot be used. Raises `ApiError`:
     400 or 413 for a document that is refused, 429 if the client has too many or the queue is full, and its
     errors and those of `in_time`. Raises `DragomanError` if it cannot be read.
     """
@@ -147,6 +150,7 @@ async def let_in(
             if (likeliest := choose_model(text)) is not model:
                 model = likeliest
                 reading, segments = await read(model)
+        glossary = None if choose_glossary is None else await choose_glossary(model)
         service.extend_deadline(scope, settings.document_deadline)  # it has been read within a request's own
         # Later requests of the connection are others: the translation is stopped by what concerns it alone.
         work = scope if is_awaited else {name: scope[name] for name in WORK if name in scope}
@@ -155,7 +159,7 @@ async def let_in(
         job.sentences = len(segments)
         job.characters = sum(len(segment.sentence) for segment in segments)
         await service.in_time([documents.in_thread(lambda: store(job, upload.content))], work)
-        parts = service.translate_in_parts(model, segments, search, work)
+        parts = service.translate_in_parts(model, segments, search, work, glossary)
         await anext(parts)  # errors until here have a status of their own
     except BaseException:
         documents.remove(job)
@@ -201,11 +205,6 @@ def translated_name(name: str, target: str) -> str:
     path = PurePath(name)
     code = target if target != UNKNOWN_LANGUAGE else "translated"
     return f"{path.stem}.{code}{path.suffix}" if path.suffix.lower() in ENDINGS else f"{name}.{code}"
-
-
-def owner_of(scope: Scope) -> str | None:
-    """The name of a request's key; None if there are no keys."""
-    return scope.get("dragoman.owner")
 
 
 def find(service: Service, scope: Scope, key: str | None = None) -> Job:

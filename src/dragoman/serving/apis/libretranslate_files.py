@@ -7,12 +7,12 @@ from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
 from dragoman.documents.formats import ENDINGS
-from dragoman.serving.apis.documents import FILES, download, let_in, owner_of
+from dragoman.serving.apis.documents import FILES, download, let_in
 from dragoman.serving.apis.libretranslate import choose_model, required
 from dragoman.serving.apis.parameters import strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.apis.uploads import MULTIPART, File, form_with_file
-from dragoman.serving.service import Service
+from dragoman.serving.service import Service, owner_of
 
 
 class FileRequest(BaseModel):

@@ -37,6 +37,8 @@ class ApiRoute:
     described_as: Mapping[int, Any]
     """By status: what OpenAPI says of a `Response`; other types describe themselves."""
     in_description: bool
+    status: int = 200
+    """Of a response in JSON."""
 
     @cached_property
     def request_type(self) -> type[BaseModel] | None:
@@ -61,7 +63,7 @@ class ApiRoute:
             answer = await self.handler(request, scope)
         if self.response_type is not None:
             content = self.response_type.dump_json(answer, exclude_unset=True)
-            answer = Response(content, media_type=JSON)
+            answer = Response(content, self.status, media_type=JSON)
         await answer(scope, receive, send)
 
 
@@ -82,9 +84,11 @@ class Api:
         """Decorates the handler of GET requests of a path."""
         return self.route(path, "GET", described_as=described_as, in_description=in_description)
 
-    def post(self, path: str, *, described_as: Mapping[int, Any] = NO_RESPONSES) -> Callable[[F], F]:
+    def post(
+        self, path: str, *, described_as: Mapping[int, Any] = NO_RESPONSES, status: int = 200
+    ) -> Callable[[F], F]:
         """Decorates the handler of POST requests of a path."""
-        return self.route(path, "POST", described_as=described_as)
+        return self.route(path, "POST", described_as=described_as, status=status)
 
     def route(
         self,
@@ -92,11 +96,13 @@ class Api:
         *methods: str,
         described_as: Mapping[int, Any] = NO_RESPONSES,
         in_description: bool = True,
+        status: int = 200,
     ) -> Callable[[F], F]:
         """Decorates the handler of requests of a path. The parameters are as those of `ApiRoute`."""
 
         def add(handler: F) -> F:
-            self.routes.append(ApiRoute(path, methods, self, handler, described_as, in_description))
+            route = ApiRoute(path, methods, self, handler, described_as, in_description, status)
+            self.routes.append(route)
             return handler
 
         return add

@@ -5,14 +5,22 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from dragoman.documents.terms import MAX_TERM
 from dragoman.inspection.analyse.changes import GRAMMAR
 from dragoman.search.settings import SearchSettings
+from dragoman.serving.glossaries import MAX_NAME
+from dragoman.serving.service import MAX_TERMS
 from dragoman.system.docs import field_docs
 
+GLOSSARY = "The id or the name of a glossary of /v1/glossaries, whose terms the translation uses."
 SERVER_DECIDES = ("batch_tokens",)  # settings of a search that requests do not have
 Text = Annotated[str, Field(max_length=1_000_000)]
 Texts = Annotated[list[Text], Field(fail_fast=True)]
 """It is refused at its first wrong item: the errors of a long list would take seconds."""
+
+
+Pair = Annotated[list[Annotated[str, Field(max_length=MAX_TERM)]], Field(min_length=2, max_length=2)]
+Pairs = Annotated[list[Pair], Field(fail_fast=True)]
 
 
 class Strict(BaseModel):
@@ -60,6 +68,7 @@ class TranslateRequest(Search):  # type: ignore[valid-type, misc]
         json_schema_extra={
             "examples": [
                 {"text": "A man rides a bike."},
+                {"text": "A man rides a bike.", "terms": [["bike", "Fahrrad"]]},
                 {"text": ["One.", "Two."], "source": "en", "target": "de", "beam_size": 1, "alignment": True},
             ]
         }
@@ -70,6 +79,12 @@ class TranslateRequest(Search):  # type: ignore[valid-type, misc]
     split_sentences: bool = Field(True, description="Cut paragraphs into sentences.")
     alignment: bool = Field(False, description="Add the word alignment of each sentence.")
     attention: bool = Field(False, description="Add the attention weights of each sentence.")
+    glossary: str = Field("", max_length=MAX_NAME, description=GLOSSARY)
+    terms: Pairs = Field(
+        [],
+        max_length=MAX_TERMS,
+        description="Instead of a glossary: terms of the text, each with its translation.",
+    )
 
 
 class Candidate(BaseModel):
@@ -103,6 +118,10 @@ class TranslatedText(BaseModel):
 
     text: str
     sentences: list[Sentence]
+    unused_terms: list[tuple[str, str]] = Field(
+        default=[],
+        description="With a glossary or terms: those of the text that its translation does not use.",
+    )
 
 
 class TranslateResponse(BaseModel):
@@ -113,6 +132,29 @@ class TranslateResponse(BaseModel):
     target: str
     adapter: str = Field("", description="The adapter that the request asked for.")
     translations: list[TranslatedText]
+
+
+class DictionaryDescription(BaseModel):
+    """The terms of a glossary from a language into another."""
+
+    source: str
+    target: str
+    terms: int = Field(description="Their number.")
+
+
+class GlossaryDescription(BaseModel):
+    """A glossary that a request can name."""
+
+    id: str
+    name: str
+    read_only: bool = Field(description="Whether it is the server's own.")
+    dictionaries: list[DictionaryDescription]
+
+
+class GlossariesResponse(BaseModel):
+    """The server's glossaries, and those made with the key of the request."""
+
+    glossaries: list[GlossaryDescription]
 
 
 class AlternativesRequest(Search):  # type: ignore[valid-type, misc]

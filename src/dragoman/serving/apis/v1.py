@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,9 @@ from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, matches, name_of_side
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import UNKNOWN_LANGUAGE
+from dragoman.translation.glossary import Glossary
+from dragoman.translation.tags import remove_tags
 from dragoman.translation.translation import Translation
 
 SETTINGS = {field.name for field in dataclasses.fields(SearchSettings)}
@@ -82,6 +85,57 @@ def choose_model(service: Service, request: Choice, text: str) -> ServedModel:
         "out.",
         "no_such_pair",
     )
+
+
+async def named_glossary(
+    service: Service, name: str, request: Choice, model: ServedModel, scope: Scope
+) -> Glossary | None:
+    """The terms of the glossary of an id or a name for a model; None for "".
+
+    Raises `ApiError`: 404 if the client has none, 400 if it has no terms of these languages.
+    """
+    if not name:
+        return None
+    served = await service.find_glossary(name, scope)
+    source = request.source if request.source != "auto" else ""
+    dictionary = served.between(known(model.source, source), known(model.target, request.target))
+    return await service.glossary_for(served, dictionary, model, scope)
+
+
+def known(code: str, requested: str) -> str:
+    """The language of a model, or if it is unknown that of the request, which may be unknown too."""
+    return code if code != UNKNOWN_LANGUAGE else requested or UNKNOWN_LANGUAGE
+
+
+async def glossary_of(
+    service: Service, request: TranslateRequest, model: ServedModel, scope: Scope
+) -> Glossary | None:
+    """The terms of a request. Raises `ApiError` as `named_glossary`, and for terms that are refused."""
+    if not request.terms:
+        return await named_glossary(service, request.glossary, request, model, scope)
+    if request.glossary:
+        raise ApiError(400, "The request has a glossary and terms; send one of them.")
+    return await service.inline_glossary(request.terms, model, scope)
+
+
+async def add_unused_terms(
+    service: Service,
+    glossary: Glossary | None,
+    documents: Sequence[Document],
+    results: Sequence[NBest],
+    translations: Sequence[TranslatedText],
+    scope: Scope,
+) -> None:
+    """Add the terms that the translations do not use, if there is a glossary."""
+    if glossary is None:
+        return
+    for document, n_best, translation in zip(documents, results, translations, strict=True):
+        pairs = [
+            (remove_tags(segment.sentence)[0], remove_tags(best[0].text)[0])
+            for segment, best in zip(document.segments, n_best, strict=True)
+        ]
+        unused = await service.unused_terms(glossary, pairs, scope)
+        translation.unused_terms = [(term.source, term.target) for term in unused]
 
 
 def texts_of(service: Service, text: str | list[str]) -> list[str]:
@@ -192,11 +246,13 @@ def routes(service: Service) -> list[ApiRoute]:
         model = choose_model(service, request, " ".join(texts))
         settings = settings_of(service, request)
         documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
-        results = await service.translate(model, documents, settings, scope)
+        glossary = await glossary_of(service, request, model, scope)
+        results = await service.translate(model, documents, settings, scope, glossary)
         translations = [
             translated_text(document, n_best, request.format == "text")
             for document, n_best in zip(documents, results, strict=True)
         ]
+        await add_unused_terms(service, glossary, documents, results, translations, scope)
         await add_analyses(service, model, request, translations, scope)
         return response(model, translations)
 
@@ -213,7 +269,8 @@ def routes(service: Service) -> list[ApiRoute]:
         model = choose_model(service, request, texts[0])
         settings = settings_of(service, request)
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
-        translations = service.stream(model, document, settings, scope)
+        glossary = await glossary_of(service, request, model, scope)
+        translations = service.stream(model, document, settings, scope, glossary)
         await anext(translations)  # errors until here have a status of their own
 
         async def events() -> AsyncIterator[str]:
@@ -231,6 +288,7 @@ def routes(service: Service) -> list[ApiRoute]:
                 translation = translated_text(document, n_best, request.format == "text")
                 if rest := translation.text[written:]:
                     yield event("piece", text_json(rest))
+                await add_unused_terms(service, glossary, [document], [n_best], [translation], scope)
                 await add_analyses(service, model, request, [translation], scope)
                 yield event("end", response(model, [translation]).model_dump_json(exclude_unset=True))
             except (ApiError, DragomanError) as error:

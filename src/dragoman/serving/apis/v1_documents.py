@@ -11,10 +11,11 @@ from dragoman.documents.formats import DocumentFormat
 from dragoman.serving.apis.documents import FILES, MAX_NAME, download, find, let_in
 from dragoman.serving.apis.parameters import as_list, strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
-from dragoman.serving.apis.schemas import Choice, Texts, search_fields
+from dragoman.serving.apis.schemas import GLOSSARY, Choice, Texts, search_fields
 from dragoman.serving.apis.uploads import BINARY, File, body_as_file
-from dragoman.serving.apis.v1 import choose_model, event, settings_of
+from dragoman.serving.apis.v1 import choose_model, event, named_glossary, settings_of
 from dragoman.serving.documents import Job, Upload
+from dragoman.serving.glossaries import MAX_NAME as MAX_GLOSSARY_NAME
 from dragoman.serving.origins import DOCUMENTS
 from dragoman.serving.service import Service
 
@@ -47,6 +48,7 @@ class DocumentRequest(Search):  # type: ignore[valid-type, misc]
     ban_words: Annotated[Texts, BeforeValidator(as_list)] = Field(
         [], description="Texts that no translation may contain; repeat the parameter for several."
     )
+    glossary: str = Field("", max_length=MAX_GLOSSARY_NAME, description=GLOSSARY)
     file: File | None = None
 
 
@@ -88,6 +90,7 @@ def routes(service: Service) -> list[ApiRoute]:
             format_option="format",
             split=request.split_sentences,
             everything=request.translate_all,
+            choose_glossary=lambda model: named_glossary(service, request.glossary, request, model, scope),
         )
         return status_of(translation.start())
 
