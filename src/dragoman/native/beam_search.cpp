@@ -244,7 +244,8 @@ std::vector<CandidateBeam> forced_beams(Sentence& sentence, Logits logits, bool 
     bool has_candidates = false;
     for (size_t origin = 0; origin < sentence.live.size(); origin++, logits.values += logits.count) {
         const Hypothesis& hypothesis = sentence.live[origin];
-        const int met = forced.tokens_met(hypothesis.ids);
+        const std::vector<bool> settled = forced.settled(hypothesis.ids);
+        const int met = forced.tokens_met(hypothesis.ids, settled);
         const float end_logit = logits.values[logits.index(END)];
         TopK likeliest(2 * search.beam_size);
         const float log_sum = extend(logits, int(origin), hypothesis, must_end, search, likeliest, buffer);
@@ -271,7 +272,7 @@ std::vector<CandidateBeam> forced_beams(Sentence& sentence, Logits logits, bool 
             one.total += added;
             one.guidance = hypothesis.guidance + added;
             ids.back() = one.token;
-            beams[one.token == END ? met : forced.tokens_met(ids)].offer(one);
+            beams[one.token == END ? met : forced.tokens_met(ids, settled)].offer(one);
             has_candidates = true;
         }
     }

@@ -46,20 +46,36 @@ struct ForcedPhrases {
         return first > 0 && continuing[form[0]] && continuing[ids[first - 1]];
     }
 
-    // Whether the form is in the ids, neither as the beginning nor as the end of a longer word.
-    bool occurs(const Ids& ids, const Ids& form) const {
-        for (size_t first = 0; first + form.size() <= ids.size(); first++) {
-            const size_t last = first + form.size();
-            if (std::equal(form.begin(), form.end(), ids.begin() + first) &&
-                !(last < ids.size() && continuing[ids[last]]) && !is_inside_word(ids, first, form))
-                return true;
-        }
+    // Whether the form is at a place, neither as the beginning nor as the end of a longer word.
+    bool is_at(const Ids& ids, size_t first, const Ids& form) const {
+        const size_t last = first + form.size();
+        return std::equal(form.begin(), form.end(), ids.begin() + first) &&
+               !(last < ids.size() && continuing[ids[last]]) && !is_inside_word(ids, first, form);
+    }
+
+    // Whether the form is in the ids, and ends at `end` at least.
+    bool occurs(const Ids& ids, const Ids& form, size_t end) const {
+        const size_t begin = end > form.size() ? end - form.size() : 0;
+        for (size_t first = begin; first + form.size() <= ids.size(); first++)
+            if (is_at(ids, first, form)) return true;
         return false;
     }
 
-    bool has(const Ids& ids, const Phrase& phrase) const {
+    bool has(const Ids& ids, const Phrase& phrase, size_t end = 0) const {
         return std::any_of(phrase.forms.begin(), phrase.forms.end(),
-                           [&](const Ids& form) { return occurs(ids, form); });
+                           [&](const Ids& form) { return occurs(ids, form, end); });
+    }
+
+    // For each phrase whether it occurs before the last token, so that no further token changes it.
+    std::vector<bool> settled(const Ids& ids) const {
+        std::vector<bool> result;
+        for (const Phrase& phrase : phrases)
+            result.push_back(std::any_of(phrase.forms.begin(), phrase.forms.end(), [&](const Ids& form) {
+                for (size_t first = 0; first + form.size() < ids.size(); first++)
+                    if (is_at(ids, first, form)) return true;
+                return false;
+            }));
+        return result;
     }
 
     // How many of the form's first tokens the ids end with; not all of them, and none inside a word.
@@ -78,10 +94,12 @@ struct ForcedPhrases {
     }
 
     // The tokens of all phrases that occur, and of the longest phrase prefix at the end of the ids.
-    int tokens_met(const Ids& ids) const {
+    // `settled` is that of the ids, or of the ids without their last token.
+    int tokens_met(const Ids& ids, const std::vector<bool>& settled) const {
         int completed = 0, begun = 0;
-        for (const Phrase& phrase : phrases) {
-            if (has(ids, phrase)) {
+        for (size_t p = 0; p < phrases.size(); p++) {
+            const Phrase& phrase = phrases[p];
+            if (settled[p] || has(ids, phrase, ids.empty() ? 0 : ids.size() - 1)) {
                 completed += phrase.tokens();
                 continue;
             }
