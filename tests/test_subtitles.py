@@ -560,6 +560,7 @@ def test_other_lines_of_events_are_no_text(line):
                                   "Dialogue: 0,x,y,,,0,0,0,,One, two", "Dialogue: 0,0:00:01.00,0:00:02.00,,,0,0,0,,{\\pos(1,2)}One, two"])  # fmt: skip
 def test_a_line_of_dialogue_has_its_text_last(line):
     assert sentences_of("\ufeff" + ASS_HEAD.replace("[Events]", "[EVENTS] ") + line, "ass") == ["One, two"]
+    assert sentences_of(f"\ufeff[Events]\n{line}", "ass") == sentences_of(f" [Events]\n{line}", "ass") == ["One, two"]
     damaged = ASS_HEAD.replace("Effect, Text", "Text, Effect")
     assert sentences_of(damaged + line, "ass") == ["One, two"]
     assert len(sentences_of(ASS_HEAD + (line + "\n") * 2, "ass")) == 2
