@@ -63,7 +63,7 @@ TAGS = [("<b>bold</b>", "<b>BOLD</b>"), ("a<br>line", "A<br>LINE"), ("a <p>line<
     "value",
     [
         "ltr", "rtl", "12", "%Y-%m-%d", "%-d. %-m.", "yy", "yyyy", "M/d/yyyy", "MMM d", "EEEE, MMMM dd",
-        "HH:mm:ss", "H:mm", "h:mm", "hh:mm", "icon_name", "a\\b", "#ff00aa", "/path", "a/b/c", "a.png",
+        "HH:mm:ss", "H:mm", "HH mm ss", "H h hh", "yy MM dd", "d M yyyy", "EEEE MMM", "EEE dd MMMM", "%-d %B", "icon_name", "a\\b", "#ff00aa", "/path", "a/b/c", "a.png",
         "org.x.Main", "a:b", ":symbol", ".class", "$x", "@name", "0123abcd-0123-4567", "{name}", "%s %d",
     ],
 )  # fmt: skip
@@ -542,6 +542,12 @@ def test_a_cell_is_in_quotation_marks_where_it_has_to_be_or_its_source_is(text):
     assert next(csv.reader([first], delimiter=";"))[1] == next(csv.reader([second], delimiter=";"))[1] == text
     assert second.partition(";")[2].startswith('"')
     assert first.partition(";")[2].startswith('"') == (text != "one")
+
+
+def test_a_quotation_mark_is_a_character_where_tabs_divide_cells():
+    assert translate("table", 'en\tde\n"one\t\n') == 'en\tde\n"one\t"""ONE"\n'
+    with pytest.raises(DragomanError, match="line 2: a cell begins"):
+        translate("table", 'en,de\n"one,\n')
 
 
 @pytest.mark.parametrize("header", ["en,en", "source,source", "a,de", "en,a", "e_n,de"])

@@ -257,7 +257,7 @@ def test_a_displayed_formula_ends_a_text(opening):
     closing = {"\\[": "\\]", "$$": "$$"}.get(opening, "\\end{equation}")
     text = f"one {opening} no = x \\text{{no}} {closing} two $no \\text{{no}}$ three"
     assert sentences_of(text) == ["one", "two <g1/> three"]
-    assert sentences_of("one $ no\n\ntwo")[-1] == "two"
+    assert "no" not in "".join(sentences_of("one $ no\n\ntwo"))
 
 
 @pytest.mark.parametrize("name", ["cite", "citep", "ref", "eqref", "cref", "Cref", "autoref", "url", "LaTeX", "TeX"])
