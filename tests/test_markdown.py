@@ -192,7 +192,7 @@ KEPT = (
     "https://no.org/a_b", "@no", "<wbr>", "<span/>", "<samp>no</samp>",
 )  # fmt: skip
 PAIRS = ("*{}*", "_{}_", "**{}**", "__{}__", "~~{}~~", "***{}***", "[{}](no)", "[{}](no 'no')", "[{}][r]", "<b>{}</b>", "<a href='no'>{}</a>", "**[{}](no)**")
-PLAIN_TEXTS = ("\\*", "a_b", "5 * 6", "$5", "1 $ 2", "a $ b $ c", "[x", "a]", "{ a }", "a: b:", "&amp;", "10.", "~", "a*", "&copy;", "\\[x\\]", "a | b", "$5 and $6")
+PLAIN_TEXTS = ("\\*", "a_b", "5 * 6", "$5", "1 $ 2", "a $ b $ c", "[x", "a]", "{ a }", "a: b:", "&amp;", "10.", "~", "a*", "&copy;", "\\[x\\]", "a | b", "$5 and $6", "$5-$6")
 
 
 @pytest.mark.parametrize("kept", KEPT)
@@ -233,10 +233,10 @@ def test_a_hard_break_ends_a_sentence(tag):
     "text",
     [
         "*a*", "_a_", "a _b_", "_a", "a_", "a_b", "`a`", "[a]", "[a](b)", "~~a~~", "$a$", "\\a", "<b>", "</b>", "<!-- a", "<?a", "&amp;", "&#38;", "&#x26;", "a <", "# a", "#",
-        "a #", "a ##", "- a", "+ a", "> a", "= a", "===", "| a", ": a", "1. a", "123456789) a", "12.", "1) a", "1.5 a", "- ", "---", "***", "a | b", "![a](b)", "  a",
+        "a #", "a ##", "- a", "+ a", "> a", "= a", "===", "| a", ": a", "1. a", "123456789) a", "12.", "1) a", "1.5 a", "- ", "---", "***", "a | b", "![a](b)", "  a", "    a",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", ["{}", "- {}", "> {}", "## {}", "1) {}", "- [X] {}", "| {} |\n|---|\n", "{}\n===", "{} [no](no)", "**{}** no"])
+@pytest.mark.parametrize("form", ["{}", "- {}", "> {}", "## {}", "1) {}", "- [X] {}", "| {} |\n|---|\n", "{}\n===", "{} [no](no)", "**{}** no", "_{}_ no"])
 def test_no_text_becomes_markup(text, form):
     source = form.format("Word")
     document = read(source.encode(), READING)
