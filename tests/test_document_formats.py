@@ -23,7 +23,11 @@ FILES = {
     **dict.fromkeys((".po", ".pot"), ('msgid "One"\nmsgstr ""\n', ["One"])),
     **dict.fromkeys(
         (".xlf", ".xliff"),
-        ('<xliff version="1.2"><file><trans-unit><source>One</source></trans-unit><note>no</note></file></xliff>', ["One"]),
+        (
+            '<xliff version="1.2"><file><trans-unit><source>One</source></trans-unit>'
+            "<note>no</note></file></xliff>",
+            ["One"],
+        ),
     ),
     **dict.fromkeys((".json", ".arb"), ('{"a": "One"}', ["One"])),
     ".properties": ("a=One\\u0020two", ["One two"]),
@@ -34,12 +38,14 @@ FILES = {
     **dict.fromkeys((".yml", ".yaml"), ("a: One\n", ["One"])),
     ".srt": ("1\n" + CUES.format(","), ["One &amp; two"]),
     ".vtt": ("WEBVTT\n\n" + CUES.format("."), ["One & two"]),
-    **dict.fromkeys((".ass", ".ssa"), ("[Events]\nDialogue: 0,0:00:01.00,0:00:02.00,,,0,0,0,,One\\Ntwo", ["One two"])),
+    **dict.fromkeys((".ass", ".ssa"), ("[Events]\nDialogue: 0,0:00:01.00,0:00:02.00,,,0,0,0,,One\\Ntwo",
+        ["One two"])),
     **dict.fromkeys((".md", ".markdown"), ("# One *two*", ["One <g1>two</g1>"])),
     ".ipynb": ('{"cells": [{"cell_type": "markdown", "source": "# One"}]}', ["One"]),
     ".rst": ("One **two**\n", ["One <g1>two</g1>"]),
     ".tex": ("One \\emph{two}", ["One <g1>two</g1>"]),
-    **dict.fromkeys((".docx", ".docm", ".dotx"), (word_file("<w:p><w:r><w:t>One</w:t></w:r></w:p>"), ["One"])),
+    **dict.fromkeys((".docx", ".docm", ".dotx"), (word_file("<w:p><w:r><w:t>One</w:t></w:r></w:p>"),
+        ["One"])),
     ".epub": (book("<p>Two</p>"), ["A book", "One", "Two", "Start", "Top"]),
     **dict.fromkeys((".odt", ".ott", ".odp", ".ods"), (text_file("<text:p>One</text:p>"), ["One"])),
     **dict.fromkeys((".pptx", ".pptm"), (slides("<a:p><a:r><a:t>One</a:t></a:r></a:p>"), ["One"])),
@@ -55,7 +61,9 @@ def test_a_file_is_read_as_its_ending_says(tmp_path, ending, is_upper):
     path = tmp_path / f"a.en{ending.upper() if is_upper else ending}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     kind = format_of_name(path, Languages("en", "de"))
-    assert [one.sentence for one in read_file(path, kind, Reading(str(path), "en", "de")).segments] == sentences
+    assert [
+        one.sentence for one in read_file(path, kind, Reading(str(path), "en", "de")).segments
+    ] == sentences
     assert (kind in ARCHIVES) == path.read_bytes().startswith(b"PK")
 
 
@@ -65,14 +73,18 @@ def test_the_endings_are_those_of_the_documentation():
     assert set(OTHERS) == {".pdf", ".doc", ".xls", ".ppt", ".rtf"}
     page = Path("docs/documents.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\.\w+)`", page.partition("## Where sentences end")[0]))
-    named |= {ending for row in re.findall(r"(?m)^\| .*\|$", page) for ending in re.findall(r"`(\.\w+)`", row)}
+    named |= {
+        ending for row in re.findall(r"(?m)^\| .*\|$", page) for ending in re.findall(r"`(\.\w+)`", row)
+    }
     assert named <= {*ENDINGS, ".guide"}
 
 
 @pytest.mark.parametrize(
     ("name", "languages", "kind"),
-    [("a.en", ("en", "de"), "text"), ("a.DE", ("en", "de"), "text"), ("a.pt", ("en", "pt-BR"), "text"), ("a.zh", ("zh-Hant", "en"), "text"),
-     ("a.fr", ("en", "de"), None), ("a.und", ("und", "de"), None), ("a.", ("en", "de"), "text"), ("a.md", ("md", "de"), "text")],
+    [("a.en", ("en", "de"), "text"), ("a.DE", ("en", "de"), "text"), ("a.pt", ("en", "pt-BR"), "text"),
+        ("a.zh", ("zh-Hant", "en"), "text"),
+     ("a.fr", ("en", "de"), None), ("a.und", ("und", "de"), None), ("a.", ("en", "de"), "text"),
+     ("a.md", ("md", "de"), "text")],
 )  # fmt: skip
 def test_the_code_of_a_language_of_the_model_ends_a_text(name, languages, kind):
     if kind:
@@ -94,7 +106,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
             read_file(path, "text", Reading(str(path), "en", "de"))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
+)
 def test_a_byte_order_mark_names_the_encoding(encoding):
     text = ("\ufeff" if encoding[-2:] in {"le", "be"} else "") + "Ä\n😀"
     content = text.encode(encoding)
@@ -151,7 +165,11 @@ def test_an_archive_keeps_its_comment_and_names_its_language_once_a_sentence_is_
     content = output.getvalue()
     parts = {name: READERS["text"](b"One. Two.", Reading(name, "en", "de")) for name in ("a", "b")}
     document = Archive(content, parts, "en", {"style": lambda data: data + b" de"})
-    for texts, style in ((["One.", "Two."] * 2, "en"), (["One.", "", " ", "Two."], "en"), (["A", "B", "C", "D"], "en de")):
+    for texts, style in (
+        (["One.", "Two."] * 2, "en"),
+        (["One.", "", " ", "Two."], "en"),
+        (["A", "B", "C", "D"], "en de"),
+    ):
         with zipfile.ZipFile(io.BytesIO(document.write(texts))) as archive:
             assert (archive.comment, archive.read("style").decode()) == (b"no", style)
             if style == "en de":

@@ -85,21 +85,38 @@ def changed(content, **parts):
     return pack(members)
 
 
-@pytest.mark.parametrize("kind", ["application/xhtml+xml", "text/html", "text/x-oeb1-document", "Application/XHTML+xml", "image/svg+xml"])
+@pytest.mark.parametrize(
+    "kind",
+    ["application/xhtml+xml", "text/html", "text/x-oeb1-document", "Application/XHTML+xml", "image/svg+xml"],
+)
 def test_each_kind_of_page_is_read(kind):
-    content = changed(book("<p>Two</p>"), a_opf=('href="a%20page.xhtml" media-type="application/xhtml+xml"', f'href="a%20page.xhtml" media-type="{kind}"'))
+    content = changed(
+        book("<p>Two</p>"),
+        a_opf=(
+            'href="a%20page.xhtml" media-type="application/xhtml+xml"',
+            f'href="a%20page.xhtml" media-type="{kind}"',
+        ),
+    )
     assert ("Two" in sentences("epub", content)) == ("svg" not in kind)
 
 
 def test_pages_are_in_the_order_of_reading_and_each_once():
     content = book("<p>Two</p>")
-    twice = changed(content, a_opf=('<itemref idref="p"/>', '<itemref idref="p"/><itemref idref="n"/><itemref idref="p"/><itemref idref="none"/>'))
+    twice = changed(
+        content,
+        a_opf=(
+            '<itemref idref="p"/>',
+            '<itemref idref="p"/><itemref idref="n"/><itemref idref="p"/><itemref idref="none"/>',
+        ),
+    )
     assert sentences("epub", twice) == sentences("epub", content) == ["A book", "One", "Two", "Start", "Top"]
     first = changed(content, a_opf=('<itemref idref="x"/>', '<itemref idref="n"/>'))
     assert sentences("epub", first) == ["A book", "Start", "One", "Two", "Top"]
     without = changed(content, a_opf=('properties="nav"', 'properties="scripted"'))
     assert "Start" not in sentences("epub", without)
-    assert "Start" in sentences("epub", changed(content, a_opf=('properties="nav"', 'properties="scripted nav"')))
+    assert "Start" in sentences(
+        "epub", changed(content, a_opf=('properties="nav"', 'properties="scripted nav"'))
+    )
     moved = changed(content, a_opf=('href="a%20page.xhtml"', 'href="../OEBPS/./a%20page.xhtml"'))
     assert sentences("epub", moved) == sentences("epub", content)
 
@@ -108,7 +125,10 @@ def test_pages_are_in_the_order_of_reading_and_each_once():
 def test_titles_and_languages_of_a_package_have_any_prefix(prefix):
     content = book("<p>Two</p>")
     package = {name: data for name, _, data in unpack(content)}["OEBPS/a.opf"].decode()
-    more = package.replace("</metadata>", "<dc:title id='t'>Another &amp; one</dc:title><dc:title/><dc:language>fr</dc:language></metadata>").replace("dc:", prefix)
+    more = package.replace(
+        "</metadata>",
+        "<dc:title id='t'>Another &amp; one</dc:title><dc:title/><dc:language>fr</dc:language></metadata>",
+    ).replace("dc:", prefix)
     content = pack({**{name: data for name, _, data in unpack(content)}, "OEBPS/a.opf": more})
     assert sentences("epub", content)[:2] == ["A book", "Another & one"]
     assert read("epub", content).language == "en"
@@ -119,11 +139,19 @@ def test_titles_and_languages_of_a_package_have_any_prefix(prefix):
 
 
 def test_a_book_without_a_language_has_that_of_its_first_page_with_one():
-    content = changed(book("<p>Two</p>"), a_opf=("<dc:language>en</dc:language>", ""), page_xhtml=(' lang="en" xml:lang="en"', ""))
+    content = changed(
+        book("<p>Two</p>"),
+        a_opf=("<dc:language>en</dc:language>", ""),
+        page_xhtml=(' lang="en" xml:lang="en"', ""),
+    )
     assert read("epub", content).language == "en"
     none = changed(content, nav_xhtml=(' lang="en" xml:lang="en"', ""))
     assert read("epub", none).language == ""
-    content = changed(book("<p lang='en'>Two</p>"), toc_ncx=("<ncx>", "<ncx version='1' xml:lang='en'>"), nav_xhtml=('lang="en" xml', "xml"))
+    content = changed(
+        book("<p lang='en'>Two</p>"),
+        toc_ncx=("<ncx>", "<ncx version='1' xml:lang='en'>"),
+        nav_xhtml=('lang="en" xml', "xml"),
+    )
     result = translate("epub", content)
     assert "<ncx version='1' xml:lang='de'>" in member(result, "OEBPS/toc.ncx")
     assert ' xml:lang="de">' in member(result, "OEBPS/nav.xhtml")
@@ -142,7 +170,11 @@ def test_the_author_is_kept_in_a_table_of_contents_with_any_prefix():
 
 @pytest.mark.parametrize(
     ("algorithms", "is_read"),
-    [(["http://www.idpf.org/2008/embedding"], True), (["http://ns.adobe.com/pdf/enc#RC"], True), (["http://www.idpf.org/2008/embedding", "http://www.w3.org/2001/04/xmlenc#aes128-cbc"], False)],
+    [
+        (["http://www.idpf.org/2008/embedding"], True),
+        (["http://ns.adobe.com/pdf/enc#RC"], True),
+        (["http://www.idpf.org/2008/embedding", "http://www.w3.org/2001/04/xmlenc#aes128-cbc"], False),
+    ],
 )
 def test_a_book_is_encrypted_if_one_part_is(algorithms, is_read):
     content = book("One", encryption="".join(map(ENCRYPTION.format, algorithms)))

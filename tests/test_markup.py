@@ -621,16 +621,73 @@ def test_a_translated_page_names_its_language():
 
 # ---- elements and attributes, by the HTML standard
 
-BLOCKS = (
-    "address article aside audio blockquote body button canvas caption center col colgroup dd details dialog dir div dl dt "
-    "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup html label legend li main "
-    "menu meter nav noscript object ol optgroup option output p progress search section select slot summary table tbody td "
-    "tfoot th thead tr ul video title textarea"
-).split()  # fmt: skip
+BLOCKS = ["address", "article", "aside", "audio", "blockquote", "body", "button", "canvas", "caption",
+    "center", "col", "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6",
+    "head", "header", "hgroup", "html", "label", "legend", "li", "main", "menu", "meter", "nav", "noscript",
+    "object", "ol", "optgroup", "option", "output", "p", "progress", "search", "section", "select", "slot",
+    "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "video", "title",
+    "textarea"]  # fmt: skip
 """What is not displayed as `inline` (15.3 of the standard), and what is a box or a text of its own."""
-INLINES = "a abbr b bdi bdo cite data dfn em font i ins del mark q ruby s small span strong sub sup time tt u x-y".split()
-VOIDS = "area base br col embed hr img input link meta source track wbr param".split()
-KEPT = "script style xmp iframe noembed noframes code pre kbd samp var svg math".split()
+INLINES = [
+    "a",
+    "abbr",
+    "b",
+    "bdi",
+    "bdo",
+    "cite",
+    "data",
+    "dfn",
+    "em",
+    "font",
+    "i",
+    "ins",
+    "del",
+    "mark",
+    "q",
+    "ruby",
+    "s",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "sup",
+    "time",
+    "tt",
+    "u",
+    "x-y",
+]
+VOIDS = [
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+    "track",
+    "wbr",
+    "param",
+]
+KEPT = [
+    "script",
+    "style",
+    "xmp",
+    "iframe",
+    "noembed",
+    "noframes",
+    "code",
+    "pre",
+    "kbd",
+    "samp",
+    "var",
+    "svg",
+    "math",
+]
 
 
 @pytest.mark.parametrize("name", BLOCKS)
@@ -666,11 +723,18 @@ def test_an_element_of_code_is_kept(name):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["script", "style", "xmp", "iframe", "noembed", "noframes", "title", "textarea"])
+@pytest.mark.parametrize(
+    "name", ["script", "style", "xmp", "iframe", "noembed", "noframes", "title", "textarea"]
+)
 def test_in_an_element_of_raw_text_there_are_no_tags(name):
     tokens = read_markup(f"<{name}>a<b>c</b></{name}>", is_html=True)
     assert [token.kind for token in tokens] == ["start", "text", "end"]
-    assert [token.kind for token in read_markup("<plaintext>a</plaintext >b", is_html=True)] == ["start", "text", "end", "text"]
+    assert [token.kind for token in read_markup("<plaintext>a</plaintext >b", is_html=True)] == [
+        "start",
+        "text",
+        "end",
+        "text",
+    ]
 
 
 @pytest.mark.parametrize("name", ["alt", "title", "placeholder", "aria-label", "aria-description", "TITLE"])
@@ -683,16 +747,20 @@ def test_an_attribute_that_people_read_is_translated(name, quote):
     assert html(page.replace(quote, ""), "en").sentences == ("Two",)
 
 
-@pytest.mark.parametrize("name", ["value", "content", "href", "data-title", "name", "aria-labelledby", "lang"])
+@pytest.mark.parametrize(
+    "name", ["value", "content", "href", "data-title", "name", "aria-labelledby", "lang"]
+)
 def test_another_attribute_is_kept(name):
     assert html(f'<p {name}="One">Two</p>', "en").sentences == ("Two",)
 
 
 @pytest.mark.parametrize(
     ("attribute", "is_read"),
-    [*((f'name="{name}"', True) for name in ("description", "Description", "twitter:title", "twitter:description")),
+    [*((f'name="{name}"', True) for name in ("description", "Description", "twitter:title",
+        "twitter:description")),
      *((f'property="{name}"', True) for name in ("og:title", "og:description")),
-     *((f'name="{name}"', False) for name in ("keywords", "author", "viewport", "og:image", "title")), ("", False)],
+     *((f'name="{name}"', False) for name in ("keywords", "author", "viewport", "og:image", "title")),
+     ("", False)],
 )  # fmt: skip
 def test_a_description_of_a_page_is_translated(attribute, is_read):
     page = f'<meta content="One" {attribute}><p>Two</p>'
@@ -700,18 +768,25 @@ def test_a_description_of_a_page_is_translated(attribute, is_read):
     assert html(page.replace("meta", "x-y"), "en").sentences == ("Two",)
 
 
-@given(st.lists(st.sampled_from(['<img alt="x">', "<b title='y'>", "</b>", "one", ". Two", "<br>", " "]), max_size=8).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(['<img alt="x">', "<b title='y'>", "</b>", "one", ". Two", "<br>", " "]), max_size=8
+    ).map("".join)
+)
 def test_an_attribute_is_translated_where_its_tag_stands_in_no_sentence(text):
     document = html(text, "en")
     places = [match.start(1) for match in re.finditer("(?:alt=\"|title=')(.)", text)]
     texts = [segment for segment in document.segments if segment.source not in {"x", "y"}]
-    outside = [place for place in places if not any(segment.start <= place < segment.end for segment in texts)]
+    outside = [
+        place for place in places if not any(segment.start <= place < segment.end for segment in texts)
+    ]
     assert [segment.start for segment in document.segments if segment.source in {"x", "y"}] == outside
 
 
 @pytest.mark.parametrize(
     ("attributes", "is_kept"),
-    [("translate=no", True), ("TRANSLATE='NO'", True), ("translate = \"no\"", True), ("class='a NoTranslate'", True), ("translate=yes", False),
+    [("translate=no", True), ("TRANSLATE='NO'", True), ("translate = \"no\"", True),
+        ("class='a NoTranslate'", True), ("translate=yes", False),
      ("translate", False), ("id='translate' lang=no", False), ("class=translate", False)],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["<p>One <{} {}>no</{}> two</p>", "<p>One <img {1} alt='no'> two</p>"])
@@ -723,10 +798,14 @@ def test_an_element_says_that_it_is_not_translated(attributes, is_kept, form):
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("<a href='>'>", ["start"]), ('<a href=">" b=\'"\'>', ["start"]), ("<a b'>'>", ["start", "text"]), ("<a/>", ["empty"]), ("</a/>", ["end"]),
-        ("<a b=c/>", ["start"]), ("<_a>", ["start"]), ("<:a>", ["start"]), ("<1a>", ["text"]), ("< a>", ["text"]), ("<é>", ["start"]),
-        ("</", ["text"]), ("</>", ["other"]), ("<a", ["text"]), ("<a <b>", ["text", "start"]), ("<![CDATA[>]]>", ["other"]), ("<!x>y", ["other", "text"]),
-        ("<?x>y", ["other", "text"]), ("<!DOCTYPE a [<!ENTITY b '>'>]>c", ["other", "text"]), ("<!doctype[]>c", ["other", "text"]),
+        ("<a href='>'>", ["start"]), ('<a href=">" b=\'"\'>', ["start"]), ("<a b'>'>", ["start", "text"]),
+        ("<a/>", ["empty"]), ("</a/>", ["end"]),
+        ("<a b=c/>", ["start"]), ("<_a>", ["start"]), ("<:a>", ["start"]), ("<1a>", ["text"]),
+        ("< a>", ["text"]), ("<é>", ["start"]),
+        ("</", ["text"]), ("</>", ["other"]), ("<a", ["text"]), ("<a <b>", ["text", "start"]),
+        ("<![CDATA[>]]>", ["other"]), ("<!x>y", ["other", "text"]),
+        ("<?x>y", ["other", "text"]), ("<!DOCTYPE a [<!ENTITY b '>'>]>c", ["other", "text"]),
+        ("<!doctype[]>c", ["other", "text"]),
         ("<!DOCTYPE a [ [ ] x ]>c", ["other", "text"]),
     ],
 )  # fmt: skip
@@ -738,8 +817,10 @@ def test_the_tokens_of_a_page(text, kinds):
 
 @pytest.mark.parametrize(
     ("source", "shown"),
-    [("&amp;", "&"), ("&eacute;", "é"), ("&eacute", "é"), ("&#233;", "é"), ("&#xE9;", "é"), ("&#XE9", "é"), ("&nbsp;", "\xa0"), ("&#x1F600;", "😀"),
-     ("&foo.bar-b_c;", "<g1/>"), ("&copyright;", "©right;"), ("&x", "&x"), ("&", "&"), ("&#10;", " "), ("&#12;", " "), ("a\n\t b", "a b")],
+    [("&amp;", "&"), ("&eacute;", "é"), ("&eacute", "é"), ("&#233;", "é"), ("&#xE9;", "é"), ("&#XE9", "é"),
+        ("&nbsp;", "\xa0"), ("&#x1F600;", "😀"),
+     ("&foo.bar-b_c;", "<g1/>"), ("&copyright;", "©right;"), ("&x", "&x"), ("&", "&"), ("&#10;", " "),
+     ("&#12;", " "), ("a\n\t b", "a b")],
 )  # fmt: skip
 def test_an_entity_is_read_as_its_character(source, shown):
     assert html(f"<p>One{source}two</p>", "en").sentences == (f"One{shown}two",)
@@ -750,7 +831,8 @@ def test_an_entity_is_read_as_its_character(source, shown):
 
 @pytest.mark.parametrize(
     ("page", "language"),
-    [("<html lang=de>", "de"), ("<HTML LANG='en-GB'>", "en-GB"), ("<!-- c --><html a=b lang=\" fr \">", "fr"), ("<p lang=de>", ""), ("<html>", ""),
+    [("<html lang=de>", "de"), ("<HTML LANG='en-GB'>", "en-GB"),
+        ("<!-- c --><html a=b lang=\" fr \">", "fr"), ("<p lang=de>", ""), ("<html>", ""),
      ("<html xml:lang=de>", ""), ("", "")],
 )  # fmt: skip
 def test_a_page_says_its_language(page, language):
@@ -762,17 +844,27 @@ def test_a_page_says_its_language(page, language):
 
 
 def test_an_xml_document_says_its_language():
-    for page, language in (("<a xml:lang='de'>", "de"), ("<a lang='de'>", ""), ("<a/>", ""), ("<?x?><a XML:LANG='de'>", "de")):
+    for page, language in (
+        ("<a xml:lang='de'>", "de"),
+        ("<a lang='de'>", ""),
+        ("<a/>", ""),
+        ("<?x?><a XML:LANG='de'>", "de"),
+    ):
         assert read_xml(f"{page}One".encode(), Reading("a", "en", "it")).language == language
 
 
 @pytest.mark.parametrize(
     ("declaration", "encoding", "is_read"),
-    [('<?xml version="1.0" encoding="UTF-8"?>', "utf-8", True), ("<?xml version='1.0' encoding='utf8'?>", "utf-8-sig", True),
-     ('<?xml version="1.0" encoding="latin1"?>', "utf-8", False), ('<?xml version="1.0" encoding="UTF-16"?>', "utf-16", True),
-     ('<?xml version="1.0" encoding="UTF-8"?>', "utf-16", False), ("<meta charset=utf-8>", "utf-8", True), ("<META CHARSET='koi8-r'>", "utf-8", False),
-     ('<meta http-equiv=x content="text/html; charset=latin1">', "utf-8", False), ("<meta charset=nothing>", "utf-8", False),
-     ("<!-- <meta charset=latin1> --><meta charset=utf-8>", "utf-8", True), (" " * 300 + "<meta charset=latin1>", "utf-8", False),
+    [('<?xml version="1.0" encoding="UTF-8"?>', "utf-8", True),
+        ("<?xml version='1.0' encoding='utf8'?>", "utf-8-sig", True),
+     ('<?xml version="1.0" encoding="latin1"?>', "utf-8", False),
+     ('<?xml version="1.0" encoding="UTF-16"?>', "utf-16", True),
+     ('<?xml version="1.0" encoding="UTF-8"?>', "utf-16", False), ("<meta charset=utf-8>", "utf-8", True),
+     ("<META CHARSET='koi8-r'>", "utf-8", False),
+     ('<meta http-equiv=x content="text/html; charset=latin1">', "utf-8", False),
+     ("<meta charset=nothing>", "utf-8", False),
+     ("<!-- <meta charset=latin1> --><meta charset=utf-8>", "utf-8", True),
+     (" " * 300 + "<meta charset=latin1>", "utf-8", False),
      ("<p>encoding=latin1</p>", "utf-8", True)],
 )  # fmt: skip
 def test_a_page_is_in_the_encoding_that_it_declares(declaration, encoding, is_read):
@@ -789,13 +881,18 @@ def test_a_page_is_in_the_encoding_that_it_declares(declaration, encoding, is_re
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ("<d>one <b>two</b></d>", ["one <g1>two</g1>"]), ("<d><b>one</b><i>two</i></d>", ["one", "two"]), ("<d>\n<b>one</b>\n<i/>two</d>", ["one</g> <g/>two"]),
-        ("<d><b>one</b>,<i>two</i></d>", ["one</g1>,<g2>two"]), ("<d><e><b>one</b></e> two</d>", ["one", "two"]), ("<b>one</b> two", ["one</g1> two"]),
-        ("<d><e>one</e></x><f>two</f></d>", ["one", "two"]), ("<d><e>one<f>two</d><g>three</g>", ["one<g1>two", "three"]),
+        ("<d>one <b>two</b></d>", ["one <g1>two</g1>"]), ("<d><b>one</b><i>two</i></d>", ["one", "two"]),
+        ("<d>\n<b>one</b>\n<i/>two</d>", ["one</g> <g/>two"]),
+        ("<d><b>one</b>,<i>two</i></d>", ["one</g1>,<g2>two"]),
+        ("<d><e><b>one</b></e> two</d>", ["one", "two"]), ("<b>one</b> two", ["one</g1> two"]),
+        ("<d><e>one</e></x><f>two</f></d>", ["one", "two"]),
+        ("<d><e>one<f>two</d><g>three</g>", ["one<g1>two", "three"]),
     ],
 )  # fmt: skip
 def test_an_element_of_xml_is_in_a_sentence_if_its_parent_has_text(text, sentences):
     found = [re.sub(r"\A<g\d+>|</g\d+>\Z", "", sentence) for sentence in xml(text, "en").sentences]
-    assert [re.sub(r"\d", "", one) for one in found] == [re.sub(r"\d", "", re.sub(r"\A<g\d+>|</g\d+>\Z", "", one)) for one in sentences]
+    assert [re.sub(r"\d", "", one) for one in found] == [
+        re.sub(r"\d", "", re.sub(r"\A<g\d+>|</g\d+>\Z", "", one)) for one in sentences
+    ]
     split = xml("<d>one <b>two</b> three</d>", "en", splitting_tags=("b",), non_splitting_tags=("i",))
     assert split.sentences == ("one", "two", "three")

@@ -103,16 +103,23 @@ PIECES = ("one", "é", "😀", '"', "\\\\", "\\*", "\n", "*two*", "`no`", "\t", 
     st.sampled_from(["", "\ufeff"]),
 )
 def test_only_the_source_of_a_cell_of_text_is_in_capitals(text, kind, is_list, is_ascii, is_old, mark):
-    """The source is one string or several; a cell may say its type behind it, and have lists of other names."""
+    """The source is one string or several; a cell may say its type behind it."""
     source = f"one {text} two"
     cell = {
         "attachments": {"source": ["no"], "a.png": {"cells": [{"cell_type": "markdown", "x": "no"}]}},
-        "outputs": ["no"], "source": source.splitlines(keepends=True) if is_list else source, "metadata": {"cell_type": "no", "source": "no"},
+        "outputs": ["no"], "source": source.splitlines(keepends=True) if is_list else source,
+        "metadata": {"cell_type": "no", "source": "no"},
     }  # fmt: skip
     cell = {"cell_type": kind, **cell} if is_ascii else {**cell, "cell_type": kind}
-    notebook = {"worksheets": [{"cells": [cell]}]} if is_old else {"metadata": {"cells": 1}, "cells": [cell], "x": [{"cell_type": "markdown", "source": "no"}]}
+    notebook = (
+        {"worksheets": [{"cells": [cell]}]}
+        if is_old
+        else {"metadata": {"cells": 1}, "cells": [cell], "x": [{"cell_type": "markdown", "source": "no"}]}
+    )
     content = json.dumps(notebook, ensure_ascii=is_ascii)
-    content = (mark + (re.sub(r"\\u(\w{4})", lambda match: "\\u" + match[1].upper(), content) if is_old else content)).encode()
+    content = (
+        mark + (re.sub(r"\\u(\w{4})", lambda match: "\\u" + match[1].upper(), content) if is_old else content)
+    ).encode()
     written = json.loads(in_capitals(lambda raw: read(raw, READING), content).decode("utf-8-sig"))
     expected = markdown.read(source.encode(), Reading("a.md", "en", "de"))
     expected = expected.write([upper(segment.sentence) for segment in expected.segments]).decode()

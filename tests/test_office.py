@@ -162,12 +162,32 @@ def test_more_tags_than_memory_is_for_are_refused(file_format, monkeypatch):
 # ---- the parts of all formats
 
 
-@pytest.mark.parametrize("character", ["\t", "\n", "\r", "\x00", "\x1f", "\x7f", "\x85", "\u2028", "\u2029", "\ud800", "\ufffe", "\uffff", "\u1680"])
+@pytest.mark.parametrize(
+    "character",
+    [
+        "\t",
+        "\n",
+        "\r",
+        "\x00",
+        "\x1f",
+        "\x7f",
+        "\x85",
+        "\u2028",
+        "\u2029",
+        "\ud800",
+        "\ufffe",
+        "\uffff",
+        "\u1680",
+    ],
+)
 def test_a_character_that_has_no_place_in_a_text_is_a_space(character):
     assert escape_text(f"a{character}b") == "a b"
 
 
-@pytest.mark.parametrize("character", ["\xa0", "\u2000", "\u2003", "\u2007", "\u200a", "\u202f", "\u3000", "é", "😀", " ", "\u200b"])
+@pytest.mark.parametrize(
+    "character",
+    ["\xa0", "\u2000", "\u2003", "\u2007", "\u200a", "\u202f", "\u3000", "é", "😀", " ", "\u200b"],
+)
 def test_other_spaces_and_characters_stay(character):
     assert escape_text(f"a{character}b") == f"a{character}b"
     assert escape_text("<&>\"'") == "&lt;&amp;&gt;\"'"
@@ -175,7 +195,13 @@ def test_other_spaces_and_characters_stay(character):
 
 @pytest.mark.parametrize(
     ("xml", "text"),
-    [("a<![CDATA[<b>&]]>c", "a&lt;b&gt;&amp;c"), ("a<!-- <b>\n -->c", "ac"), ("a<?x <b>\n?>c", "ac"), ("a&amp;b", "a&amp;b"), ("<![CDATA[]]>a<![CDATA[b]]>", "ab")],
+    [
+        ("a<![CDATA[<b>&]]>c", "a&lt;b&gt;&amp;c"),
+        ("a<!-- <b>\n -->c", "ac"),
+        ("a<?x <b>\n?>c", "ac"),
+        ("a&amp;b", "a&amp;b"),
+        ("<![CDATA[]]>a<![CDATA[b]]>", "ab"),
+    ],
 )
 def test_characters_of_a_text_are_those_that_xml_has(xml, text):
     assert plain_characters(xml) == text
@@ -183,15 +209,30 @@ def test_characters_of_a_text_are_those_that_xml_has(xml, text):
 
 @pytest.mark.parametrize(
     ("tag", "prefix"),
-    [("<a xmlns:w='n'>", "w:"), ('<a xmlns="n">', ""), ("<a xmlns:b='m' xmlns:x.y-z = \"n\">", "x.y-z:"), ("<a xmlns:b='nn'>", ""), ("<a>", ""), ("<a xmlns:b='o'>", "b:")],
+    [
+        ("<a xmlns:w='n'>", "w:"),
+        ('<a xmlns="n">', ""),
+        ("<a xmlns:b='m' xmlns:x.y-z = \"n\">", "x.y-z:"),
+        ("<a xmlns:b='nn'>", ""),
+        ("<a>", ""),
+        ("<a xmlns:b='o'>", "b:"),
+    ],
 )
 def test_the_prefix_of_a_namespace(tag, prefix):
     assert prefix_of(tag, "n", "o") == prefix
 
 
 def test_types_are_those_of_members_in_the_order_of_the_file():
-    overrides = '<Override PartName="/b" ContentType="x"/><o:Override PartName="/none" ContentType="y"/><o:Override PartName="a" ContentType="z"></o:Override>'
-    members = {"[Content_Types].xml": f'<Types xmlns:o="o">{overrides}</Types>'.encode(), "a": b"", "b": b"", "c": b""}
+    overrides = (
+        '<Override PartName="/b" ContentType="x"/><o:Override PartName="/none" ContentType="y"/>'
+        '<o:Override PartName="a" ContentType="z"></o:Override>'
+    )
+    members = {
+        "[Content_Types].xml": f'<Types xmlns:o="o">{overrides}</Types>'.encode(),
+        "a": b"",
+        "b": b"",
+        "c": b"",
+    }
     assert list(content_types(members, "x").items()) == [("a", "z"), ("b", "x")]
     with pytest.raises(DragomanError, match="not one of Microsoft Office"):
         content_types({}, "x")
@@ -219,15 +260,24 @@ PAIR = st.tuples(st.sampled_from([("open", "close"), ("start", "stop")]), st.lis
 
 @given(st.lists(ITEM.map(lambda item: [item]) | PAIR, max_size=6))
 def test_runs_have_the_texts_and_formats_of_their_parts_in_order(groups):
-    """Each letter comes back in its format, and what is kept in its place; a blank may have that of a neighbour."""
-    items = [Item(kind, xml, text_format, "n" if kind in {"open", "close", "start", "stop"} else "") for group in groups for kind, xml, text_format in group]
+    """Each letter comes back in its format, and what is kept in its place; only blanks may change theirs."""
+    items = [
+        Item(kind, xml, text_format, "n" if kind in {"open", "close", "start", "stop"} else "")
+        for group in groups
+        for kind, xml, text_format in group
+    ]
     form = normal_form(items)
     if not any(item.kind == "text" and item.xml.strip() for item in items):
         assert form == ""
         return
-    letters = [(item.format, letter) for item in items if item.kind == "text" for letter in item.xml if letter != " "]
+    letters = [
+        (item.format, letter) for item in items if item.kind == "text" for letter in item.xml if letter != " "
+    ]
     written = []
-    rest = write_runs(form, lambda text_format, text: "".join(written.extend([(text_format, letter)]) or "." for letter in text))
+    rest = write_runs(
+        form,
+        lambda text_format, text: "".join(written.extend([(text_format, letter)]) or "." for letter in text),
+    )
     assert [(text_format, letter) for text_format, letter in written if letter != " "] == letters
     assert re.findall("<[^>]*>", rest) == [item.xml for item in items if item.kind != "text"]
     assert len(written) == sum(len(item.xml) for item in items if item.kind == "text")
@@ -243,7 +293,13 @@ def test_runs_have_the_texts_and_formats_of_their_parts_in_order(groups):
     assert "".join(piece.text for piece in texts).replace(" ", "") == "".join(letter for _, letter in letters)
 
 
-@given(st.recursive(st.lists(st.sampled_from(["a", "b "]), max_size=3), lambda inner: st.lists(inner | st.sampled_from(["a", "b "]), max_size=3), max_leaves=8))
+@given(
+    st.recursive(
+        st.lists(st.sampled_from(["a", "b "]), max_size=3),
+        lambda inner: st.lists(inner | st.sampled_from(["a", "b "]), max_size=3),
+        max_leaves=8,
+    )
+)
 def test_paragraphs_in_others_are_taken_out_and_put_back(tree):
     def xml(node):
         return node if isinstance(node, str) else f"<p>{''.join(map(xml, node))}</p>"

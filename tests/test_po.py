@@ -266,7 +266,22 @@ def test_a_catalogue_says_what_language_its_translations_are_in():
 
 # ---- random catalogues, read by polib
 
-PO_WORDS = ("word", "é", 'say "x"', "<b>one</b>", "{name}", "%s", "%(n)d", "a\tb", "50 %", "line\n", "\\", "%1", "%n", "%L1")
+PO_WORDS = (
+    "word",
+    "é",
+    'say "x"',
+    "<b>one</b>",
+    "{name}",
+    "%s",
+    "%(n)d",
+    "a\tb",
+    "50 %",
+    "line\n",
+    "\\",
+    "%1",
+    "%n",
+    "%L1",
+)
 PO_TEXT = st.lists(st.sampled_from(PO_WORDS), max_size=6).map(lambda parts: " ".join(["one", *parts, "two"]))
 FLAGS = ("fuzzy", "c-format", "python-format", "no-wrap", "no-c-format", "kde-format")
 ENTRY = st.fixed_dictionaries(
@@ -285,7 +300,10 @@ ENTRY = st.fixed_dictionaries(
 
 def catalogue(entries, count):
     file = polib.POFile(wrapwidth=60)
-    file.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Plural-Forms": f"nplurals = {count}; plural = n % {count};"}
+    file.metadata = {
+        "Content-Type": "text/plain; charset=UTF-8",
+        "Plural-Forms": f"nplurals = {count}; plural = n % {count};",
+    }
     for number, entry in enumerate(entries):
         form = {form: entry["translations"][form] for form in range(count)}
         file.append(
@@ -293,7 +311,8 @@ def catalogue(entries, count):
                 msgid=f"{number} {entry['text']}", msgctxt=entry["msgctxt"], flags=entry["flags"],
                 msgid_plural=f"{number} many {entry['text']}" if entry["plural"] else "",
                 msgstr="" if entry["plural"] else entry["translations"][0],
-                msgstr_plural=form if entry["plural"] else {}, previous_msgid="former" if entry["previous"] else None,
+                msgstr_plural=form if entry["plural"] else {},
+                previous_msgid="former" if entry["previous"] else None,
                 obsolete=entry["obsolete"], tcomment=entry["comment"], comment="for translators, fuzzy",
                 occurrences=[("a.c", "1")],
             )
@@ -308,10 +327,20 @@ def po_capitals(text, is_format):
 
 
 @settings(max_examples=60)
-@given(st.lists(ENTRY, max_size=4), st.integers(1, 3), st.booleans(), st.sampled_from(["\n", "\r\n"]), st.booleans())
+@given(
+    st.lists(ENTRY, max_size=4),
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+)
 def test_only_what_has_no_translation_changes_in_any_catalogue(entries, count, everything, newline, is_open):
     for entry in entries:
-        entry["flags"] = [flag for flag in entry["flags"] if flag not in {"c-format", "python-format"} or "%n" not in entry["text"]]
+        entry["flags"] = [
+            flag
+            for flag in entry["flags"]
+            if flag not in {"c-format", "python-format"} or "%n" not in entry["text"]
+        ]
         if {"c-format", "python-format"} & {*entry["flags"]}:
             entry["text"] = re.sub("%L?1|50 %|%n", "word", entry["text"])
     text = catalogue(entries, count)
@@ -327,7 +356,11 @@ def test_only_what_has_no_translation_changes_in_any_catalogue(entries, count, e
         for name in ("msgid", "msgid_plural", "msgctxt", "tcomment", "comment", "occurrences", "obsolete"):
             assert getattr(one, name) == getattr(other, name)
         if one.obsolete:
-            assert (one.flags, one.msgstr, one.msgstr_plural) == (other.flags, other.msgstr, other.msgstr_plural)
+            assert (one.flags, one.msgstr, one.msgstr_plural) == (
+                other.flags,
+                other.msgstr,
+                other.msgstr_plural,
+            )
             continue
         is_anew = "fuzzy" in one.flags or everything
         forms = one.msgstr_plural or {0: one.msgstr}
@@ -341,14 +374,20 @@ def test_only_what_has_no_translation_changes_in_any_catalogue(entries, count, e
             assert new_forms[form] == expected
 
 
-@pytest.mark.parametrize("flag", ["c", "objc", "python", "php", "perl", "lua", "java-printf", "gcc-internal", "awk", "tcl", "kde", "no-c"])
+@pytest.mark.parametrize(
+    "flag",
+    ["c", "objc", "python", "php", "perl", "lua", "java-printf", "gcc-internal", "awk", "tcl", "kde", "no-c"],
+)
 def test_a_per_cent_sign_is_doubled_where_it_begins_a_conversion(flag):
     text = f'#, {flag}-format\nmsgid "one"\nmsgstr ""\n'
-    assert f'msgstr "{"50 %%" if flag not in {"kde", "no-c"} else "50 %"}"' in translate(text, lambda _: "50 %")
+    assert f'msgstr "{"50 %%" if flag not in {"kde", "no-c"} else "50 %"}"' in translate(
+        text, lambda _: "50 %"
+    )
 
 
 @pytest.mark.parametrize(("flag", "has_numbers"), [
-    ("c", True), ("objc", True), ("php", True), ("perl", True), ("java-printf", True), ("gcc-internal", True), ("awk", True),
+    ("c", True), ("objc", True), ("php", True), ("perl", True), ("java-printf", True),
+    ("gcc-internal", True), ("awk", True),
     ("tcl", True), ("python", False), ("lua", False),
 ])  # fmt: skip
 def test_conversions_in_another_order_have_numbers_where_the_format_has_them(flag, has_numbers):
@@ -356,20 +395,23 @@ def test_conversions_in_another_order_have_numbers_where_the_format_has_them(fla
     assert 'msgstr "A %s B %5.2lf C"' in translate(text, upper)
     written = translate(text, lambda _: "<g2/> x <g1/>")
     assert ('msgstr "%2$5.2lf x %1$s"' if has_numbers else 'msgstr ""') in written
-    for other in ("a %*d b %s", "a %1$s b %2$s", "a %s b"):
-        other = text.replace("a %s b %5.2lf c", other)
+    for source in ("a %*d b %s", "a %1$s b %2$s", "a %s b"):
+        other = text.replace("a %s b %5.2lf c", source)
         assert translate(other, lambda sentence: sentence.upper().replace("<G", "<g")).count("$") in {0, 4}
 
 
-@pytest.mark.parametrize("conversion", ["%d", "%-5d", "%+.3f", "%#x", "%'d", "%hhd", "%hd", "%lld", "%lu", "%qd", "%jd", "%zu", "%td",
+@pytest.mark.parametrize("conversion", ["%d", "%-5d", "%+.3f", "%#x", "%'d", "%hhd", "%hd", "%lld", "%lu",
+    "%qd", "%jd", "%zu", "%td",
                                         "%Lf", "%*d", "%.*f", "%(a)s", "%3$s", "%@", "%%"])  # fmt: skip
 def test_a_conversion_is_kept(conversion):
     written = translate(f'#, c-format\nmsgid "one {conversion} two"\nmsgstr ""\n', upper)
     assert f'msgstr "ONE {conversion} TWO"' in written
 
 
-@pytest.mark.parametrize(("escaped", "text"), [("\\a\\b\\f\\v", "\a\b\f\v"), ("\\x1", "\x01"), ("\\x1F", "\x1f"), ("\\7", "\a"),
-                                               ("\\033", "\x1b"), ("\\101", "A"), ("\\x41", "A"), ("\\?", "?")])  # fmt: skip
+@pytest.mark.parametrize(("escaped", "text"), [("\\a\\b\\f\\v", "\a\b\f\v"), ("\\x1", "\x01"),
+    ("\\x1F", "\x1f"), ("\\7", "\a"),
+                                               ("\\033", "\x1b"), ("\\101", "A"), ("\\x41", "A"),
+                                               ("\\?", "?")])  # fmt: skip
 def test_escapes_are_those_of_c(escaped, text):
     entry = po.String(0, 0, escaped)
     assert entry.text == text
@@ -377,9 +419,13 @@ def test_escapes_are_those_of_c(escaped, text):
     assert all(len(octal) == 3 for octal in re.findall(r"\\([0-7]+)", escape(text + "z")))
 
 
-@given(st.lists(st.sampled_from(["word", "longer", "x" * 30, "é" * 9, "日本語", "。", "\n", "e\u0301"]), max_size=30))
+@given(
+    st.lists(
+        st.sampled_from(["word", "longer", "x" * 30, "é" * 9, "日本語", "。", "\n", "e\u0301"]), max_size=30
+    )
+)
 def test_lines_are_as_full_as_79_columns_allow(words):
-    """A line has one more unit only if it has room for it. A text with one line stands beside its key if it can."""
+    """A line has one more unit only if it has room for it. One line stands beside its key if it can."""
     text = " ".join(words)
     lines = wrap("msgstr", escape(text))
     if len(lines) == 1:
@@ -397,17 +443,27 @@ def test_lines_are_as_full_as_79_columns_allow(words):
     assert all(sum(map(columns_of, f'"{row.rstrip()}"')) <= 79 for row in rows)
 
 
-@pytest.mark.parametrize("language", ["cy", "ar", "mt", "hy", "fa", "sr-Latn", "pt-PT", "vi", "zh-TW", "ii", "fil", "xx"])
+@pytest.mark.parametrize(
+    "language", ["cy", "ar", "mt", "hy", "fa", "sr-Latn", "pt-PT", "vi", "zh-TW", "ii", "fil", "xx"]
+)
 def test_plural_forms_that_babel_has_in_another_way(language):
     """By the tables of gettext's manual and of Translate Toolkit."""
-    tens = lambda n: n % 100  # noqa: E731
-    slavic = lambda n: 0 if n % 10 == 1 and tens(n) != 11 else 1 if 2 <= n % 10 <= 4 and not 10 <= tens(n) < 20 else 2  # noqa: E731
+
+    def tens(n):
+        return n % 100
+
+    def slavic(n):
+        if n % 10 == 1 and tens(n) != 11:
+            return 0
+        return 1 if 2 <= n % 10 <= 4 and not 10 <= tens(n) < 20 else 2
+
     rules = {
         "cy": lambda n: 0 if n == 1 else 1 if n == 2 else 3 if n in {8, 11} else 2,
         "ar": lambda n: n if n < 3 else 3 if 3 <= tens(n) <= 10 else 4 if tens(n) >= 11 else 5,
         "mt": lambda n: 0 if n == 1 else 1 if n == 0 or 1 < tens(n) < 11 else 2 if 10 < tens(n) < 20 else 3,
-        "sr-Latn": slavic, "hy": lambda n: int(n > 1), "fa": lambda n: int(n > 1), "fil": lambda n: int(n > 1),
-        "vi": lambda n: 0, "zh-TW": lambda n: 0, "ii": lambda n: 0,  # noqa: ARG005
+        "sr-Latn": slavic, "hy": lambda n: int(n > 1), "fa": lambda n: int(n > 1),
+        "fil": lambda n: int(n > 1),
+        "vi": lambda n: 0, "zh-TW": lambda n: 0, "ii": lambda n: 0,
     }  # fmt: skip
     declared = po.PLURALS.search(plural_forms(language))
     form = gettext.c2py(declared[2])
@@ -433,10 +489,15 @@ def test_only_empty_fields_of_the_header_are_filled(header, written, has_plural)
     forms = '"Plural-Forms: nplurals=2; plural=(n != 1);\\n"' if has_plural and "Plural" not in header else ""
     head = "#, fuzzy\n" if header == written and not forms else ""
     assert result == f'{head}msgid ""\nmsgstr ""\n"X: \\n"\n"{written}"' + f"\n{forms}" * bool(forms)
-    assert "Language: \\n" in translate('msgid ""\nmsgstr "Language: \\n"\n', upper, Reading("a.po", "en", "und"))
+    assert "Language: \\n" in translate(
+        'msgid ""\nmsgstr "Language: \\n"\n', upper, Reading("a.po", "en", "und")
+    )
 
 
-@pytest.mark.parametrize(("name", "is_read"), [("UTF-8", True), ("utf8", True), ("US-ASCII", True), ("CHARSET", True), ("ISO-8859-1", False)])
+@pytest.mark.parametrize(
+    ("name", "is_read"),
+    [("UTF-8", True), ("utf8", True), ("US-ASCII", True), ("CHARSET", True), ("ISO-8859-1", False)],
+)
 def test_a_catalogue_in_another_encoding_is_refused(name, is_read):
     text = f'msgid ""\nmsgstr "Content-Type: text/plain; charset={name}\\n"\n'
     if is_read:
@@ -447,7 +508,10 @@ def test_a_catalogue_in_another_encoding_is_refused(name, is_read):
 
 
 def test_a_mark_of_a_key_moves_before_its_word_alone():
-    text = "".join(f'msgid "{source}"\nmsgstr ""\n\n' for source in ("E&xit", "Pa_ste", "Fo~o now", "&One E&xit", "aB&cd", "x&Y"))
+    text = "".join(
+        f'msgid "{source}"\nmsgstr ""\n\n'
+        for source in ("E&xit", "Pa_ste", "Fo~o now", "&One E&xit", "aB&cd", "x&Y")
+    )
     assert [entry.msgstr for entry in polib.pofile(translate(text, lambda sentence: sentence))] == [""] * 6
     written = polib.pofile(translate(text, lambda sentence: sentence + " X"))
     assert [entry.msgstr[:5] for entry in written] == ["&Exit", "_Past", "~Foo ", "&One ", "aB&cd", "x&Y X"]
@@ -455,7 +519,13 @@ def test_a_mark_of_a_key_moves_before_its_word_alone():
 
 @pytest.mark.parametrize(("count", "forms"), [("12", 9), ("0", 1), ("7", 7)])
 def test_the_number_of_plural_forms_is_bounded(count, forms):
-    text = f'msgid ""\nmsgstr "Plural-Forms: nplurals={count}; plural=n;\\n"\n\nmsgid "one"\nmsgid_plural "two"\nmsgstr[0] ""\n'
+    header = f'msgid ""\nmsgstr "Plural-Forms: nplurals={count}; plural=n;\\n"\n\n'
+    text = header + 'msgid "one"\nmsgid_plural "two"\nmsgstr[0] ""\n'
     assert translate(text, upper).count("msgstr[") == forms
     many = "".join(f'msgstr[{form}] "{form}"\n' for form in range(12))
-    assert translate(text.replace('msgstr[0] ""\n', many), upper, Reading("a", "en", "de", everything=True)).count("msgstr[") >= 12
+    assert (
+        translate(
+            text.replace('msgstr[0] ""\n', many), upper, Reading("a", "en", "de", everything=True)
+        ).count("msgstr[")
+        >= 12
+    )

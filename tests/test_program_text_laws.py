@@ -1,4 +1,4 @@
-"""Random files of program texts, whose texts come back in capitals and whose other parts come back as they were.
+"""Random files of program texts, whose texts come back in capitals, and whose other parts stay.
 
 Other readers judge: Fluent's own parser, PyYAML, json, csv and lxml; or each part of a text says what becomes
 of it.
@@ -6,17 +6,15 @@ of it.
 
 import csv
 import io
-import itertools
 import json
 import re
 from functools import partial
 
 import pytest
 import yaml
-from fluent.syntax import ast, parse, serialize
+from fluent.syntax import ast, parse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from lxml import etree
 
 from dragoman.documents.file import Reading
 from dragoman.documents.read import READERS
@@ -63,7 +61,8 @@ TAGS = [("<b>bold</b>", "<b>BOLD</b>"), ("a<br>line", "A<br>LINE"), ("a <p>line<
     "value",
     [
         "ltr", "rtl", "12", "%Y-%m-%d", "%-d. %-m.", "yy", "yyyy", "M/d/yyyy", "MMM d", "EEEE, MMMM dd",
-        "HH:mm:ss", "H:mm", "HH mm ss", "H h hh", "yy MM dd", "d M yyyy", "EEEE MMM", "EEE dd MMMM", "%-d %B", "icon_name", "a\\b", "#ff00aa", "/path", "a/b/c", "a.png",
+        "HH:mm:ss", "H:mm", "HH mm ss", "H h hh", "yy MM dd", "d M yyyy", "EEEE MMM", "EEE dd MMMM",
+        "%-d %B", "icon_name", "a\\b", "#ff00aa", "/path", "a/b/c", "a.png",
         "org.x.Main", "a:b", ":symbol", ".class", "$x", "@name", "0123abcd-0123-4567", "{name}", "%s %d",
     ],
 )  # fmt: skip
@@ -90,7 +89,9 @@ JSON_TEXT = texts_of(JSON_PIECES)
 JSON_VALUE = st.recursive(
     st.sampled_from([(value, value) for value in (None, True, -1, 2.5e-3, "", "12")]) | JSON_TEXT,
     lambda inner: (
-        st.lists(inner, max_size=3).map(lambda pairs: tuple([pair[side] for pair in pairs] for side in (0, 1)))
+        st.lists(inner, max_size=3).map(
+            lambda pairs: tuple([pair[side] for pair in pairs] for side in (0, 1))
+        )
         | st.dictionaries(st.sampled_from(["a", "b", "message x", "\\ü"]), inner, max_size=3).map(
             lambda pairs: tuple({key: pair[side] for key, pair in pairs.items()} for side in (0, 1))
         )
@@ -150,11 +151,15 @@ def message(depth):
     words = texts_of(["word", "é", *ARGUMENTS[:4], *(kept("#") if depth < 2 else [])])
     if not depth:
         return words
-    branch = st.tuples(
-        st.sampled_from(["one", "=0", "=12", "other", "few-er", "male"]), message(depth - 1)
-    )
+    branch = st.tuples(st.sampled_from(["one", "=0", "=12", "other", "few-er", "male"]), message(depth - 1))
     kind = st.sampled_from(
-        ["{n, plural,", "{ n ,selectordinal ,", "{a.b-c,select,", "{n, plural, offset:1 ", "{n,plural,offset: 2 "]
+        [
+            "{n, plural,",
+            "{ n ,selectordinal ,",
+            "{a.b-c,select,",
+            "{n, plural, offset:1 ",
+            "{n,plural,offset: 2 ",
+        ]
     )
     return st.tuples(words, kind, st.lists(branch, min_size=1, max_size=3), words).map(
         lambda parts: tuple(
@@ -184,7 +189,9 @@ def test_a_message_that_is_not_well_formed_stays(damaged):
 
 
 def test_a_number_sign_and_braces_of_a_translation_are_text_in_a_branch():
-    file = READERS["json"](b'{"k": "{n, plural, other {one}}", "l": "{x} one", "m": "one"}', Reading("a", "en", "de"))
+    file = READERS["json"](
+        b'{"k": "{n, plural, other {one}}", "l": "{x} one", "m": "one"}', Reading("a", "en", "de")
+    )
     texts = ["a # {b} it's", "c # {d} it's", "e # {f} it's"]
     assert list(json.loads(file.write(texts)).values()) == [
         "{n, plural, other {a ＃ (b) it’s}}", "{x} c # (d) it’s", "e # {f} it's",
@@ -195,11 +202,17 @@ def test_a_number_sign_and_braces_of_a_translation_are_text_in_a_branch():
 def test_chrome_has_messages_descriptions_and_placeholders_alone(place):
     """With any other key a file is one of texts."""
     inside = [
-        '"message": "one"', '"description": "one"', '"placeholders": {"message": {"message": "one", "content": "one"}}'
+        '"message": "one"',
+        '"description": "one"',
+        '"placeholders": {"message": {"message": "one", "content": "one"}}',
     ]
     text = f'{{"a": {{{", ".join(inside)}}}}}'
     assert translate("json", text) == text.replace("one", "ONE", 1)
-    other = text.replace(["message\": \"one\", \"d", "description", "placeholders"][place], ["text\": \"one\", \"d", "more", "ends"][place], 1)
+    other = text.replace(
+        ['message": "one", "d', "description", "placeholders"][place],
+        ['text": "one", "d', "more", "ends"][place],
+        1,
+    )
     assert translate("json", other) == other.replace("one", "ONE")
 
 
@@ -237,8 +250,10 @@ def unescaped(text):
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-PROPERTY = texts_of(["word", "\\u00e9a", "\\uD83D\\ude00", "\\\n \t more", "\\\r\nmore", "\\=", "é:", "\\f", "\\t", "\\n",
-                     "\\r", "\\\\", "#", "!", "\\a", "{0}", "{1,number,#.#}", "{0,choice,0#no|1#no {0} no}", "%s"])  # fmt: skip
+PROPERTY = texts_of(["word", "\\u00e9a", "\\uD83D\\ude00", "\\\n \t more", "\\\r\nmore", "\\=", "é:", "\\f",
+    "\\t", "\\n",
+                     "\\r", "\\\\", "#", "!", "\\a", "{0}", "{1,number,#.#}", "{0,choice,0#no|1#no {0} no}",
+                     "%s"])  # fmt: skip
 
 
 @settings(max_examples=60)
@@ -268,7 +283,9 @@ def test_only_values_of_properties_change(lines, end):
     ]
 
 
-@pytest.mark.parametrize(("encoding", "written"), [("ascii", "\\u00e9\\u20ac"), ("latin-1", "é\\u20ac"), ("utf-8", "é€")])
+@pytest.mark.parametrize(
+    ("encoding", "written"), [("ascii", "\\u00e9\\u20ac"), ("latin-1", "é\\u20ac"), ("utf-8", "é€")]
+)
 def test_characters_that_an_encoding_lacks_are_escapes(encoding, written):
     content = ("k=one\n" + {"ascii": "", "latin-1": "# ü", "utf-8": "# ü"}[encoding]).encode(encoding)
     file = READERS["properties"](content, Reading("a", "en", "de"))
@@ -294,7 +311,9 @@ def yaml_lines(pair, style, depth):
     return f"{pair[0]} # no\n"
 
 
-YAML_TEXT = texts_of(["word", "it's", "é", "a:b", "c#d", *kept("%{name}", "{{x}}", "<code>no</code>"), *TAGS[:1]])
+YAML_TEXT = texts_of(
+    ["word", "it's", "é", "a:b", "c#d", *kept("%{name}", "{{x}}", "<code>no</code>"), *TAGS[:1]]
+)
 STYLES = ["", "'", '"', "|", "|-", "|+", ">", ">-", "> # no", "|2-"]
 OTHERS = ["1", "1.5", "true", "no", "null", "~", "2020-01-01", "*anchor", "[1, 2]", "{}", "!x no", "", ":sym"]
 
@@ -326,7 +345,9 @@ def test_only_texts_of_yaml_change_and_their_styles_stay(values, root, newline, 
         expected = {"de": expected.pop(root.strip('"'))}
     assert loader(written) == expected
     styles = [style.replace(">", "|") for style in styles_of(text)]
-    assert [written for style, written in zip(styles, styles_of(written), strict=True) if written != style] == []
+    assert [
+        written for style, written in zip(styles, styles_of(written), strict=True) if written != style
+    ] == []
     assert re.findall("# no", written) == re.findall("# no", text)
     assert not re.search(r"(?<!\r)\n", written) or newline == "\n"
 
@@ -345,24 +366,30 @@ def capitals_of(value):
         return list(map(capitals_of, value))
     places = r"%\{name\}|\{\{x\}\}|<code>no</code>|\{no\}|</?b>|:sym"
     return (
-        re.sub(rf"({places})|.", lambda match: match[1] or match[0].upper(), value) if isinstance(value, str) else value
+        re.sub(rf"({places})|.", lambda match: match[1] or match[0].upper(), value)
+        if isinstance(value, str)
+        else value
     )
 
 
 def styles_of(text):
     """The styles of the values; one in quotation marks that need not be there is plain."""
     events = [event for event in yaml.parse(text) if isinstance(event, yaml.ScalarEvent)]
-    return ["" if re.search(r"[{}]|:\S|#", event.value) and event.style == '"' else event.style or "" for event in events]
+    return [
+        "" if re.search(r"[{}]|:\S|#", event.value) and event.style == '"' else event.style or ""
+        for event in events
+    ]
 
 
 # ---- Android, Apple, .NET
 
 
 ANDROID_TEXT = texts_of([
-    "word", "é", *kept("\\n", "\\t", "\\'", "\\\"", "\\@", "\\u0020", "&amp;", "%1$s", "\"", "  ", "\\\\"),
-    ("\\u00e9", "É"), ("&#233;", "É"), TAGS[0], ("<br/>", "<br/>"), ("a<br />b", "A<br />B"),
+    "word", "é", *kept("\\n", "\\t", "\\'", "\\\"", "\\u0020", "&amp;", "%1$s", "\"", "\\\\"),
+    ("\\@", "@"), ("\\u00e9", "É"), ("&#233;", "É"), TAGS[0], ("<br/>", "<br/>"), ("a<br />b", "A<br />B"),
     *kept('<xliff:g id="x">no <b>no</b></xliff:g>', '<q:g>no</q:g>', "<g>no</g>", '<b translate="no">no</b>'),
-    ("<![CDATA[one <b>two</b><br>three\\n<p>four</p>]]>", "<![CDATA[ONE <b>TWO</b><br>THREE\\n<p>FOUR</p>]]>"),
+    ("<![CDATA[one <b>two</b><br>three\\n<p>four</p>]]>",
+        "<![CDATA[ONE <b>TWO</b><br>THREE\\n<p>FOUR</p>]]>"),
 ])  # fmt: skip
 ANDROID_HEAD = '<resources xmlns:xliff="x" xmlns:q="x">'
 
@@ -372,11 +399,22 @@ ANDROID_HEAD = '<resources xmlns:xliff="x" xmlns:q="x">'
     st.lists(
         st.tuples(
             st.sampled_from(
-                ["string", "plurals/item", "string-array/item", "array/item", "integer-array/item", "color", "item"]
+                [
+                    "string",
+                    "plurals/item",
+                    "string-array/item",
+                    "array/item",
+                    "integer-array/item",
+                    "color",
+                    "item",
+                ]
             ),
             st.sampled_from(["", ' translatable="false"', ' translatable="true"', ' translate="no"']),
             st.sampled_from(["", "", ' translatable="false"']),
-            ANDROID_TEXT | st.sampled_from(kept("@string/no", "?attr/no", "@+id/no", "@android:string/ok", "#ff00aa", "12")),
+            ANDROID_TEXT
+            | st.sampled_from(
+                kept("@string/no", "?attr/no", "@+id/no", "@android:string/ok", "#ff00aa", "12")
+            ),
         ),
         max_size=5,
     )
@@ -387,7 +425,9 @@ def test_only_strings_of_android_change(elements):
         parts = []
         for kind, outer, inner, text in elements:
             name, _, item = kind.partition("/")
-            is_text = kind in {"string", "plurals/item", "string-array/item"} and not re.search('"(?:false|no)"', outer)
+            is_text = kind in {"string", "plurals/item", "string-array/item"} and not re.search(
+                '"(?:false|no)"', outer
+            )
             is_text = is_text and not (item and inner)
             content = text[side if is_text else 0]
             inside = f"<item{inner}>{content}</item>" if item else content
@@ -398,11 +438,14 @@ def test_only_strings_of_android_change(elements):
 
 @pytest.mark.parametrize(
     ("text", "written"),
-    [("a  b   c", "a \\u0020b \\u0020\\u0020c"), ("@me", "\\@me"), (" ?me", "\\?me"), ("a@b", "a@b"), ("a\rb", "a b"),
+    [("a  b   c", "a \\u0020b \\u0020\\u0020c"), ("@me", "\\@me"), (" ?me", "\\?me"), ("a@b", "a@b"),
+        ("a\rb", "a b"),
      ("a\nb\tc", "a\\nb\\tc"), ("it's \"x\" \\", "it\\'s \\\"x\\\" \\\\"), ("<&>", "&lt;&amp;&gt;")],
 )  # fmt: skip
 def test_a_text_of_android_is_escaped(text, written):
-    file = READERS["android"](b'<resources><string name="a">one</string></resources>', Reading("a", "en", "de"))
+    file = READERS["android"](
+        b'<resources><string name="a">one</string></resources>', Reading("a", "en", "de")
+    )
     assert re.search(">([^>]*)</string>", file.write([text]).decode())[1].strip() == written
 
 
@@ -419,7 +462,7 @@ APPLE_TEXT = texts_of([
     "word", "é", *kept("\\n", "\\t", "\\\"", "\\\\", "%@", "%1$@", "\\r", "\\a", "\\b", "\\f", "\\v"),
     ("\\u00e9", "É"), ("\\U00e9", "É"), ("\\101b", "AB"), ("\\'", "'"), *TAGS,
 ])  # fmt: skip
-SPACE = st.sampled_from(["", " ", "\n", "/* no */", "// no\n", "/* no * \" = ; */", "\r\n\t"])
+SPACE = st.sampled_from(["", " ", "\n", "/* no */", "// no\n", '/* no * " = ; */', "\r\n\t"])
 
 
 @settings(max_examples=60)
@@ -439,7 +482,11 @@ def test_only_values_of_apple_change(pairs, end):
         text = ""
         for before, key, space, value, behind in pairs:
             word = value is not None and value[side] == "no_value"
-            inside = "" if value is None else f"={space}{value[side] + ' ' if word else f'{chr(34)}{value[side]}{chr(34)}'}{behind}"
+            inside = (
+                ""
+                if value is None
+                else f"={space}{value[side] + ' ' if word else f'{chr(34)}{value[side]}{chr(34)}'}{behind}"
+            )
             text += f"{before}{key}{space}{inside};"
         texts.append(text + end)
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
@@ -453,7 +500,9 @@ def named_escapes(text):
     return re.sub(r"(\\\\)|\\([abfv])", lambda match: match[1] or f"\\U{names[match[2]]:04x}", text)
 
 
-RESX_TEXT = texts_of(["word", "é", *kept("{0}", "%s", "&amp;", "&lt;code&gt;", "12"), ("&#233;", "É"), *TAGS[:1]])
+RESX_TEXT = texts_of(
+    ["word", "é", *kept("{0}", "%s", "&amp;", "&lt;code&gt;", "12"), ("&#233;", "É"), *TAGS[:1]]
+)
 
 
 @settings(max_examples=30)
@@ -461,9 +510,11 @@ RESX_TEXT = texts_of(["word", "é", *kept("{0}", "%s", "&amp;", "&lt;code&gt;", 
     st.lists(
         st.tuples(
             st.sampled_from(["data", "metadata", "resheader", "assembly"]),
-            st.sampled_from(['name="a"', 'name="a" type="x"', 'name="a" mimetype="x"', 'name=">>a"', 'name="&gt;a"']),
+            st.sampled_from(['name="a"', 'name="a" type="x"', 'name="a" mimetype="x"', 'name=">>a"',
+                'name="&gt;a"']),
             RESX_TEXT | st.sampled_from(kept("a.b", "")),
-            st.sampled_from(["<value>{}</value>", "<comment>one</comment>\n<value>{}</value>", "<value>{}</value><comment>one</comment>",
+            st.sampled_from(["<value>{}</value>", "<comment>one</comment>\n<value>{}</value>",
+                "<value>{}</value><comment>one</comment>",
                              "<value>one: a\n{}</value>", "<comment>one</comment>"]),
         ),
         max_size=4,
@@ -473,11 +524,13 @@ def test_only_values_of_net_change(elements):
     texts = []
     for side in (0, 1):
         parts = []
-        for name, attributes, text, form in elements:
-            form = form if text[0] != "a.b" else "<value>{}</value>"
+        for name, attributes, text, some_form in elements:
+            form = some_form if text[0] != "a.b" else "<value>{}</value>"
             is_text = name == "data" and attributes in {'name="a"', 'name="&gt;a"'} and "<value>" in form
             content = form.format(text[side if is_text else 0])
-            parts.append(f"<{name} {attributes}>{content.replace('one: a', 'ONE: A') if is_text and side else content}</{name}>\n")
+            if is_text and side:
+                content = content.replace("one: a", "ONE: A")
+            parts.append(f"<{name} {attributes}>{content}</{name}>\n")
         texts.append(f"<root>\n<!-- one -->{''.join(parts)}</root>")
     assert translate("resx", texts[0]) == texts[1]
 
@@ -492,7 +545,8 @@ TABLE_TEXT = texts_of(["word", "é", 'say "x"', "a,b", "a;b", "a|b", "a\tb", *ke
 @given(
     st.sampled_from(",;\t|"),
     st.permutations(["source", "target", "x", "key"]),
-    st.sampled_from([("Source", "target"), ("en", "translation"), ("en_US", "de-AT"), ("source", "DE"), ('EN', " de ")]),
+    st.sampled_from([("Source", "target"), ("en", "translation"), ("en_US", "de-AT"), ("source", "DE"),
+        ('EN', " de ")]),
     st.lists(
         st.tuples(
             TABLE_TEXT | st.sampled_from(kept("a.b", "12", "")),
@@ -537,7 +591,7 @@ def test_only_empty_cells_of_the_column_of_translations_change(
 
 @pytest.mark.parametrize("text", [" one ", "one;", "one", ' "one"'])
 def test_a_cell_is_in_quotation_marks_where_it_has_to_be_or_its_source_is(text):
-    file = READERS["table"](b"en;de\nword;\n\"word\";\n", Reading("a", "en", "de"))
+    file = READERS["table"](b'en;de\nword;\n"word";\n', Reading("a", "en", "de"))
     first, second = file.write([text, text]).decode().splitlines()[1:]
     assert next(csv.reader([first], delimiter=";"))[1] == next(csv.reader([second], delimiter=";"))[1] == text
     assert second.partition(";")[2].startswith('"')
@@ -570,14 +624,16 @@ def test_attributes_that_are_no_text_are_kept(name):
     assert translate("fluent", text) == written
 
 
-FLUENT_PLACES = ["{ $x }", "{-brand}", "{ a.label }", '{ "{" }', '{ "}" }', '{ "*" }', '{"[" }', '{ "." }', '{ "\\u00e9 }" }',
+FLUENT_PLACES = ["{ $x }", "{-brand}", "{ a.label }", '{ "}" }', '{ "*" }', '{"[" }', '{ "." }',
+    '{ "\\u00e9 }" }',
                  '{ NUMBER($n, style: "one", digits: 1) }', '{ -brand(case: "x{") }', "{ 1 }"]  # fmt: skip
 
 
 def fluent_pattern(depth):
     """A pattern as it stands behind a sign of equality, or in a variant."""
     words = st.lists(
-        st.sampled_from(["word", "é", "it's", "12", "\n        more", "\n\n        line", "\n  {-brand}", *FLUENT_PLACES]), max_size=4
+        st.sampled_from(["word", "é", "it's", "12", "\n        more", "\n\n        line", "\n  {-brand}",
+            *FLUENT_PLACES]), max_size=4
     ).map(" ".join).map("one {}".format)  # fmt: skip
     if not depth:
         return words.map(lambda text: f"{text} end")
@@ -587,7 +643,8 @@ def fluent_pattern(depth):
     return st.tuples(words, keys, inside, words, space, st.booleans()).map(
         lambda parts: (
             f"{parts[0]} {{{parts[4]}$n ->\n"
-            + "".join(f"    [{parts[4]}{key}{parts[4]}]{parts[4]}{text}\n" for key, text in zip(parts[1], parts[2], strict=False))
+            + "".join(f"    [{parts[4]}{key}{parts[4]}]{parts[4]}{text}\n" for key,
+                text in zip(parts[1], parts[2], strict=False))
             + f"   *[other] {parts[2][2]}\n" + "    " * parts[5] + f"}} {parts[3]}"
         )
     )  # fmt: skip
@@ -608,7 +665,8 @@ def flat(node, is_text):
         elif isinstance(element.expression, ast.SelectExpression):
             select = element.expression
             parts.append(str((repr_of(select.selector), [
-                (repr_of(variant.key), variant.default, flat(variant.value, is_text)) for variant in select.variants
+                (repr_of(variant.key), variant.default, flat(variant.value, is_text))
+                for variant in select.variants
             ])))  # fmt: skip
         else:
             parts.append(repr_of(element))
@@ -631,7 +689,8 @@ def fluent_entries(text, is_text):
     for entry in parse(text).body:
         if isinstance(entry, ast.Message):
             result.append((entry.id.name, flat(entry.value, is_text), [
-                (attribute.id.name, flat(attribute.value, is_text and attribute.id.name not in KEPT_ATTRIBUTES))
+                (attribute.id.name, flat(attribute.value, is_text
+                    and attribute.id.name not in KEPT_ATTRIBUTES))
                 for attribute in entry.attributes
             ]))  # fmt: skip
         elif isinstance(entry, ast.Term):
@@ -648,7 +707,8 @@ def fluent_entries(text, is_text):
         st.tuples(
             st.sampled_from(["a = ", "Abc-1=", "b_c =\n    ", "-term = ", "# no = no\na = ", "a =", "junk "]),
             fluent_pattern(0) | fluent_pattern(1) | fluent_pattern(2),
-            st.lists(st.tuples(st.sampled_from(["    .label = ", " .style = ", "  .title=", ".alt = ", "\n .label = ", "  .key =\n    "]), fluent_pattern(0) | fluent_pattern(1)), max_size=2),
+            st.lists(st.tuples(st.sampled_from(["    .label = ", " .style = ", "  .title=", ".alt = ",
+                "\n .label = ", "  .key =\n    "]), fluent_pattern(0) | fluent_pattern(1)), max_size=2),
             st.sampled_from(["\n", "\n\n", "\n\n\n## no\n\n"]),
         ),
         max_size=4,
@@ -660,5 +720,8 @@ def test_only_texts_of_fluent_change(entries, newline):
         name + value + "".join(f"\n{head}{attribute}" for head, attribute in attributes) + end
         for name, value, attributes, end in entries
     ).replace("\n", newline)
-    before, after = (fluent_entries(content, is_text) for content, is_text in ((text, True), (translate("fluent", text), False)))
+    before, after = (
+        fluent_entries(content, is_text)
+        for content, is_text in ((text, True), (translate("fluent", text), False))
+    )
     assert after == before

@@ -107,12 +107,14 @@ def test_a_file_says_what_language_its_translations_are_in():
 
 
 CODES = (
-    "<bpt id='1'>no</bpt>", "<ept id='1'>no</ept>", "<ph id='2'>no</ph>", "<it id='3' pos='open'>no</it>", "<x id='4'/>",
-    "<bx id='5' rid='1'/>", "<ex id='6' rid='1'/>", "<ph id='6'>no<sub>no</sub></ph>", "<sc id='2'/>", "<ec startRef='2'/>",
-    "<cp hex='0001'/>", "<sm id='3'/>", "<em startRef='3'/>", "<!-- no -->",
+    "<bpt id='1'>no</bpt> one <ept id='1'>no</ept>", "<ph id='2'>no</ph>", "<it id='3' pos='open'>no</it>",
+    "<x id='4'/>", "<bx id='5' rid='1'/>one<ex id='6' rid='1'/>", "<ph id='6'>no<sub>no</sub></ph>",
+    "<sc id='2'/>one<ec startRef='2'/>", "<cp hex='0001'/>", "<sm id='3'/>", "<!-- no -->",
 )  # fmt: skip
 WORDS = ("word", "é", "&amp;", "a &lt;b&gt;", "%s", "<g id='9'>one %s</g>", "<pc id='8'>one</pc>")
-TEXT = st.lists(st.sampled_from([*CODES, *WORDS]), max_size=5).map(lambda parts: " ".join(["one", *parts, "two"]))
+TEXT = st.lists(st.sampled_from([*CODES, *WORDS]), max_size=5).map(
+    lambda parts: " ".join(["one", *parts, "two"])
+)
 TARGET = st.sampled_from(
     ["", "<target/>", "<target>Da</target>", "<target a='b'>Da</target>", "<target>\n </target>"]
 )
@@ -132,7 +134,10 @@ def capitals(xml):
     return re.sub(rf"({kept})|.", lambda match: match[1] or match[0].upper(), xml, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize(("version", "unit_name", "prefix"), [("1.2", "trans-unit", ""), ("1.2", "trans-unit", "x:"), ("2.1", "segment", "")])
+@pytest.mark.parametrize(
+    ("version", "unit_name", "prefix"),
+    [("1.2", "trans-unit", ""), ("1.2", "trans-unit", "x:"), ("2.1", "segment", "")],
+)
 @settings(max_examples=40)
 @given(
     units=st.lists(
@@ -146,11 +151,15 @@ def capitals(xml):
 def test_only_targets_that_are_missing_change(version, unit_name, prefix, units, everything, target_language):
     is_second = version > "2"
     text = ""
-    for source, target, state, space, has_more, attributes in units:
+    for source, plain_target, state, space, has_more, attributes in units:
         stated = f' state="{state}"' * bool(state)
-        target = target if is_second else target.replace("<target", f"<target{stated}")
-        head = f"<unit id='1'{attributes}><segment{stated}>" if is_second else f"<trans-unit id='1'{attributes}>"
-        more = ("<notes/>" if is_second else "<note>no</note><alt-trans><target>Alt</target></alt-trans>") * has_more
+        target = plain_target if is_second else plain_target.replace("<target", f"<target{stated}")
+        head = (
+            f"<unit id='1'{attributes}><segment{stated}>" if is_second else f"<trans-unit id='1'{attributes}>"
+        )
+        more = (
+            "<notes/>" if is_second else "<note>no</note><alt-trans><target>Alt</target></alt-trans>"
+        ) * has_more
         more = "" if is_second else more
         text += f"{head}{space}<source>{source}</source>{target}{more}</{unit_name}>{'</unit>' * is_second}\n"
     names = ("srcLang", "trgLang") if is_second else ("source-language", "target-language")
@@ -191,6 +200,10 @@ def test_only_targets_that_are_missing_change(version, unit_name, prefix, units,
     assert etree.tostring(before) == etree.tostring(after)
 
 
+def in_a_unit(inside):
+    return f"<xliff version='1.2'><file><trans-unit>{inside}</trans-unit></file></xliff>"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -203,7 +216,10 @@ def test_only_targets_that_are_missing_change(version, unit_name, prefix, units,
     ],
 )
 def test_codes_that_belong_together_are_a_pair(text, sentence):
-    file = xliff.read(f"<xliff version='1.2'><file><trans-unit><source>{text}</source></trans-unit></file></xliff>".encode(), READING)
+    file = xliff.read(
+        in_a_unit(f"<source>{text}</source>").encode(),
+        READING,
+    )
     (segment,) = file.segments
     assert segment.sentence == sentence
 
@@ -211,7 +227,7 @@ def test_codes_that_belong_together_are_a_pair(text, sentence):
 @pytest.mark.parametrize(("space", "count"), [("preserve", 2), ("default", 1)])
 @pytest.mark.parametrize("place", ["file", "trans-unit", "source"])
 def test_lines_are_texts_of_their_own_where_white_space_is_preserved(space, count, place):
-    text = "<xliff version='1.2'><file><trans-unit><source>One word\nand more</source></trans-unit></file></xliff>"
+    text = in_a_unit("<source>One word\nand more</source>")
     text = text.replace(f"<{place}", f"<{place} xml:space='{space}'")
     assert len(xliff.read(text.encode(), READING).segments) == count
     inner = text.replace("<source", "<source xml:space='default'") if place != "source" else text
@@ -219,13 +235,18 @@ def test_lines_are_texts_of_their_own_where_white_space_is_preserved(space, coun
 
 
 def test_segments_are_cut_where_the_file_says_so_and_other_marks_cut_none():
-    marks = '<mrk mtype="seg" mid="1">One <mrk mtype="term">two</mrk></mrk><mrk mtype="seg" mid="2">three</mrk> four'
-    text = f"<xliff version='1.2'><file><trans-unit><source>x</source><seg-source>{marks}</seg-source></trans-unit></file></xliff>"
-    assert [s.sentence for s in xliff.read(text.encode(), READING).segments] == ["One <g1>two</g1>", "three", "four"]
+    marks = '<mrk mtype="seg" mid="1">One <mrk mtype="term">two</mrk></mrk>'
+    marks += '<mrk mtype="seg" mid="2">three</mrk> four'
+    text = in_a_unit(f"<source>x</source><seg-source>{marks}</seg-source>")
+    assert [s.sentence for s in xliff.read(text.encode(), READING).segments] == [
+        "One <g1>two</g1>",
+        "three",
+        "four",
+    ]
 
 
 def test_no_language_is_named_that_is_not_known():
-    text = "<xliff version='1.2'><file source-language='en'><trans-unit><source>One</source></trans-unit></file></xliff>"
+    text = in_a_unit("<source>One</source>").replace("<file", "<file source-language='en'")
     assert "target-language" not in translate(text, Reading("a", "en", "und"))
     two = text.replace("</file>", "</file><file source-language='fr' target-language='it'></file>")
     file = xliff.read(two.encode(), READING)

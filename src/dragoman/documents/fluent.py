@@ -1,6 +1,6 @@
 """Fluent: the texts of messages, of their attributes, and of the variants of their select expressions.
 
-Terms (names such as -brand) and comments stay, with the attributes of terms. An entry with an error stays too,
+Terms (names such as -brand) stay with their attributes, and so do comments. An entry with an error stays,
 as Fluent leaves it out.
 """
 
