@@ -386,7 +386,8 @@ def styles_of(text):
 
 ANDROID_TEXT = texts_of([
     "word", "é", *kept("\\n", "\\t", "\\'", "\\\"", "&amp;", "%1$s", "\"", "\\\\"),
-    ("\\u00e9", "É"), ("&#233;", "É"), ("a\\u0020b", "A B"), TAGS[0], ("<br/>", "<br/>"), ("a<br />b", "A<br />B"),
+    ("\\u00e9", "É"), ("&#233;", "É"), ("a\\u0020b", "A B"), TAGS[0],
+    ("<br/>", "<br/>"), ("a<br />b", "A<br />B"),
     *kept('<xliff:g id="x">no <b>no</b></xliff:g>', '<q:g>no</q:g>', "<g>no</g>", '<b translate="no">no</b>'),
     ("<![CDATA[one <b>two</b><br>three\\n<p>four</p>]]>",
         "<![CDATA[ONE <b>TWO</b><br>THREE\\n<p>FOUR</p>]]>"),
