@@ -1,5 +1,6 @@
 """Laws of document formats that the tests of several formats state: damaged files, and time."""
 
+import re
 import time
 from contextlib import suppress
 
@@ -35,3 +36,15 @@ def takes_linear_time(read, begin, part):
         return time.process_time() - start
 
     assert min(seconds(8_000) for _ in range(2)) < 40 * max(seconds(800), 0.01)
+
+
+def upper(sentence):
+    """A translation that keeps the length of the letters of most scripts: the sentence in capitals."""
+    return re.sub(r"(</?g\d+/?>)|[^<]+|<", lambda match: match[1] or match[0].upper(), sentence)
+
+
+def in_capitals(read, content, change=upper):
+    """A file whose sentences are in capitals. With its own sentences it is the same file."""
+    document = read(content)
+    assert document.write([segment.sentence for segment in document.segments]) == content
+    return document.write([change(segment.sentence) for segment in document.segments])

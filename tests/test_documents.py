@@ -1,5 +1,6 @@
 """Plain texts are cut into sentences, and come back with everything else as it was."""
 
+import re
 import time
 import unicodedata
 from dataclasses import replace
@@ -8,8 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.documents.document import MARK, Slot, is_plain, plain_segments, segments_of
+from dragoman.documents.document import (
+    MARK,
+    MAX_TAGS,
+    Piece,
+    Segment,
+    Slot,
+    compose,
+    is_plain,
+    plain_segments,
+    segments_of,
+)
 from dragoman.documents.file import Reading
+from dragoman.documents.markup import html
 from dragoman.documents.plain import PLAIN, plain_blocks, plain_text, read
 from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import WINDOW, has_several_sentences, sentence_ends
@@ -333,3 +345,199 @@ def test_a_slot_in_which_nothing_is_translated_is_as_the_file_has_it_and_else_it
 @pytest.mark.parametrize("mark", ["a)", "(b)", "(12)", "3)", "4.", "☐", "→", "♪", "- [ ]"])
 def test_the_mark_of_a_list_is_in_no_sentence(mark):
     assert plain_text(f"{mark} One two.", "en").sentences == ("One two.",)
+
+
+# ---- addresses, marks and gaps, each by its kind
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://x.org/a", "http://x.org", "ftp://x.org/a.b", "www.x.org/a?b=c&d=e", "https://x.org/(a)b",
+        "a+b.c-d@x-y.org", "@user", "@a.b-c", "@user@x.social",
+        "https://x.org:80/a,b;c", "{name}", "%s",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "after",
+    ["", ".", ",", ";", ":", "!", "?", "]", ")", "»", "”", "’", "。", "ก", "한", "中", "\u2009x", " >"],
+)
+def test_an_address_is_kept_without_the_marks_behind_it(address, after):
+    if address[0] == "@" and after.isalpha():
+        after = f" {after}"  # a letter of any script is one of a name
+    text = f"One word {address}{after} and more"
+    (segment,) = plain_text(text, "und", split=False).segments
+    assert [source for _, source in segment.marks] == [address]
+    assert segment.sentence == text.replace(address, "<g1/>")
+
+
+@pytest.mark.parametrize(
+    "text", ["a://b c", "x/@user b", "me@x", "a.@user x", "xwww.x.org a", "50 % s", "1 @ 2", "@@user b"]
+)
+def test_what_is_no_address_is_text(text):
+    (segment,) = plain_text(f"One {text}", "und", split=False).segments
+    assert not segment.marks
+
+
+@pytest.mark.parametrize("mark", [",", ";", ":", "%", ")", "]", "»", "”", "’", ",”"])
+@pytest.mark.parametrize("address", ["{name}", "@bob", "me@x.org"])
+def test_marks_that_touch_an_address_at_the_start_stay_with_it(mark, address):
+    assert plain_text(f"{address}{mark} A dog runs.", "en").sentences == ("A dog runs.",)
+    assert plain_text(f"{mark} A dog runs.", "en").sentences == (f"{mark} A dog runs.",)
+    assert plain_text(f"{{name}}{mark}1 dog", "en").sentences == (f"{mark}1 dog",)
+
+
+@pytest.mark.parametrize(
+    "mark", ["-", "*", "+", "•", "◦", "▪", "●", "■", "–", "—", "☐", "☑", "☒", "✓", "✗", "→", "♪", "#",
+        "######", "1.", "123.", "1)", "(12)", "123)", "A)", "(b)",
+             "[ ]", "[x]", "[X]"]
+)  # fmt: skip
+def test_each_mark_of_a_list_needs_a_space_behind_it(mark):
+    for before in ("", "> ", ">", " \t", "- "):
+        assert plain_text(f"{before}{mark} One two.", "en").sentences == ("One two.",)
+    assert plain_text(f"{mark}One two.", "en", split=False).sentences == (f"{mark}One two.",)
+    assert plain_text(f"One {mark} two", "en", split=False).sentences == (f"One {mark} two",)
+
+
+@pytest.mark.parametrize("mark", ["1234.", "#######", "abc)", "[y]", "~", "1:"])
+def test_other_marks_are_text(mark):
+    assert plain_text(f"{mark} One two", "en", split=False).sentences == (f"{mark} One two",)
+
+
+def paired(names):
+    """Marks with words, nested as their names say."""
+    return " ".join(f"{name}w" for name in names)
+
+
+MARKS = ["<g1>", "</g1>", "<g2>", "</g2>", "<g3/>"]
+
+
+def is_nested(names):
+    """Whether nothing is left once pairs with nothing between them are taken out again and again."""
+    text = "".join(names).replace("<g3/>", "")
+    while (shorter := re.sub(r"<g(\d)></g\1>", "", text)) != text:
+        text = shorter
+    return not text
+
+
+@given(st.permutations(MARKS) | st.lists(st.sampled_from(MARKS), min_size=4, max_size=6))
+def test_marks_stand_where_a_translation_has_them_if_they_are_nested_and_before_it_if_not(names):
+    segment = Segment(
+        "<g1>a</g1> <g2>b</g2> <g3/>c",
+        0,
+        9,
+        "<b>a</b> <i>b</i> <x/>c",
+        PLAIN,
+        tuple(zip(MARKS, ["<b>", "</b>", "<i>", "</i>", "<x/>"], strict=True)),
+    )
+    written = segment.restore(paired(names))
+    expected = paired(names)
+    for name, source in segment.marks:
+        expected = expected.replace(name, source)
+    if sorted(names) == sorted(MARKS) and is_nested(names):
+        assert written == expected
+    else:
+        assert written == "<b></b><i></i><x/> " + paired([""] * len(names))
+
+
+@given(st.permutations(["</g1>", "<g2>", "<g3>", "</g3>", "<g4/>"]))
+def test_tags_whose_partners_are_elsewhere_keep_their_order_outside_of_pairs(names):
+    marks = tuple(
+        zip(["</g1>", "<g3>", "</g3>", "<g4/>", "<g2>"], ["</b>", "<i>", "</i>", "<x/>", "<u>"], strict=True)
+    )
+    segment = Segment("x", 0, 9, "y", PLAIN, marks)
+    written = segment.restore("".join(names))
+    if names.index("<g3>") > names.index("</g3>"):
+        assert written == "</b><i></i><x/><u> "
+        return
+    assert written.replace("<i>", "").replace("</i>", "").replace("<x/>", "") == "</b><u>"
+    inside = written[written.index("<i>") : written.index("</i>")]
+    assert not {"</b>", "<u>"} & {inside[place : place + 4] for place in range(len(inside))} | {"<u>"} & {
+        inside[-3:]
+    }
+    assert ("<x/>" in inside) == (names.index("<g3>") < names.index("<g4/>") < names.index("</g3>"))
+    for tag, mark in (("</b>", "</g1>"), ("<u>", "<g2>")):
+        if names.index(mark) < names.index("<g3>") and mark == "</g1>":
+            assert written.index(tag) < written.index("<i>")
+
+
+@pytest.mark.parametrize(
+    ("text", "translations", "joined"),
+    [
+        ("一。 二。", ["One.", "Two."], "One. Two."), ("One. Two.", ["一。", "Zwei."], "一。 Zwei."),
+        ("One. Two.", ["Eins.", "二。"], "Eins. 二。"),
+        ("One.  Two.", ["一。", "二。"], "一。  二。"), ("一。二。三。", ["A.", "B.", "C."], "A. B. C."),
+        ("One.\tTwo.", ["一。", "二。"], "一。\t二。"),
+        ("One. Two. Three.", ["One.", "二。", "三。"], "One. 二。三。"),
+        ("한국어. 둘.", ["一。", "二。"], "一。二。"),
+    ],
+)  # fmt: skip
+def test_the_gap_between_two_sentences_is_that_of_their_scripts(text, translations, joined):
+    assert plain_text(text, "zh" if text[0] == "一" else "en").join(translations) == joined
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from(["A.", "x", ""])), min_size=1, max_size=5),
+    st.integers(0, 3),
+)
+def test_slots_are_written_one_by_one(parts, gap):
+    """A slot has what stands in it, and what is around it stays. No space goes over its edge."""
+    text, slots, expected = "", [], ""
+    for number, (is_slot, translation) in enumerate(parts):
+        inside = f"[One {number}. Two.]"
+        source = f"<{number}>"
+        if is_slot:
+            slots.append(Slot(len(text), len(text) + len(inside), source, str.upper if number % 2 else None))
+        changed = f"[{translation} Two.]" if translation else inside
+        if is_slot and translation:
+            expected += changed.upper() if number % 2 else changed
+        else:
+            expected += source if is_slot else changed
+        text += inside + "\n" * gap
+        expected += "\n" * gap
+    matches = re.finditer(r"One \d\. Two\.", text)
+    blocks = [[Piece("text", match[0], match.start(), match.end())] for match in matches]
+    document = replace(compose(text, blocks, "en", True, PLAIN), slots=tuple(slots))
+    translations = []
+    for _, translation in parts:
+        translations += [translation, "Two."]
+    assert document.join(translations) == expected
+
+
+def test_a_sentence_has_fifty_marks_at_most():
+    for count in (MAX_TAGS - 1, MAX_TAGS, MAX_TAGS + 1):
+        text = " ".join(f"word {{name{number}}}" for number in range(count)) + " end"
+        assert len(plain_text(text, "en").segments) == (1 if count <= 50 else count + 1)
+    assert MAX_TAGS == 50
+
+
+@pytest.mark.parametrize(
+    ("mark", "is_kept"),
+    [("<a>[1]</a>", True), ("<a>[12]</a>", True), ("<a>[b]</a>", True), ("<a>[ab]</a>", False),
+        ("<a>*</a>", True), ("<a>†‡§¶</a>", True), ("<a>1</a>", False),
+     ("<sup>1</sup>", True), ("<sup>1,2</sup>", True), ("<sup>(12) [3]</sup>", True),
+     ("<sup>ab</sup>", False), ("<sup>1234567890123</sup>", False),
+     ("<sup>123456789012</sup>", True), ("<a><sup>3</sup></a>", True), ("<sup><a>3</a></sup>", True),
+     ("<sup></sup>", True)],
+)  # fmt: skip
+def test_the_mark_of_a_footnote_is_one_mark(mark, is_kept):
+    (segment,) = html(f"<p>One{mark} two", "en").segments
+    assert [source for _, source in segment.marks] == ([mark] if is_kept else re.findall("<[^>]*>", mark))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("<b>One</b> two", "<g1>One</g1> two"), ("<b>One two</b>", "One two"),
+        ("<b><i>One</i> two</b>", "<g1>One</g1> two"), ("<i/>One <i/>two<i/>", "One <g1/>two"),
+        ("One <b> </b>two", "One <g1/>two"), ("One <b><i></i></b> two", "One <g1/> two"),
+        ("<b> One </b> two ", "<g1> One </g1> two"), ("bi<wbr>cycle", "bi<g1>cycle"),
+        ("bi <wbr>cycle", "bi <g1/>cycle"), ("a<wbr> b", "a<g1/> b"),
+        ("<b>One</i> two</b> x", "<g1>One<g2></g2> two</g1> x".replace("<g2></g2>", "</g2>")),
+        ("One</b> two", "One</g1> two"),
+        ("{a}<b>One</b>, two{b}", "<g1>One</g1>, two"), ("One {a}{b} two", "One <g1/> two"),
+        ("One {a} {b} two", "One <g1/> <g2/> two"),
+    ],
+)  # fmt: skip
+def test_tags_become_marks_where_they_are_needed(text, sentence):
+    assert html(f"<p>{text}</p>", "en").sentences == (sentence,)

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.documents.file import Reading
+from dragoman.documents.read import READERS
 from dragoman.system.errors import DragomanError
 from tests.office_files import (
+    WORD_TYPE,
+    A,
     W,
     capitals,
     member,
@@ -18,6 +22,7 @@ from tests.office_files import (
     sentences,
     shuffled,
     translate,
+    types,
     unpack,
     word_file,
     words,
@@ -244,3 +249,214 @@ def test_the_properties_of_a_container_stay_at_its_start():
     assert tag.format(run("Rom")) in member(
         translate("docx", content, "<g1>Rom</g1> hier"), "word/document.xml"
     )
+
+
+# ---- elements one by one
+
+
+@pytest.mark.parametrize(
+    "kind", ["document", "template", "header", "footer", "footnotes", "endnotes", "comments"]
+)
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{}.{}.main+xml",
+        "{}.{}+xml",
+        "application/vnd.ms-word.{1}.macroEnabled.main+xml",
+        "application/vnd.ms-word.{1}.macroEnabledTemplate.main+xml",
+    ],
+)
+def test_each_kind_of_member_with_paragraphs_is_translated(kind, form):
+    body = f'<w:x xmlns:w="{W}"><w:p>{run("One")}</w:p></w:x>'
+    content = pack(
+        {
+            "[Content_Types].xml": types(
+                **{"a.xml": form.format(WORD_TYPE, kind), "b.xml": f"{WORD_TYPE}.settings+xml"}
+            ),
+            "a.xml": body,
+            "b.xml": body,
+        }
+    )
+    assert sentences("docx", content) == ["One"]
+    assert "ONE" in member(translate("docx", content), "a.xml")
+
+
+def test_drawings_of_a_document_are_translated():
+    chart = f'<c:x xmlns:c="c" xmlns:a="{A}"><a:p><a:r><a:t>One</a:t></a:r></a:p></c:x>'
+    for name in ("chart", "diagramData", "diagramDrawing"):
+        kind = f"application/vnd.openxmlformats-officedocument.drawingml.{name}+xml"
+        content = pack({"[Content_Types].xml": types(**{"a.xml": f"{WORD_TYPE}.document.main+xml",
+            "b.xml": kind}),
+                        "a.xml": f'<w:x xmlns:w="{W}"><w:p>{run("Two")}</w:p></w:x>',
+                        "b.xml": chart})  # fmt: skip
+        assert sentences("docx", content) == ["Two", "One"]
+    content = pack({"[Content_Types].xml": types(**{"a.xml": f"{WORD_TYPE}.styles+xml"}), "a.xml": "<a/>"})
+    with pytest.raises(DragomanError, match="no text of Word"):
+        read("docx", content)
+
+
+@pytest.mark.parametrize("name", ["ins", "del", "moveFrom", "moveTo"])
+def test_each_tracked_change_is_refused(name):
+    with pytest.raises(DragomanError, match="accept or reject"):
+        read("docx", word_file(f"<w:p><w:{name}>{run('One')}</w:{name}></w:p>"))
+
+
+@pytest.mark.parametrize("name", ["hyperlink", "smartTag", "customXml", "dir", "bdo"])
+@pytest.mark.parametrize(
+    "first", ["", "<w:smartTagPr/>", "<w:customXmlPr><w:attr/></w:customXmlPr>", "<w:fldData>no</w:fldData>"]
+)
+def test_a_container_is_a_pair_around_its_text(name, first):
+    xml = f"<w:{name}>{first}{{}}</w:{name}>"
+    content = word_file(f"<w:p>{run('One ')}{xml.format(run('two'))}{run(' three')}</w:p>")
+    assert sentences("docx", content) == ["One <g1>two</g1> three"]
+    assert xml.format(run("x")) in member(translate("docx", content, "<g1>x</g1> y"), "word/document.xml")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("bookmarkStart", "bookmarkEnd"), ("commentRangeStart", "commentRangeEnd"), ("permStart", "permEnd")],
+)
+def test_a_range_is_a_pair_with_the_same_number(names):
+    def body(first, second, key="a"):
+        start, end = f"<w:{names[0]} w:id='1' w:name='{key}'/>", f"<w:{first} w:id='{second}'/>"
+        return f"<w:p>{run('One ')}{start}{run('two')}{end}{run(' three')}</w:p>"
+
+    assert sentences("docx", word_file(body(names[1], 1))) == ["One <g1>two</g1> three"]
+    assert sentences("docx", word_file(body(names[1], 2))) == ["One <g1>two</g2> three"]
+    other = next(name for name in ("commentRangeEnd", "bookmarkEnd") if name != names[1])
+    assert sentences("docx", word_file(body(other, 1))) == ["One <g1>two</g2> three"]
+    assert sentences("docx", word_file(body(names[1], 1, "_GoBack"))) == ["One two three"]
+
+
+@pytest.mark.parametrize("inside", ["<w:tab/>", "<w:br/>", "<w:cr/>", "<w:ptab/>"])
+def test_a_break_in_a_run_ends_a_sentence(inside):
+    assert sentences("docx", word_file(f"<w:p><w:r><w:t>One</w:t>{inside}<w:t>two</w:t></w:r></w:p>")) == [
+        "One",
+        "two",
+    ]
+
+
+@pytest.mark.parametrize("inside", ["<w:proofErr/>", "<w:lastRenderedPageBreak/>", "<w:softHyphen/>"])
+def test_what_word_writes_itself_is_dropped(inside):
+    for paragraph in (f"<w:r><w:t>wo</w:t>{inside}<w:t>rd</w:t></w:r>", f"{run('wo')}{inside}{run('rd')}"):
+        content = word_file(f"<w:p>{paragraph}</w:p>")
+        assert sentences("docx", content) == ["word"]
+        assert inside not in member(translate("docx", content), "word/document.xml")
+
+
+FIELDS = [
+    "HYPERLINK",
+    "REF",
+    "TOC",
+    "INDEX",
+    "TOA",
+    "IF",
+    "FORMTEXT",
+    "STYLEREF",
+    "TITLE",
+    "SUBJECT",
+    "QUOTE",
+    "ref",
+]
+
+
+@pytest.mark.parametrize("code", [*FIELDS, "PAGE", "DATE", "PAGEREF", "CITATION", "SEQ"])
+def test_a_field_has_text_or_is_kept(code):
+    is_text = code in FIELDS
+    inner = run("two")
+    for xml in (
+        field(f"{code} x", inner),
+        f'<w:fldSimple w:instr=" {code} x ">{inner}</w:fldSimple>',
+        field(f"{code} {field('PAGE', run('no'))}", inner),
+    ):
+        content = word_file(f"<w:p>{run('One ')}{xml}{run(' three')}</w:p>")
+        (sentence,) = sentences("docx", content)
+        assert sentence == ("One <g1>two</g1> three" if is_text else "One <g1/> three")
+        assert (xml if not is_text else xml.replace("two", "TWO")) in member(
+            translate("docx", content), "word/document.xml"
+        )
+    nested = field("PAGE", run("no") + field("REF x", run("no")) + run("no"))
+    assert sentences("docx", word_file(f"<w:p>{run('One ')}{nested}{run(' three')}</w:p>")) == [
+        "One <g1/> three"
+    ]
+    begin, end = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "end"))
+    no_result = f'{begin}<w:r><w:instrText>XE "no"</w:instrText></w:r>{end}'
+    assert sentences("docx", word_file(f"<w:p>{run('One')}{no_result}{run(' three')}</w:p>")) == [
+        "One<g1/> three"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [("<w:vanish/>", "One <g1/> three"), ('<w:vanish w:val="0"/>', "One <g1>two</g1> three"),
+        ('<w:vanish w:val="off"/>', "One <g1>two</g1> three"),
+     ('<w:vanish w:val="false"/>', "One <g1>two</g1> three"), ('<w:vanish w:val="1"/>', "One <g1/> three"),
+     ("<w:b/>", "One <g1>two</g1> three"), ("<w:noProof/>", "One two three"),
+     ('<w:lang w:val="fr"/>', "One two three"), ('<w:rFonts w:hint="cs"/>', "One two three"),
+     ('<w:rFonts w:ascii="x" w:hint="cs"/>', "One <g1>two</g1> three"),
+     ('<w:noProof w:val="1"/><w:b/>', "One <g1>two</g1> three")],
+)  # fmt: skip
+def test_a_format_that_is_seen_is_a_pair(properties, sentence):
+    content = word_file(f"<w:p>{run('One ')}{run('two', properties)}{run(' three')}</w:p>")
+    assert sentences("docx", content) == [sentence]
+    result = member(translate("docx", content), "word/document.xml")
+    assert result.count("preserve") >= 1
+    assert ("two" in result) == ("/>" in sentence)
+
+
+def test_what_stands_for_a_character_or_a_word_is_read_as_such():
+    hyphen = "<w:r><w:noBreakHyphen/></w:r>"
+    base = "<w:rubyBase><w:r><w:t>kan&amp;ji</w:t></w:r></w:rubyBase>"
+    ruby = f"<w:r><w:ruby><w:rt><w:r><w:t>no</w:t></w:r></w:rt>{base}</w:ruby></w:r>"
+    formula = "<m:oMath>no</m:oMath>"
+    for inside, shown in (
+        (hyphen, "\u2011"),
+        (ruby, "kanji"),
+        (formula, "<g1/>"),
+        ("<w:r><w:drawing>no</w:drawing></w:r>", "<g1/>"),
+    ):
+        assert [
+            one.replace("\n", "")
+            for one in sentences("docx", word_file(f"<w:p>{run('One ')}{inside}{run(' two')}</w:p>"))
+        ] == [f"One {shown} two"]
+    assert (
+        sentences(
+            "docx", word_file(f"<w:p>{run('One is.')}{run(' ')}{formula}{run(' has. Two')}</w:p>"), split=True
+        )[0]
+        == "One is."
+    )
+
+
+@pytest.mark.parametrize(
+    ("tag", "shown"), [("<w:t>", "Onetwo three"), ('<w:t xml:space="preserve">', "One two three")]
+)
+def test_white_space_at_the_edges_of_a_run_counts_if_it_is_preserved(tag, shown):
+    content = word_file(f"<w:p>{run('One')}<w:r>{tag} two</w:t></w:r>{run(' three')}</w:p>")
+    assert sentences("docx", content) == [shown]
+
+
+def test_a_control_is_a_pair_around_its_content():
+    xml = "<w:sdt><w:sdtPr><w:alias/></w:sdtPr><w:sdtContent>{}</w:sdtContent><w:sdtEndPr/></w:sdt>"
+    content = word_file(f"<w:p>{run('One ')}{xml.format(run('two'))}{run(' three')}</w:p>")
+    assert sentences("docx", content) == ["One <g1>two</g1> three"]
+    assert xml.format(run("TWO")) in member(translate("docx", content), "word/document.xml")
+    empty = "<w:sdt><w:sdtPr/><w:sdtContent/></w:sdt>"
+    assert sentences("docx", word_file(f"<w:p>{run('One ')}{empty}{run('two')}</w:p>")) == ["One <g1/>two"]
+
+
+def test_the_language_is_that_of_most_characters():
+    def file(*lengths):
+        return word_file(
+            "<w:p>"
+            + "".join(
+                run("x" * length, f'<w:lang w:val="{code}"/>' if code else "") for code, length in lengths
+            )
+            + "</w:p>"
+        )
+
+    assert read("docx", file(("fr", 3), ("it", 9), ("fr", 3))).language == "it"
+    assert read("docx", file(("fr", 3), ("", 9))).language == "en-US"
+    assert read("docx", file(("fr", 3), ("fr", 3), ("it", 5))).language == "fr"
+    content = file(("", 3))
+    unknown = READERS["docx"](content, Reading("a", "en", "und"))
+    assert 'w:val="en-US"' in member(unknown.write(["x"]), "word/styles.xml")

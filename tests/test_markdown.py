@@ -182,3 +182,199 @@ def test_a_start_of_a_line_becomes_no_list_and_no_heading():
     assert translate("[`a`] is [a].\n\n[`a`]: b\n[a]: c\n", words_changed("x")).startswith("[`a`] x [x][a].")
     text = "- **[One][]**\n\n[one]: a\n"
     assert translate(text, lambda _: "Eins").startswith("- **[Eins][One]**\n")
+
+
+# ---- constructs one by one, which come back as they were with words in capitals around them
+
+KEPT = (
+    "$x_1$", "$$x$$", "$a \\$ b$", "{% if no %}", "{{ no.x }}", "{: .no}", "{#no}", "{.no x}", "[^no]",
+    "[!NOTE]", "[!no]", ":no_x:", ":no-1+:", "`no`", "``n`o``",
+    "![no](no.png)", "![no][r]", "<https://no.org>", "<kbd>no</kbd>", "<code>no <b>no</b></code>",
+    "<var>no</var>", "<!-- no -->", "<img alt='no'>", "<https://no.org/>",
+    "https://no.org/a_b", "@no", "<wbr>", "<span/>", "<samp>no</samp>",
+)  # fmt: skip
+PAIRS = (
+    "*{}*",
+    "_{}_",
+    "**{}**",
+    "__{}__",
+    "~~{}~~",
+    "***{}***",
+    "[{}](no)",
+    "[{}](no 'no')",
+    "[{}][r]",
+    "<b>{}</b>",
+    "<a href='no'>{}</a>",
+    "**[{}](no)**",
+)
+PLAIN_TEXTS = (
+    "\\*",
+    "a_b",
+    "5 * 6",
+    "$5",
+    "1 $ 2",
+    "a $ b $ c",
+    "[x",
+    "a]",
+    "{ a }",
+    "a: b:",
+    "&amp;",
+    "10.",
+    "~",
+    "a*",
+    "&copy;",
+    "\\[x\\]",
+    "a | b",
+    "$5 and $6",
+    "$5-$6",
+)
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_what_is_kept_is_a_mark(kept):
+    text = f"One {kept} two.\n\n[r]: no\n"
+    (sentence,) = sentences_of(text)
+    assert re.fullmatch(r"One <g1/?> two\.", sentence)
+    assert (
+        translate(text, str.upper) == text.replace("One", "ONE").replace("two", "TWO")
+        or "G1" in sentence.upper()
+    )
+    assert translate(text, words_changed("x")) == f"x {kept} x.\n\n[r]: no\n"
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("inside", ["two", "two `no` three", "two. Four"])
+def test_a_pair_of_marks_stands_around_its_words(pair, inside):
+    text = f"One {pair.format(inside)} five.\n\n[r]: no\n"
+    written = translate(text, words_changed("x"))
+    expected = re.sub("One|two|three|Four|five", "x", text)
+    assert written == expected
+    assert "no" not in "".join(sentences_of(text))
+    assert "<g1>" in sentences_of(text)[0]
+    assert re.match("One (<g1>)?<g[12]>two", sentences_of(text)[0])
+
+
+@pytest.mark.parametrize("text", PLAIN_TEXTS)
+def test_what_marks_nothing_is_text(text):
+    (sentence,) = sentences_of(f"One {text} two")
+    (paragraph,) = (token for token in ORACLE.parse(f"One {text} two") if token.type == "inline")
+    assert sentence == "".join(child.content for child in paragraph.children)
+
+
+@pytest.mark.parametrize("tag", ["<br>", "<br/>", "<BR />", "  \n", "\\\n"])
+def test_a_hard_break_ends_a_sentence(tag):
+    assert sentences_of(f"one{tag}two") == ["one", "two"]
+    assert translate(f"one{tag}two", str.upper) == f"ONE{tag}TWO"
+    assert sentences_of("one \n two\tthree\x01four") == ["one two three", "four"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*a*", "_a_", "a _b_", "_a", "a_", "a_b", "`a`", "[a]", "[a](b)", "~~a~~", "$a$", "\\a", "<b>",
+        "</b>", "<!-- a", "<?a", "&amp;", "&#38;", "&#x26;", "a <", "# a", "#",
+        "a #", "a ##", "- a", "+ a", "> a", "= a", "===", "| a", ": a", "1. a", "123456789) a", "12.",
+        "1) a", "1.5 a", "- ", "---", "***", "a | b", "![a](b)", "  a", "    a",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{}",
+        "- {}",
+        "> {}",
+        "## {}",
+        "1) {}",
+        "- [X] {}",
+        "| {} |\n|---|\n",
+        "{}\n===",
+        "{} [no](no)",
+        "**{}** no",
+        "_{}_ no",
+    ],
+)
+def test_no_text_becomes_markup(text, form):
+    source = form.format("Word")
+    document = read(source.encode(), READING)
+    written = document.write(
+        [document.segments[0].sentence.replace("Word", text), *[s.sentence for s in document.segments[1:]]]
+    ).decode()
+    assert tree(written) == tree(source)
+    shown = "".join(child.content for token in ORACLE.parse(written) for child in token.children or [])
+    assert re.sub(r"\s", "", shown).replace("no", "").replace("[X]", "") == re.sub(r"\s", "", text)
+
+
+@pytest.mark.parametrize("word", ["zu lang", "a|b"])
+def test_a_link_that_is_known_by_its_text_has_its_label(word):
+    definitions = "\n\n[One two]: a\n[One]: b\n[x *y*]: c\n"
+    for link, changed in (
+        ("[One two]", f"[{word}][One two]"),
+        ("[One two][]", f"[{word}][One two]"),
+        ("[one *two*](b)", None),
+        ("[One\ntwo]", f"[{word}][One two]"),
+    ):
+        written = translate(
+            f"So {link} is.{definitions}", lambda sentence: re.sub(r">[^<]+<", f">{word}<", sentence, count=1)
+        )
+        if changed:
+            assert written == f"So {changed} is.{definitions}"
+        assert (
+            tree(written)[1][5]
+            == [("link_close", "", "{}"), ("link_open", "", str({"href": "b" if changed is None else "a"}))]
+            or changed is None
+        )
+    assert translate(f"[One two]{definitions}", lambda _: word) == f"[{word}][One two]{definitions}"
+    assert (
+        translate(f"[One two] [One] so{definitions}", words_changed("x"))
+        == f"[x x][One two] [x][One] x{definitions}"
+    )
+    assert translate("A [One. Two] b\n\n[One. Two]: c\n", words_changed("x")).endswith("\n\n[One. Two]: c\n")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_tables_fences_and_notes_have_their_cells_and_lines(end):
+    text = (
+        "| One | `no|` b\\|c | |\n|---|:-:|---|\n| two | | three *four* |\nfive | six\n\n"
+        "> | seven |\n> |---|\n> | eight |\n\n- a\n\n  nine | ten\n  --|--\n  b | c\n\n"
+        ":::no\neleven\n:::\n\n[^no]: twelve a\n\n<div>no\n</div>\n\n"
+        "> <p>kept</p>\n\n<p>fourteen</p>\n\nfifteen\n---\n\n# sixteen ##\n\n## C# a #b ##\n"
+    ).replace("\n", end).replace("`no|`", "`no`")  # fmt: skip
+    text = text.replace("<div>no", "<div>seventeen")
+    document = read(text.encode(), READING)
+    assert document.write([segment.sentence for segment in document.segments]) == text.encode()
+    written = translate(
+        text,
+        lambda sentence: re.sub(
+            r"<[^>]*>|[^<]+", lambda match: match[0] if match[0][0] == "<" else match[0].upper(), sentence
+        ),
+    )
+    assert written == re.sub(r"(no|:::|kept|<[^>]*>)|[a-z]", lambda match: match[1] or match[0].upper(), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("---\ntitle: One\n---\n", ["One"]), ("+++\ntitle = \"One\"\n+++\n", ["One"]),
+        ("---\ndescription: 'It''s'\n---", ["It's"]), ("---\ntitle: One # no\n---\n", ["One"]),
+        ("---\ntitle: One\n  two\n---\n", []), ("---\ntitle: |\n  no\n---\n", []),
+        ("---\ntitle: >-\n  no\n---\n", []), ("---\ntitle: [no]\n---\n", []),
+        ("---\ntitle: {no: no}\n---\n", []),
+        ("---\ntitle: &a no\n---\n", []), ("---\ntitle: *no\n---\n", []), ("---\ntitle: !x no\n---\n", []),
+        ("---\nsubtitle: no\n title: no\ntitles: no\n---\n", []), ("---\ntitle: 12\n---\n", []),
+        ('---\ntitle: "a \\\\ b \\" c"\n---\n', ['a \\ b " c']), ('---\ntitle: "a \\n b"\n---\n', []),
+        ("\ufeff---\r\ntitle: One\r\n---\r\nTwo", ["One", "Two"]),
+        ("---\ntitle: One. Two\n---\n", ["One. Two"]),
+        ("---\ntitle: One {{ no }}\n---\n", []), ("--- \ntitle: 'a \\\\ b'\n--- \n", ["a \\\\ b"]),
+        ('---\ntitle: "a\'\'b"\n---\n', ["a''b"]), ("+++\ntitle: no\n---\n", None),
+    ],
+)  # fmt: skip
+def test_the_front_matter_has_a_title_and_a_description(text, sentences):
+    if sentences is None:
+        assert sentences_of(text) != []
+        return
+    assert sentences_of(text) == sentences
+    written = translate(text, lambda sentence: f'{sentence} "x" \\ y')
+    if sentences and text.startswith("---") and "#" not in text:
+        head = yaml.safe_load(re.split(r"\r?\n--- ?", text.removeprefix("\ufeff"))[0].removeprefix("---"))
+        new = yaml.safe_load(re.split(r"\r?\n--- ?", written.removeprefix("\ufeff"))[0].removeprefix("---"))
+        assert new == {key: f'{value} "x" \\ y' for key, value in head.items()}

@@ -9,10 +9,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from lxml.html import defs
 
 from dragoman.documents.document import MAX_TAGS
 from dragoman.documents.file import Reading
-from dragoman.documents.markup import html, read_html, read_markup, xml
+from dragoman.documents.markup import BLOCK_ELEMENTS, VOID, html, read_html, read_markup, read_xml, xml
+from dragoman.system.errors import DragomanError
 from dragoman.translation.tags import remove_tags
 from dragoman.translation.translator import Translator
 
@@ -615,3 +617,282 @@ def test_a_translated_page_names_its_language():
     assert document.write(["Eins"]).decode() == page.replace("en-GB", "de").replace("One", "Eins")
     unknown = read_html(page.encode(), Reading("a.html", "en", "und"))
     assert unknown.write(["Eins"]).decode() == page.replace("One", "Eins")
+
+
+# ---- elements and attributes, by the HTML standard
+
+BLOCKS = ["address", "article", "aside", "audio", "blockquote", "body", "button", "canvas", "caption",
+    "center", "col", "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6",
+    "head", "header", "hgroup", "html", "label", "legend", "li", "main", "menu", "meter", "nav", "noscript",
+    "object", "ol", "optgroup", "option", "output", "p", "progress", "search", "section", "select", "slot",
+    "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "video", "title",
+    "textarea"]  # fmt: skip
+"""What is not displayed as `inline` (15.3 of the standard), and what is a box or a text of its own."""
+INLINES = [
+    "a",
+    "abbr",
+    "b",
+    "bdi",
+    "bdo",
+    "cite",
+    "data",
+    "dfn",
+    "em",
+    "font",
+    "i",
+    "ins",
+    "del",
+    "mark",
+    "q",
+    "ruby",
+    "s",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "sup",
+    "time",
+    "tt",
+    "u",
+    "x-y",
+]
+VOIDS = [
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+    "track",
+    "wbr",
+    "param",
+]
+KEPT = [
+    "script",
+    "style",
+    "xmp",
+    "iframe",
+    "noembed",
+    "noframes",
+    "code",
+    "pre",
+    "kbd",
+    "samp",
+    "var",
+    "svg",
+    "math",
+]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_element_ends_a_sentence(name):
+    document = html(f"<div>One <{name}>two</{name}> three</div>", "en")
+    assert document.sentences == ("One", "two", "three")
+
+
+def test_the_block_elements_are_those_of_lxml_too():
+    assert {*defs.block_tags} - {"isindex", "ins", "del"} <= BLOCK_ELEMENTS
+    assert {*defs.empty_tags} - {"isindex", "frame", "basefont"} == VOID
+
+
+@pytest.mark.parametrize("name", INLINES)
+def test_all_other_elements_stand_in_a_sentence(name):
+    assert html(f"<div>One <{name}>two</{name}> three</div>", "en").sentences == ("One <g1>two</g1> three",)
+
+
+@pytest.mark.parametrize("name", VOIDS)
+def test_an_element_without_an_end_tag_holds_no_text(name):
+    """What follows is beside it, and a space stands in the place of a picture."""
+    kinds = {token.kind for token in read_markup(f"a<{name}>b</{name}>", is_html=True)}
+    assert kinds == {"text", "empty", "end"}
+    assert {token.kind for token in read_markup(f"<{name}>", is_html=False)} == {"start"}
+    splits = name in {"br", "hr", "col", "base", "embed"}
+    assert len(html(f"<p>One<{name} translate=no>two", "en").sentences) == 1 + splits
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_an_element_of_code_is_kept(name):
+    assert html(f"<div>One <{name}>no <b>no</b> no</{name}> three</div>", "en").sentences in {
+        ("One <g1/> three",), ("One", "three")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["script", "style", "xmp", "iframe", "noembed", "noframes", "title", "textarea"]
+)
+def test_in_an_element_of_raw_text_there_are_no_tags(name):
+    tokens = read_markup(f"<{name}>a<b>c</b></{name}>", is_html=True)
+    assert [token.kind for token in tokens] == ["start", "text", "end"]
+    assert [token.kind for token in read_markup("<plaintext>a</plaintext >b", is_html=True)] == [
+        "start",
+        "text",
+        "end",
+        "text",
+    ]
+
+
+@pytest.mark.parametrize("name", ["alt", "title", "placeholder", "aria-label", "aria-description", "TITLE"])
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_an_attribute_that_people_read_is_translated(name, quote):
+    page = f"<p {name} = {quote}One{quote} class={quote}no{quote}>Two</p>"
+    document = html(page, "en")
+    assert document.join(document.sentences) == page
+    assert document.join(["A", "B"]) == page.replace("One", "A").replace("Two", "B")
+    assert html(page.replace(quote, ""), "en").sentences == ("Two",)
+
+
+@pytest.mark.parametrize(
+    "name", ["value", "content", "href", "data-title", "name", "aria-labelledby", "lang"]
+)
+def test_another_attribute_is_kept(name):
+    assert html(f'<p {name}="One">Two</p>', "en").sentences == ("Two",)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "is_read"),
+    [*((f'name="{name}"', True) for name in ("description", "Description", "twitter:title",
+        "twitter:description")),
+     *((f'property="{name}"', True) for name in ("og:title", "og:description")),
+     *((f'name="{name}"', False) for name in ("keywords", "author", "viewport", "og:image", "title")),
+     ("", False)],
+)  # fmt: skip
+def test_a_description_of_a_page_is_translated(attribute, is_read):
+    page = f'<meta content="One" {attribute}><p>Two</p>'
+    assert html(page, "en").sentences == (("One", "Two") if is_read else ("Two",))
+    assert html(page.replace("meta", "x-y"), "en").sentences == ("Two",)
+
+
+@given(
+    st.lists(
+        st.sampled_from(['<img alt="x">', "<b title='y'>", "</b>", "one", ". Two", "<br>", " "]), max_size=8
+    ).map("".join)
+)
+def test_an_attribute_is_translated_where_its_tag_stands_in_no_sentence(text):
+    document = html(text, "en")
+    places = [match.start(1) for match in re.finditer("(?:alt=\"|title=')(.)", text)]
+    texts = [segment for segment in document.segments if segment.source not in {"x", "y"}]
+    outside = [
+        place for place in places if not any(segment.start <= place < segment.end for segment in texts)
+    ]
+    assert [segment.start for segment in document.segments if segment.source in {"x", "y"}] == outside
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_kept"),
+    [("translate=no", True), ("TRANSLATE='NO'", True), ("translate = \"no\"", True),
+        ("class='a NoTranslate'", True), ("translate=yes", False),
+     ("translate", False), ("id='translate' lang=no", False), ("class=translate", False)],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["<p>One <{} {}>no</{}> two</p>", "<p>One <img {1} alt='no'> two</p>"])
+def test_an_element_says_that_it_is_not_translated(attributes, is_kept, form):
+    (sentence,) = html(form.format("b", attributes, "b"), "en").sentences
+    assert ("no" in sentence) == (not is_kept and "img" not in form)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("<a href='>'>", ["start"]), ('<a href=">" b=\'"\'>', ["start"]), ("<a b'>'>", ["start", "text"]),
+        ("<a/>", ["empty"]), ("</a/>", ["end"]),
+        ("<a b=c/>", ["start"]), ("<_a>", ["start"]), ("<:a>", ["start"]), ("<1a>", ["text"]),
+        ("< a>", ["text"]), ("<é>", ["start"]),
+        ("</", ["text"]), ("</>", ["other"]), ("<a", ["text"]), ("<a <b>", ["text", "start"]),
+        ("<![CDATA[>]]>", ["other"]), ("<!x>y", ["other", "text"]),
+        ("<?x>y", ["other", "text"]), ("<!DOCTYPE a [<!ENTITY b '>'>]>c", ["other", "text"]),
+        ("<!doctype[]>c", ["other", "text"]),
+        ("<!DOCTYPE a [ [ ] x ]>c", ["other", "text"]),
+    ],
+)  # fmt: skip
+def test_the_tokens_of_a_page(text, kinds):
+    tokens = read_markup(text, is_html=True)
+    assert [token.kind for token in tokens] == kinds
+    assert "".join(text[token.start : token.end] for token in tokens) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [("&amp;", "&"), ("&eacute;", "é"), ("&eacute", "é"), ("&#233;", "é"), ("&#xE9;", "é"), ("&#XE9", "é"),
+        ("&nbsp;", "\xa0"), ("&#x1F600;", "😀"),
+     ("&foo.bar-b_c;", "<g1/>"), ("&copyright;", "©right;"), ("&x", "&x"), ("&", "&"), ("&#10;", " "),
+     ("&#12;", " "), ("a\n\t b", "a b")],
+)  # fmt: skip
+def test_an_entity_is_read_as_its_character(source, shown):
+    assert html(f"<p>One{source}two</p>", "en").sentences == (f"One{shown}two",)
+    own = f"<!DOCTYPE d [<!ENTITY\n{source[1:-1]}\t'x'>]><d>One{source}two</d>"
+    if source in {"&eacute;", "&foo.bar-b_c;"}:
+        assert xml(own, "en").sentences == ("One<g1/>two",)
+
+
+@pytest.mark.parametrize(
+    ("page", "language"),
+    [("<html lang=de>", "de"), ("<HTML LANG='en-GB'>", "en-GB"),
+        ("<!-- c --><html a=b lang=\" fr \">", "fr"), ("<p lang=de>", ""), ("<html>", ""),
+     ("<html xml:lang=de>", ""), ("", "")],
+)  # fmt: skip
+def test_a_page_says_its_language(page, language):
+    document = read_html(f"{page}<p>One".encode(), Reading("a", "en", "it"))
+    assert document.language == language
+    written = document.write(["Uno"]).decode()
+    assert written == (page.replace(language, "it") if language else page) + "<p>Uno"
+    assert document.write(["One"]).decode() == page + "<p>One"
+
+
+def test_an_xml_document_says_its_language():
+    for page, language in (
+        ("<a xml:lang='de'>", "de"),
+        ("<a lang='de'>", ""),
+        ("<a/>", ""),
+        ("<?x?><a XML:LANG='de'>", "de"),
+    ):
+        assert read_xml(f"{page}One".encode(), Reading("a", "en", "it")).language == language
+
+
+@pytest.mark.parametrize(
+    ("declaration", "encoding", "is_read"),
+    [('<?xml version="1.0" encoding="UTF-8"?>', "utf-8", True),
+        ("<?xml version='1.0' encoding='utf8'?>", "utf-8-sig", True),
+     ('<?xml version="1.0" encoding="latin1"?>', "utf-8", False),
+     ('<?xml version="1.0" encoding="UTF-16"?>', "utf-16", True),
+     ('<?xml version="1.0" encoding="UTF-8"?>', "utf-16", False), ("<meta charset=utf-8>", "utf-8", True),
+     ("<META CHARSET='koi8-r'>", "utf-8", False),
+     ('<meta http-equiv=x content="text/html; charset=latin1">', "utf-8", False),
+     ("<meta charset=nothing>", "utf-8", False),
+     ("<!-- <meta charset=latin1> --><meta charset=utf-8>", "utf-8", True),
+     (" " * 300 + "<meta charset=latin1>", "utf-8", False),
+     ("<p>encoding=latin1</p>", "utf-8", True)],
+)  # fmt: skip
+def test_a_page_is_in_the_encoding_that_it_declares(declaration, encoding, is_read):
+    content = f"{declaration}<p>One é</p>".encode(encoding)
+    if is_read:
+        document = read_html(content, Reading("a", "en", "de"))
+        assert document.write(document.sentences) == content
+        assert document.sentences[-1] == "One é"
+    else:
+        with pytest.raises(DragomanError, match="says that its encoding is"):
+            read_html(content, Reading("a", "en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("<d>one <b>two</b></d>", ["one <g1>two</g1>"]), ("<d><b>one</b><i>two</i></d>", ["one", "two"]),
+        ("<d>\n<b>one</b>\n<i/>two</d>", ["one</g> <g/>two"]),
+        ("<d><b>one</b>,<i>two</i></d>", ["one</g1>,<g2>two"]),
+        ("<d><e><b>one</b></e> two</d>", ["one", "two"]), ("<b>one</b> two", ["one</g1> two"]),
+        ("<d><e>one</e></x><f>two</f></d>", ["one", "two"]),
+        ("<d><e>one<f>two</d><g>three</g>", ["one<g1>two", "three"]),
+    ],
+)  # fmt: skip
+def test_an_element_of_xml_is_in_a_sentence_if_its_parent_has_text(text, sentences):
+    found = [re.sub(r"\A<g\d+>|</g\d+>\Z", "", sentence) for sentence in xml(text, "en").sentences]
+    assert [re.sub(r"\d", "", one) for one in found] == [
+        re.sub(r"\d", "", re.sub(r"\A<g\d+>|</g\d+>\Z", "", one)) for one in sentences
+    ]
+    split = xml("<d>one <b>two</b> three</d>", "en", splitting_tags=("b",), non_splitting_tags=("i",))
+    assert split.sentences == ("one", "two", "three")

@@ -1,15 +1,18 @@
 """Jupyter notebooks come back with the Markdown of their cells translated, and everything else as it was."""
 
 import json
+import re
 from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.documents import markdown
 from dragoman.documents.file import Reading
 from dragoman.documents.notebook import read
 from dragoman.system.errors import DragomanError
+from tests.document_laws import in_capitals, upper
 
 READING = Reading("a.ipynb", "en", "de")
 LINE = st.sampled_from(
@@ -86,3 +89,48 @@ def test_any_json_is_read(value):
     content = json.dumps({"cells": value}).encode()
     document = read(content, READING)
     assert document.write([segment.sentence for segment in document.segments]) == content
+
+
+PIECES = ("one", "é", "😀", '"', "\\\\", "\\*", "\n", "*two*", "`no`", "\t", "\x01", "\u2028")
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join),
+    st.sampled_from(["markdown", "heading", "code", "raw"]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["", "\ufeff"]),
+)
+def test_only_the_source_of_a_cell_of_text_is_in_capitals(text, kind, is_list, is_ascii, is_old, mark):
+    """The source is one string or several; a cell may say its type behind it."""
+    source = f"one {text} two"
+    cell = {
+        "attachments": {"source": ["no"], "a.png": {"cells": [{"cell_type": "markdown", "x": "no"}]}},
+        "outputs": ["no"], "source": source.splitlines(keepends=True) if is_list else source,
+        "metadata": {"cell_type": "no", "source": "no"},
+    }  # fmt: skip
+    cell = {"cell_type": kind, **cell} if is_ascii else {**cell, "cell_type": kind}
+    notebook = (
+        {"worksheets": [{"cells": [cell]}]}
+        if is_old
+        else {"metadata": {"cells": 1}, "cells": [cell], "x": [{"cell_type": "markdown", "source": "no"}]}
+    )
+    content = json.dumps(notebook, ensure_ascii=is_ascii)
+    content = (
+        mark + (re.sub(r"\\u(\w{4})", lambda match: "\\u" + match[1].upper(), content) if is_old else content)
+    ).encode()
+    written = json.loads(in_capitals(lambda raw: read(raw, READING), content).decode("utf-8-sig"))
+    expected = markdown.read(source.encode(), Reading("a.md", "en", "de"))
+    expected = expected.write([upper(segment.sentence) for segment in expected.segments]).decode()
+    cells = written["worksheets"][0]["cells"] if is_old else written["cells"]
+    new = cells[0].pop("source")
+    former = cell.pop("source")
+    assert written == notebook
+    assert "".join(new) == ("".join(former) if kind in {"code", "raw"} else expected)
+    assert isinstance(new, list) == is_list
+
+
+@pytest.mark.parametrize("content", ['{"worksheets": []}', '{"cells": []}'])
+def test_an_empty_notebook_is_read(content):
+    assert not read(content.encode(), READING).segments

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.documents.file import Reading
+from dragoman.documents.read import READERS
 from dragoman.system.errors import DragomanError
 from tests.office_files import (
     capitals,
     member,
+    pack,
     read,
     sentences,
     shuffled,
@@ -161,3 +164,159 @@ def test_values_of_attributes_that_nobody_expects_are_read():
 def test_what_cannot_be_read_is_refused(body, message):
     with pytest.raises(DragomanError, match=message):
         read("odf", text_file(body))
+
+
+# ---- elements one by one
+
+
+def paragraph(inside, kind="p"):
+    return f"<text:{kind}>One {inside} three</text:{kind}>"
+
+
+@pytest.mark.parametrize(
+    ("xml", "shown"),
+    [
+        ("<text:a>{}</text:a>", "<g1>{}</g1>"), ("<text:meta>{}</text:meta>", "<g1>{}</g1>"),
+        ("<text:span>{}</text:span>", "{}"), ("<draw:frame>no</draw:frame>", "<g1/>"),
+        ('<text:span text:style-name="Bold">{}</text:span>', "<g1>{}</g1>"),
+        ("<text:a><office:event-listeners><x/></office:event-listeners>{}</text:a>", "<g1>{}</g1>"),
+        *((f'<text:{name}-start text:name="a"/>{{}}<text:{name}-end text:name="a"/>', "<g1>{}</g1>")
+            for name in ("bookmark", "reference-mark")),
+        ('<text:bookmark-start text:name="a"/>{}<text:bookmark-end text:name="b"/>', "<g1>{}</g2>"),
+        ('<text:bookmark-start text:name="a"/>{}<text:reference-mark-end text:name="a"/>', "<g1>{}</g2>"),
+        ('<text:bookmark-start text:name="_GoBack"/>{}<text:bookmark-end text:name="_GoBack"/>', "{}"),
+        ('<text:bookmark text:name="a"/>{}', "<g1/>{}"), ("<text:soft-page-break/>{}", "{}"),
+        ("<text:page-number>no</text:page-number>", "<g1/>"),
+        ("<text:note><text:note-body/></text:note>{}", "<g1/>{}"), ("<text:reference-mark/>{}", "<g1/>{}"),
+        ("<!-- no -->{}", "{}"),
+        ("<text:s/>{}", "{}"), ("<![CDATA[two]]>", "two"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["p", "h"])
+def test_each_element_of_a_text_is_read_as_what_it_is(xml, shown, kind):
+    content = text_file(paragraph(xml.format("two"), kind))
+    expected = f"One {shown.format('two')} three"
+    found = [re.sub(" +", " ", one) for one in sentences("odf", content)]
+    assert found == [re.sub(" +", " ", expected)] or (found == [expected.replace("<g1/>two", "<g1>two")])
+    if (
+        "no" not in xml
+        and "GoBack" not in xml
+        and "page-break" not in xml
+        and "<!" not in xml
+        and ":s/" not in xml
+        and shown != "{}"
+    ):
+        written = member(translate("odf", content), "content.xml")
+        assert xml.format("TWO") in re.sub(r"(?<=O)\s+(?=<)", "", written)
+
+
+@pytest.mark.parametrize("name", ["tab", "line-break"])
+def test_a_break_ends_a_sentence(name):
+    assert sentences("odf", text_file(paragraph(f"<text:{name}/>"))) == ["One", "three"]
+
+
+@pytest.mark.parametrize(
+    ("count", "spaces"),
+    [("", 1), (' text:c="1"', 1), (' text:c="3"', 3), (' text:c="12"', 12), (' text:c="x"', 1)],
+)
+def test_spaces_are_as_many_as_they_say(count, spaces):
+    content = text_file(f"<text:p>One<text:s{count}/>two</text:p>")
+    assert sentences("odf", content) == ["One two"]
+    result = member(translate("odf", content, "a  b   c d"), "content.xml")
+    assert '<text:p>a <text:s text:c="1"/>b <text:s text:c="2"/>c d</text:p>' in result
+    document = read("odf", text_file(f"<text:p>One,<text:s{count}/>two.</text:p><text:p>x</text:p>"))
+    assert [segment.source.count(" ") for segment in document.segments] == [spaces, 0]
+
+
+LOOKS = {
+    'fo:font-weight="bold"': True, 'fo:language="de"': False, 'fo:country="AT"': False,
+    'fo:script="x"': False, 'style:language-asian="x"': False, 'style:country-asian="x"': False,
+    'style:rfc-language-tag="x"': False, 'style:script-type="x"': False, 'officeooo:rsid="1"': False,
+    'loext:x="1"': False, 'style:text-scale="9%"': True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("parent", ["", ' style:parent-style-name="Strong"'])
+def test_a_style_is_a_mark_if_it_is_seen(look, parent):
+    style = (
+        '<style:style style:name="{}" style:family="{}"{} xmlns:officeooo="a" xmlns:loext="b">'
+        "<style:text-properties {}/></style:style>"
+    ).format
+    span = '<text:span text:style-name="{}">two</text:span>'.format
+    content = text_file(paragraph(span("A")), style("A", "text", parent, look))
+    is_seen = LOOKS[look] or bool(parent)
+    assert sentences("odf", content) == ["One <g1>two</g1> three" if is_seen else "One two three"]
+    both = (
+        style("A", "text", parent, f'{look} fo:x="1"')
+        + style("P", "paragraph", "", 'fo:y="2"')
+        + style("B", "text", parent, f'fo:x="1" {look}')
+    )
+    assert sentences("odf", text_file(paragraph(span("A") + span("B")), both)) == [
+        "One <g1>twotwo</g1> three"
+    ]
+    other = both.replace('fo:x="1"/>', 'fo:x="2"/>') if not parent else both.replace("Strong", "Weak", 1)
+    expected = "One <g1>two</g1><g2>two</g2> three"
+    assert sentences("odf", text_file(paragraph(span("A") + span("B")), other)) == [expected]
+
+
+def test_spans_in_each_other_are_one_format_and_come_back_so():
+    span = '<text:span text:style-name="{}">{}</text:span>'.format
+    content = text_file(paragraph(span("A", "a " + span("B", "b") + " c")))
+    written = member(translate("odf", content), "content.xml")
+    assert span("A", span("B", "B")) in written
+    assert written.count("<text:span") == written.count("</text:span")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_text"),
+    [('office:value-type="string"', True), ('office:value-type="float" office:value="1"', False),
+        ('office:value-type="date"', False), ("office:value-type='percentage'", False),
+     ('table:formula="of:=A1" office:value-type="string"', False), ('table:style-name="x"', True),
+     ("", True)],
+)  # fmt: skip
+def test_a_cell_with_a_value_or_a_formula_is_kept(attributes, is_text):
+    note = "<office:annotation><text:p>Two</text:p></office:annotation>"
+    for name in ("table-cell", "covered-table-cell"):
+        content = text_file(
+            f"<table:{name} {attributes}>{note}<text:p>One</text:p></table:{name}><text:p>three</text:p>",
+            kind="spreadsheet",
+        )
+        assert sentences("odf", content) == ["Two", *["One"] * is_text, "three"]
+
+
+@pytest.mark.parametrize("name", ["text:changed-region", "table:cell-content-change"])
+def test_each_tracked_change_is_refused(name):
+    with pytest.raises(DragomanError, match="accept or reject"):
+        read("odf", text_file(f"<{name}/>"))
+
+
+@pytest.mark.parametrize(
+    ("target", "language", "country"),
+    [
+        ("de", "de", "none"),
+        ("pt-BR", "pt", "BR"),
+        ("zh-Hant", "zh", "none"),
+        ("de-at", "de", "AT"),
+        ("und", "en", "US"),
+    ],
+)
+def test_the_styles_name_the_language_and_the_country(target, language, country):
+    styles = (
+        '<style:style><style:text-properties fo:language="none" fo:country="none"/>'
+        '<style:text-properties fo:language="zxx"/></style:style>'
+    )
+    content = text_file("<text:p>One</text:p>", styles)
+    document = READERS["odf"](content, Reading("a", "en", target))
+    written = document.write(["x"])
+    assert f'fo:language="{language}" fo:country="{country}"' in member(written, "styles.xml")
+    assert styles in member(written, "content.xml")
+
+
+def test_objects_in_a_document_are_read_and_encrypted_ones_refused():
+    parts = {name: data for name, _, data in unpack(text_file("<text:p>One</text:p>"))}
+    parts["Object 1/content.xml"] = parts["content.xml"].replace(b"One", b"Two")
+    parts["Object 1/meta.xml"] = parts["content.xml"]
+    assert sentences("odf", pack(parts)) == ["One", "Two"]
+    with pytest.raises(DragomanError, match="password"):
+        read("odf", pack({**parts, "META-INF/manifest.xml": "<x><manifest:encryption-data/></x>"}))

@@ -2,15 +2,20 @@
 
 import io
 import random
+import re
 import time
 import zipfile
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.documents.file import ArchiveLimits, read_members
-from dragoman.documents.nested import put_back
+from dragoman.documents.markup import read_markup
+from dragoman.documents.nested import put_back, rewrite
+from dragoman.documents.office import content_types, element_ends, escape_text, plain_characters, prefix_of
+from dragoman.documents.runs import Item, normal_form, run_blocks, write_runs
 from dragoman.system.errors import DragomanError
 from tests.office_files import book, pack, slides, text_file, translate, unpack, word_file, workbook
 
@@ -163,3 +168,163 @@ def test_nested_units_are_put_back():
 def test_more_tags_than_memory_is_for_are_refused(file_format, monkeypatch):
     monkeypatch.setattr("dragoman.documents.office.MAX_TAGS", 100)
     assert "tags" in outcome(file_format, FILES[file_format](PARAGRAPHS[file_format].format("") * 60))
+
+
+# ---- the parts of all formats
+
+
+@pytest.mark.parametrize(
+    "character",
+    [
+        "\t",
+        "\n",
+        "\r",
+        "\x00",
+        "\x1f",
+        "\x7f",
+        "\x85",
+        "\u2028",
+        "\u2029",
+        "\ud800",
+        "\ufffe",
+        "\uffff",
+        "\u1680",
+    ],
+)
+def test_a_character_that_has_no_place_in_a_text_is_a_space(character):
+    assert escape_text(f"a{character}b") == "a b"
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\xa0", "\u2000", "\u2003", "\u2007", "\u200a", "\u202f", "\u3000", "é", "😀", " ", "\u200b"],
+)
+def test_other_spaces_and_characters_stay(character):
+    assert escape_text(f"a{character}b") == f"a{character}b"
+    assert escape_text("<&>\"'") == "&lt;&amp;&gt;\"'"
+
+
+@pytest.mark.parametrize(
+    ("xml", "text"),
+    [
+        ("a<![CDATA[<b>&]]>c", "a&lt;b&gt;&amp;c"),
+        ("a<!-- <b>\n -->c", "ac"),
+        ("a<?x <b>\n?>c", "ac"),
+        ("a&amp;b", "a&amp;b"),
+        ("<![CDATA[]]>a<![CDATA[b]]>", "ab"),
+    ],
+)
+def test_characters_of_a_text_are_those_that_xml_has(xml, text):
+    assert plain_characters(xml) == text
+
+
+@pytest.mark.parametrize(
+    ("tag", "prefix"),
+    [
+        ("<a xmlns:w='n'>", "w:"),
+        ('<a xmlns="n">', ""),
+        ("<a xmlns:b='m' xmlns:x.y-z = \"n\">", "x.y-z:"),
+        ("<a xmlns:b='nn'>", ""),
+        ("<a>", ""),
+        ("<a xmlns:b='o'>", "b:"),
+    ],
+)
+def test_the_prefix_of_a_namespace(tag, prefix):
+    assert prefix_of(tag, "n", "o") == prefix
+
+
+def test_types_are_those_of_members_in_the_order_of_the_file():
+    overrides = (
+        '<Override PartName="/b" ContentType="x"/><o:Override PartName="/none" ContentType="y"/>'
+        '<o:Override PartName="a" ContentType="z"></o:Override>'
+    )
+    members = {
+        "[Content_Types].xml": f'<Types xmlns:o="o">{overrides}</Types>'.encode(),
+        "a": b"",
+        "b": b"",
+        "c": b"",
+    }
+    assert list(content_types(members, "x").items()) == [("a", "z"), ("b", "x")]
+    with pytest.raises(DragomanError, match="not one of Microsoft Office"):
+        content_types({}, "x")
+
+
+@pytest.mark.parametrize("tags", ["<a></b>", "<a>", "</a>", "<a><b></a></b>", "<a></a></a>"])
+def test_elements_that_do_not_match_are_refused(tags):
+    with pytest.raises(DragomanError, match="damaged"):
+        element_ends(read_markup(tags, is_html=False), "x")
+
+
+def test_an_element_ends_with_its_own_tag():
+    assert element_ends(read_markup("<a>x<b/><a></a></a>", is_html=False), "x") == [5, 1, 2, 4, 4, 5]
+
+
+FORMATS = ("", "<w:b/>", "<w:i/>")
+ITEM = st.one_of(
+    st.tuples(st.just("text"), st.sampled_from(["one", "two words", " ", "x"]), st.sampled_from(FORMATS)),
+    st.tuples(st.sampled_from(["alone", "word", "break"]), st.just("<x/>"), st.just("")),
+)
+PAIR = st.tuples(st.sampled_from([("open", "close"), ("start", "stop")]), st.lists(ITEM, max_size=3)).map(
+    lambda pair: [(pair[0][0], "<y>", ""), *pair[1], (pair[0][1], "</y>", "")]
+)
+
+
+@given(st.lists(ITEM.map(lambda item: [item]) | PAIR, max_size=6))
+def test_runs_have_the_texts_and_formats_of_their_parts_in_order(groups):
+    """Each letter comes back in its format, and what is kept in its place; only blanks may change theirs."""
+    items = [
+        Item(kind, xml, text_format, "n" if kind in {"open", "close", "start", "stop"} else "")
+        for group in groups
+        for kind, xml, text_format in group
+    ]
+    form = normal_form(items)
+    if not any(item.kind == "text" and item.xml.strip() for item in items):
+        assert form == ""
+        return
+    letters = [
+        (item.format, letter) for item in items if item.kind == "text" for letter in item.xml if letter != " "
+    ]
+    written = []
+    rest = write_runs(
+        form,
+        lambda text_format, text: "".join(written.extend([(text_format, letter)]) or "." for letter in text),
+    )
+    assert [(text_format, letter) for text_format, letter in written if letter != " "] == letters
+    assert re.findall("<[^>]*>", rest) == [item.xml for item in items if item.kind != "text"]
+    assert len(written) == sum(len(item.xml) for item in items if item.kind == "text")
+    base = form[1 : form.index("\x05")]
+    counts = Counter()
+    depth = 0
+    for item in items:
+        depth += (item.kind == "open") - (item.kind == "close")
+        if item.kind == "text" and not depth:
+            counts[item.format] += len(item.xml)
+    assert not counts or counts[base] == max(counts.values())
+    texts = [piece for block in run_blocks(form) for piece in block if piece.kind == "text"]
+    assert "".join(piece.text for piece in texts).replace(" ", "") == "".join(letter for _, letter in letters)
+
+
+@given(
+    st.recursive(
+        st.lists(st.sampled_from(["a", "b "]), max_size=3),
+        lambda inner: st.lists(inner | st.sampled_from(["a", "b "]), max_size=3),
+        max_leaves=8,
+    )
+)
+def test_paragraphs_in_others_are_taken_out_and_put_back(tree):
+    def xml(node):
+        return node if isinstance(node, str) else f"<p>{''.join(map(xml, node))}</p>"
+
+    text = f"<d>{xml(tree)}x{xml(tree)}</d>"
+    tokens = read_markup(text, is_html=False)
+    whole, slots = rewrite(text, tokens, {"p"}, lambda paragraph, _: (tokens[paragraph.first - 1].end, ""))
+    assert (put_back(whole), slots) == (text, ())
+
+    def form(paragraph, last):
+        start = tokens[paragraph.first - 1].end
+        source = paragraph.source(start, tokens[last].start)
+        return start, f"[{source}]" if source else ""
+
+    changed, slots = rewrite(text, tokens, {"p"}, form)
+    assert put_back(changed) == re.sub("</p>", "]</p>", text.replace("<p>", "<p>[")).replace("[]", "")
+    assert all(changed[slot.start + 1 : slot.end - 1] == slot.source for slot in slots)

@@ -3,17 +3,24 @@
 from collections import Counter
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.documents.file import Reading
+from dragoman.documents.read import READERS
+from dragoman.system.errors import DragomanError
 from tests.office_files import (
+    A,
     capitals,
     member,
+    pack,
     read,
     sentences,
     shuffled,
     slides,
     translate,
+    types,
     unpack,
     words,
 )
@@ -76,3 +83,72 @@ def test_runs_are_joined_and_have_the_new_language():
 def test_slides_are_read_in_their_order():
     content = slides(*(f"<a:p><a:r><a:t>Number {number}</a:t></a:r></a:p>" for number in range(1, 12)))
     assert sentences("pptx", content) == [f"Number {number}" for number in range(1, 12)]
+
+
+# ---- elements one by one
+
+
+def text(inside, properties=""):
+    return f"<a:r>{properties}<a:t>{inside}</a:t></a:r>"
+
+
+@pytest.mark.parametrize(
+    ("inside", "found"),
+    [("<a:br/>", ["One", "two"]), ('<a:br><a:rPr lang="en"/></a:br>', ["One", "two"]),
+        ("<a:fld><a:t>no</a:t></a:fld>", ["One <g1/> two"]), ("<m:oMath>no</m:oMath>", ["One <g1/> two"]),
+     (text("x", '<a:rPr b="1"/>'), ["One <g1>x</g1> two"]), (text("x",
+         '<a:rPr lang="fr" dirty="0" err="1" smtClean=\'0\' altLang="de" bmk="x"/>'),
+         ["One <g1>x</g1> two"])],
+)  # fmt: skip
+def test_each_part_of_a_paragraph(inside, found):
+    end = "<a:endParaRPr/>"
+    content = slides(f"<a:p><a:pPr/>{text('One ')}{inside}{text(' two')}{end}</a:p>")
+    assert sentences("pptx", content) == found
+    result = member(translate("pptx", content), SLIDE)
+    assert result.count(end + "</a:p>") == 1
+    assert "no" not in inside or inside in result
+
+
+@pytest.mark.parametrize("name", ["dirty", "err", "smtClean", "altLang", "bmk"])
+def test_properties_that_only_the_program_sees_are_no_format(name):
+    first, second = (
+        f'<a:rPr lang="{language}"{more}/>' for language, more in (("en-US", ""), ("en-GB", f' {name}="1"'))
+    )
+    content = slides(f"<a:p>{text('wo', first)}{text('rd', second)}{text('', '')}</a:p>")
+    assert sentences("pptx", content) == ["word"]
+    assert '<a:rPr lang="de"/><a:t>WORD</a:t>' in member(translate("pptx", content), SLIDE)
+    unknown = READERS["pptx"](
+        slides(f"<a:p>{text('wo', first)}{text('rd', first)}</a:p>"), Reading("a", "en", "und")
+    )
+    assert f"{first}<a:t>x</a:t>" in member(unknown.write(["x"]), SLIDE)
+    bold = text("a", '<a:rPr b="1"/>')
+    plain = slides(f"<a:p>{bold}{text('bcd')}</a:p>")
+    assert sentences("pptx", plain) == ["<g1>a</g1>bcd"]
+
+
+PRESENTATION = "application/vnd.openxmlformats-officedocument.{}+xml"
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_read"),
+    [
+        ("presentationml.notesSlide", True),
+        ("drawingml.chart", True),
+        ("drawingml.diagramData", True),
+        ("presentationml.slideLayout", False),
+        ("presentationml.slideMaster", False),
+        ("drawing", True),
+    ],
+)
+def test_each_kind_of_member_with_texts_is_translated(kind, is_read):
+    body = f'<x xmlns:a="{A}"><a:p>{{}}</a:p></x>'
+    content = pack({"[Content_Types].xml": types(**{"a.xml": PRESENTATION.format("presentationml.slide"),
+        "b.xml": PRESENTATION.format(kind)}),
+                    "a.xml": body.format(text("One")), "b.xml": body.format(text("Two"))})  # fmt: skip
+    assert sentences("pptx", content) == ["One", *["Two"] * is_read]
+    if kind != "presentationml.notesSlide":
+        with pytest.raises(DragomanError, match="no slides"):
+            read(
+                "pptx",
+                pack({"[Content_Types].xml": types(**{"b.xml": PRESENTATION.format(kind)}), "b.xml": body}),
+            )

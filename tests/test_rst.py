@@ -37,6 +37,10 @@ def translate(text, change):
     return document.write([change(segment.sentence) for segment in document.segments]).decode()
 
 
+def sentences_of(text):
+    return [segment.sentence for segment in read(text.encode(), READING).segments]
+
+
 def words_changed(word):
     return lambda sentence: re.sub(r"[^\W\d_]+(?![^<]*>)", word, sentence)
 
@@ -154,3 +158,244 @@ def test_a_title_that_is_referred_to_stays_a_target():
 def test_an_empty_comment_keeps_nothing():
     text = "..\n\n   One.\n\n..\n   no\n\n.. no\n\n   no\n"
     assert translate(text, words_changed("Wort")) == text.replace("One", "Wort")
+
+
+# ---- constructs one by one
+
+KEPT_INLINE = (
+    "``no``", "``n`o``", "|no|", "|no|_", "|no|__", "[1]_", "[#no]_", "[*]_", "[no-1.a]_", "_`no`", "`no`_",
+    "`no`__", "no_", "no__", "no-a.b_", ":ref:`no`", ":sub:`no`",
+    ":py:class:`no`", "`no`", "`no`:sub:", "https://no.org/a",
+)  # fmt: skip
+PAIRS_INLINE = (
+    "*{}*",
+    "**{}**",
+    "`{} <no>`_",
+    "`{} <no>`__",
+    ":ref:`{} <no>`",
+    ":doc:`{} <no>`",
+    ":term:`{} <no>`",
+    ":numref:`{} <no>`",
+    ":any:`{} <no>`",
+    ":download:`{} <no>`",
+)
+
+
+@pytest.mark.parametrize("kept", KEPT_INLINE)
+def test_what_is_kept_within_a_text(kept):
+    for before, after in zip("('\"[{<-/:“«–—    ", ")'\"]}>-/:”»–—.,;!?", strict=False):
+        if before + kept[0] not in {"::", "<h", "[[", "/h", ":`", "-n"} and not (
+            before == ":" and kept.startswith("`no`")
+        ):
+            text = f"One {before.strip()}{kept}{after} two.\n"
+            assert "no" not in sentences_of(text)[0]
+            assert translate(text, words_changed("x")) == text.replace("One", "x").replace("two", "x")
+
+
+@pytest.mark.parametrize("pair", PAIRS_INLINE)
+@pytest.mark.parametrize("inside", ["two", "two three", "t\\*o"])
+def test_a_pair_stands_around_its_words(pair, inside):
+    text = f"One {pair.format(inside)} four.\n"
+    (sentence,) = sentences_of(text)
+    assert sentence == f"One <g1>{inside.replace(chr(92), '')}</g1> four."
+    assert translate(text, lambda _: "x <g1>y</g1> z") == f"x {pair.format('y')} z\n"
+    assert translate(text, lambda _: "<g1>y</g1>z") == f"{pair.format('y')}\\ z\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["a * b", "2*3", "a_b", "\\*a\\*", "a\\ b", "**", "x|y", "a_ b".replace("_", "\\_"), "* a"]
+)
+def test_what_marks_nothing_is_text(text):
+    (sentence,) = sentences_of(f"One {text} two\n")
+    assert (
+        re.sub("<g1/?>", "", sentence)
+        == publish_doctree(f"One {text} two\n", settings_overrides=QUIET).astext()
+    )
+
+
+ADMONITIONS = [
+    "admonition",
+    "attention",
+    "caution",
+    "danger",
+    "error",
+    "hint",
+    "important",
+    "note",
+    "rubric",
+    "seealso",
+    "sidebar",
+    "tip",
+    "title",
+    "todo",
+    "topic",
+    "warning",
+    "centered",
+]
+CONTENTS = [
+    "class",
+    "compound",
+    "container",
+    "epigraph",
+    "figure",
+    "highlights",
+    "list-table",
+    "only",
+    "pull-quote",
+    "table",
+    "attribute",
+    "classmethod",
+    "cmdoption",
+    "data",
+    "decorator",
+    "describe",
+    "envvar",
+    "exception",
+    "function",
+    "method",
+    "module",
+    "object",
+    "option",
+    "program",
+    "staticmethod",
+]
+KEPT_DIRECTIVES = [
+    "code",
+    "code-block",
+    "math",
+    "image",
+    "include",
+    "toctree",
+    "raw",
+    "csv-table",
+    "literalinclude",
+    "glossary",
+    "parsed-literal",
+    "replace",
+    "unknown",
+]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *ADMONITIONS,
+        *CONTENTS,
+        *KEPT_DIRECTIVES,
+        "py:function",
+        "c:x-y",
+        "deprecated",
+        "versionadded",
+        "versionchanged",
+        "versionremoved",
+    ],
+)
+def test_the_texts_of_a_directive(name):
+    text = f".. {name}:: 1.2 zero\n   :option: no\n   :other: no\n\n   Two.\n\n   - three\n\nFour.\n"
+    kind = name.rpartition(":")[2]
+    expected = ["Four."]
+    if kind in {*ADMONITIONS, *CONTENTS} or kind in {
+        "deprecated",
+        "versionadded",
+        "versionchanged",
+        "versionremoved",
+    }:
+        expected = ["Two.", "three", "Four."]
+    if kind in ADMONITIONS:
+        expected.insert(0, "1.2 zero")
+    elif kind.startswith(("deprecated", "version")):
+        expected.insert(0, "zero")
+        text = re.sub("   :o.*\n", "", text)
+    assert sentences_of(text) == expected
+    assert sentences_of(text.replace(f".. {name}", f".. |a b| {name}")) == expected
+    assert sentences_of(text.replace(f".. {name}:: ", f"..  {name}::  ")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        *((f"{mark} One\n{' ' * len(mark)} two\n", ["One two"])
+            for mark in ("-", "*", "+", "•", "‣", "⁃", "1.", "12)", "(3)", "a.", "(B)", "iv.", "XII)", "#.",
+                "(#)", "|")),
+        *((f"{option}  One two\n", ["One two"]) for option in ("-a", "-a x", "--long", "--long=x y", "/V")),
+        ("-a\n   One two\n", ["One two"]),
+        (":a b: One\n   two\n", ["One two"]), (":a\\: b: One\n", ["One"]),
+        (":a:`no` One\n", ["<g1/> One".replace("<g1/> ", "")]),
+        *((f":{name}: no\n   no\n\nOne\n", ["One"]) for name in (
+            "author", "Authors", "organization", "contact", "address", "version", "revision", "status",
+            "date", "copyright", "orphan", "tocdepth", "nocomments", "no-search",
+            "type x", "rtype", "vartype y")),
+        (":param x: One\n:returns: two\n", ["One", "two"]), ("term : no\n  One\n", ["term", "One"]),
+        ("term\n  One\n", ["term", "One"]), ("a : b\n", ["a : b"]),
+        ("One::\n\n  no\n\n no\n\nTwo\n", ["One", "Two"]), ("- One::\n\n    no\n\n  Two\n", ["One", "Two"]),
+        ("One ::\n\n  no\n", ["One"]), ("::\n\n  no\n\nOne\n", ["One"]),
+        (">>> no\nno\n\nOne\n", ["One"]), ("__ no\n\nOne\n", ["One"]),
+        ("+--+\n|no|\n+--+\n\nOne\n", ["One"]), ("=== ==\nno no\n\nno no\n=== ==\n\nOne\n", ["One"]),
+        (".. [1] One\n   two\n", ["One two"]), (".. [#a] One\n\n   Two\n", ["One", "Two"]),
+        (".. _no: no\n\nOne\n", ["One"]),
+        (".. no\n   no\n\n   no\n\nOne\n", ["One"]), ("..\n   no\n\nOne\n", ["One"]),
+        ("..\n\n   One\n", ["One"]), ("One\n\n----\n\nTwo\n", ["One", "Two"]),
+        ("\ufeffOne\n===\n\nTwo\n", ["One", "Two"]),
+        ("====\nOne\n====\n\n~~~~\n\nTwo\n", ["One", "Two"]), ("One\n::\n", ["One"]),
+        ("One\n\tTwo\n        three\n", ["One", "Two three"]), ("=====\n One\n=====\n", ["One"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_texts_of_blocks(text, sentences, end):
+    text = text.replace("\n", end)
+    assert sentences_of(text) == sentences
+    written = translate(text, lambda sentence: sentence.upper().replace("<G", "<g").replace("</G", "</g"))
+    assert written.lower().split() == text.lower().split()
+    assert written.count("no") == text.count("no")
+
+
+@pytest.mark.parametrize(
+    "new",
+    ["- x", "+ x", "• x", "1. x", "(2) x", "a) x", "iv. x", "#. x", ".. x", ".. x:: y", "__ x", ">>> x",
+        ":x: y", "-a x", "--ab x", "/V x", "+-- x", "== x", "--", "=== ==", "x::", "x ::",
+     "*x*", "x_", "x__", "_x", "`x`", "|x|", "[1]_", "**", "a\\b", ": x", "!", "\\", "x:", "''", "A. x",
+     "= x"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "form",
+    ["{}\n", "- {}\n", "   {}\n\nmore\n", ".. note:: {}\n", "{}\n====\n", "*no* {}\n", ":a: {}\n", "| {}\n"],
+)
+def test_no_text_becomes_markup(new, form):
+    text = form.format("Word")
+    written = translate(text, lambda sentence: sentence.replace("Word", new))
+    assert tree(written) == tree(text)
+    shown, expected = (publish_doctree(part, settings_overrides=QUIET).astext() for part in (written, text))
+    assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", expected.replace("Word", new))
+
+
+@pytest.mark.parametrize("name", ["One  Two", "one\ntwo", "ONE two"])
+def test_a_title_is_referred_to_by_its_name_in_any_case(name):
+    for reference in (f"`{name}`_", f"`{name} <no>`_ `{name}`_"):
+        text = f"One Two\n=======\n\nSee {reference}.\n"
+        assert translate(text, lambda sentence: sentence.replace("One Two", "Eins")).startswith(
+            ".. _`One Two`:\n\nEins\n=======\n"
+        )
+    assert (
+        translate("One\n===\n\nSee one_.\n", lambda s: s.replace("One", "Ä"))
+        == ".. _`One`:\n\nÄ\n===\n\nSee one_.\n"
+    )
+    for text in (
+        "One\n===\n\nSee `one`__.\n",
+        "One\n===\n\nSee two_.\n",
+        "One `x`\n=======\n\nSee `one x`_.\n",
+    ):
+        assert ".. _" not in translate(text, lambda s: s.replace("One", "Ä"))
+
+
+@pytest.mark.parametrize(
+    ("title", "columns"),
+    [("x", 5), ("abcdefg", 7), ("日本語。", 8), ("e\u0301e\u0301e\u0301abcd", 7), ("ｆｆｆ", 6)],
+)
+def test_the_lines_of_a_title_are_as_wide_as_it_is(title, columns):
+    assert (
+        translate("=====\nFirst\n=====\n", lambda _: title) == f"{'=' * columns}\n{title}\n{'=' * columns}\n"
+    )
+    assert translate("First\n=====", lambda _: title) == f"{title}\n{'=' * columns}"
+    assert translate(
+        "=======\n First\n=======\n", lambda _: title
+    ) == f"{'=' * max(columns + 1, 7)}\n {title}\n{'=' * max(columns + 1, 7)}\n".replace("=" * 8, "=" * 8)

@@ -4,6 +4,7 @@ import re
 import time
 from contextlib import suppress
 from html import unescape
+from itertools import combinations, pairwise
 
 import pysubs2
 import pytest
@@ -353,3 +354,270 @@ def test_parts_and_lines_are_the_words_in_order(text, weights, count, limit):
     assert len(words) < len(weights) or all(parts)
     widths = [len(re.sub("<.*?>", "", line)) for line in lines]
     assert max(widths) <= limit or len(lines) > 1 or min(count, len(words)) == 1
+
+
+# ---- words in cues and lines
+
+
+def plain_words(texts):
+    return srt.Subtitles(None, (), srt.SRT).words(" ".join(texts))
+
+
+@given(st.lists(st.sampled_from(["a", "bb", "cccc", "d" * 7, "日", "<i>x", "y</i>"]), min_size=1, max_size=7),
+       st.integers(1, 4), st.integers(1, 20))  # fmt: skip
+def test_lines_are_as_few_as_fit_and_the_longest_is_as_short_as_it_can_be(texts, count, limit):
+    words = plain_words(texts)
+    lines = wrap(words, count, limit)
+    width = lambda line: len(re.sub("<[^>]*>", "", line))  # noqa: E731
+
+    def best(number):
+        """The shortest longest line of all ways to make as many lines at most."""
+        edges = (sorted(cuts) for size in range(number) for cuts in combinations(range(1, len(words)), size))
+        return min(
+            max(
+                sum(w.width + len(w.space) * (place > 0) for place, w in enumerate(words[start:end]))
+                for start, end in pairwise([0, *cuts, len(words)])
+            )
+            for cuts in edges
+        )
+
+    fewest = next((number for number in range(1, len(words) + 1) if best(number) <= limit), len(words))
+    expected = min(count, fewest)
+    assert len(lines) <= expected
+    assert max(map(width, lines)) == best(expected)
+
+
+@given(st.lists(st.sampled_from(["a", "b,", "c.", "d;", "e:", "f!", "g?", "h…", "i—", "日、", "k,”", "<i>l",
+    "m</i>", "n"]), min_size=2, max_size=14),
+       st.integers(1, 9), st.integers(1, 9))  # fmt: skip
+def test_a_text_is_cut_in_proportion_near_a_mark_and_outside_of_tags(texts, first, second):
+    """A cut is three words at most from its place; a mark counts as 1.5 words, a pair of tags as six."""
+    words = plain_words(texts)
+    if len(words) < 2:
+        return
+    ideal = len(words) * first / (first + second)
+
+    def cost(place):
+        text = re.sub("</?i>", "", words[place - 1].text)
+        is_mark = re.search(r"[,;:.!?…—、][”]*$", text) is not None and not words[place - 1].text.endswith(
+            ">"
+        )
+        return abs(place - ideal) + 6 * (words[place].depth > 0) - 1.5 * is_mark
+
+    places = [place for place in range(1, len(words)) if abs(place - round(ideal)) <= 3]
+    place = min(places, key=cost)
+    text = " ".join(texts)
+    parts = cut(words, [first, second])
+    assert cost(len(plain_words([parts[0]]))) == cost(place), (text, parts)
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_each_part_has_a_word_as_long_as_there_are_words(count):
+    for number in range(1, 8):
+        parts = cut(plain_words(["a"] * number), [1, 9, 1, 1, 1][:count])
+        assert [bool(part) for part in parts] == [place < number for place in range(count)]
+
+
+# ---- what stands in a cue
+
+
+def cue_texts(text, form="srt"):
+    return sentences_of(write_file(form, [[text]] if isinstance(text, str) else text), form)
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["It is.", "It is!", "It is?", "It is…", "それ。", "それ！", "それ？", "هل؟", "यह।", "It is ♪", "It is ♫",
+        "It (is)", "It [is]", "It is--",
+            "It is—", "It is.”"]
+)  # fmt: skip
+def test_a_mark_that_ends_a_text_ends_a_sentence(end):
+    assert len(cue_texts([[end], ["and more"]])) == 2
+    assert len(cue_texts([[end.rstrip(".!?…。！？؟।♪♫)]-—”")], ["and more"]])) == 1
+
+
+@pytest.mark.parametrize("start", ["[door] it", "(he) it", "♪ it", "♫ it", "# it", "… it", ".. it", "...it"])
+def test_a_mark_that_begins_a_text_begins_a_sentence(start):
+    assert len(cue_texts([["He said that"], [start]])) == 2
+
+
+@pytest.mark.parametrize("name", ["<a", "b>", "{c", "d}"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_no_sentence_runs_over_brackets(name, place):
+    texts = ["He said that", "it is late"]
+    texts[place] += f" {name}"
+    assert len(cue_texts([[text] for text in texts])) == 2
+
+
+@pytest.mark.parametrize("dash", ["-", "- ", "‐ ", "– ", "— ", ">> ", ">>> "])
+def test_a_dash_begins_the_line_of_another_speaker(dash):
+    lines = [f"{dash}One dog", f"{dash}two dogs"]
+    text = write_file("srt", [lines])
+    assert sentences_of(text) == ["One dog", "two dogs"]
+    assert srt.read_srt(text.encode(), READING).write(["x y", f"{dash}z"]).decode() == text.replace(
+        "One dog", "x y"
+    ).replace("two dogs", "z")
+    assert cue_texts([["One dog", f"two{dash}dogs"]]) == [f"One dog two{dash}dogs".strip()]
+    assert sentences_of(write_file("vtt", [["&gt;&gt; One dog", "&gt;&gt;&gt; two dogs"]]), "vtt") == [
+        "One dog",
+        "two dogs",
+    ]
+
+
+@pytest.mark.parametrize("start", ["-1 degree", "--and so", "—and so", "> and so"])
+def test_what_is_no_dash_of_a_speaker_goes_on(start):
+    assert len(cue_texts([["One dog", start]])) == 1
+
+
+@pytest.mark.parametrize(("line", "is_apart"), [("[a b]", True), ("(a b)", True), ("♪", True),
+    ("# la la #", True), ("♫ la ♫", True), ("JOHN: a b", True),
+                                                ("ÄÖ 2-A: a b", True), ("MR. O'NEIL: a b", True),
+                                                ("John: a b", False), ("[a] b", False),
+                                                ("A:b", False)])  # fmt: skip
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_line_apart_is_a_text_of_its_own(line, is_apart, is_first):
+    has_letters = any(map(str.isalpha, line))
+    lines = [line, "two dogs"] if is_first else ["two dogs", line]
+    if ":" in line and is_first:
+        is_apart = False  # only a name in the second line begins another text
+    assert len(cue_texts([lines])) == (1 + has_letters if is_apart else 1)
+
+
+def test_a_text_ends_after_six_cues_in_which_no_sentence_ends():
+    words = ["one two"] * 20
+    assert len(cue_texts([[text] for text in words])) == 4
+    words[3] = "One. Two"  # counts anew
+    assert [len(sentence.split()) for sentence in cue_texts([[text] for text in words])][:3] == [7, 11, 12]
+    words[3] = "日。two"
+    assert len(cue_texts([[text] for text in words])[0].split()) == 17
+
+
+TOKENS = {
+    "srt": ["<b>", "<i >", "</u>", '<font color="#fff">', "{\\an8}", "{\\i1}", "< 1", "{a}", "&amp;"],
+    "vtt": ["<b>", "<c.x y>", "</v>", "<00:01.000>", "</>", "<lang en>", "&amp;", "&lt;", "&gt;", "&nbsp;",
+        "&lrm;", "&rlm;", "&#65;", "&#x4f;", "&#X4F;", "{a}"],
+    "ass": ["{\\b1}", "{a}", "\\h", "<b>", "&amp;", "\\n", "\\N"],
+}  # fmt: skip
+AS_READ = {
+    "&amp;": "&",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&nbsp;": "\xa0",
+    "&lrm;": "\u200e",
+    "&rlm;": "\u200f",
+    "&#65;": "A",
+    "&#x4f;": "O",
+    "&#X4F;": "O",
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "token"), [(form, token) for form, tokens in TOKENS.items() for token in tokens]
+)
+def test_what_is_written_in_a_text_is_a_mark_or_a_character(form, token):
+    is_mark = {
+        "srt": (token[0] == "<" and token[1] != " ") or token[:2] == "{\\" or token == "{a}",
+        "vtt": token[0] == "<" or token == "{a}",
+        "ass": token[0] == "{",
+    }[form]
+    text = write_file(form, [[f"One {token} two"]])
+    (sentence,) = sentences_of(text, form)
+    shown = (
+        AS_READ.get(token, token)
+        if form == "vtt"
+        else {"\\h": "\xa0", "\\n": " ", "\\N": " "}.get(token, token)
+    )
+    if is_mark:
+        assert re.fullmatch(r"One </?g1/?> two", sentence)
+    else:
+        assert re.sub(" +", " ", sentence) == re.sub(" +", " ", f"One {shown} two")
+    written = READERS[form](text.encode(), READING).write([sentence.replace("One", "x")]).decode()
+    assert not is_mark or f"x {token} two" in written
+
+
+@pytest.mark.parametrize(("form", "new", "written"), [
+    ("srt", "a --> b <c </d < e {\\f {g}", "a → b ‹c ‹/d < e (\\f {g}"),
+    ("vtt", "a --> b <c> & d", "a --&gt; b &lt;c&gt; &amp; d"),
+    ("ass", "a {b} \\N \\h \\n c\\\\ \\x", "a (b) \\\u2060N \\\u2060h \\\u2060n c\\\u2060\\ \\x"),
+])  # fmt: skip
+def test_a_translation_begins_no_tag(form, new, written):
+    text = write_file(form, [["One two three four five six seven eight nine"]])
+    assert f"{written}\n" in READERS[form](text.encode(), READING).write([new]).decode()
+
+
+@pytest.mark.parametrize("form", ["srt", "vtt"])
+@pytest.mark.parametrize("time", ["00:00:01{}000 --> 00:00:02{}000", "0:00:01{}0 --> 0:00:02{}5",
+    "00:01{}000 --> 00:02{}000 align:start",
+                                  "  0100:00:01{}000-->0100:00:02{}000",
+                                  "00:00:01{}000\t-->  00:00:02{}000 X1:1"])  # fmt: skip
+@pytest.mark.parametrize("point", [",", "."])
+@pytest.mark.parametrize("number", ["1", "1234", " 12 ", "id x", ""])
+def test_times_and_numbers_are_no_text(form, time, point, number):
+    cue = (number + "\n" if number and not (form == "srt" and number == "id x") else "") + time.replace(
+        "{}", point
+    )
+    head = "WEBVTT\n\n" if form == "vtt" else ""
+    text = f"{head}{cue}\nOne dog.\n\n{cue}\nTwo dogs.\n\n"
+    assert sentences_of(text, form) == ["One dog.", "Two dogs."]
+    assert (
+        sentences_of(text.replace("\n", "\r\n"), form)
+        == sentences_of(text.replace("\n", "\r"), form)
+        == ["One dog.", "Two dogs."]
+    )
+
+
+def test_only_the_lines_before_a_blank_one_are_a_cue_of_webvtt():
+    text = "1\n00:00:01,000 --> 00:00:02,000\nOne.\n\nTwo.\n"
+    assert sentences_of(text) == ["One.", "Two."]
+    assert sentences_of("WEBVTT\n\n" + text, "vtt") == ["One."]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "WEBVTT\nLanguage: de\n\n",
+        "WEBVTT - x\nKind: a\nLanguage:pt-BR\n\n",
+        "\ufeffWEBVTT\r\nLanguage:\tfr\r\n\r\n",
+    ],
+)
+def test_a_header_names_the_language(header):
+    document = srt.read_vtt((header + "00:01.000 --> 00:02.000\nOne\n").encode(), READING)
+    assert document.language == re.search(r"Language:\s*([\w-]+)", header)[1]
+
+
+def test_the_lines_of_a_translation_have_the_longest_of_the_cue_as_their_limit_and_its_breaks():
+    text = write_file("ass", [["One\\Ntwo three four\\nfive"]])
+    written = ass.read(text.encode(), READING).write(["aaa bbbbb cccc ddddd"]).decode()
+    assert ",,aaa bbbbb\\Ncccc ddddd\n" in written
+    text = write_file("srt", [["One two three", "four"]])
+    for new, lines in (("a b c d e f g", 1), ("a b c d e f g hhh", 2)):
+        assert (
+            srt.read_srt(text.encode(), READING).write([new]).decode().count("\n")
+            == text.count("\n") - 2 + lines
+        )
+
+
+@pytest.mark.parametrize("line", ["Dialogue: 0,0:00:01.00,0:00:02.00,Default",
+    "Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,{\\p1}m 0 0",
+     "Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,{\\an5\\p4}m 0 0",
+     "Comment: 0,0:00:01.00,0:00:02.00,,,0,0,0,,no",
+     "[Fonts]\nDialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,no",
+                                  "; Dialogue: x"])  # fmt: skip
+def test_other_lines_of_events_are_no_text(line):
+    assert sentences_of(ASS_HEAD + line, "ass") == []
+
+
+@pytest.mark.parametrize("line", ["DIALOGUE: 0,0:00:01,0:00:02.5,Default,,0,0,0,,One, two",
+    " \tDialogue : 0, 0:00:01.000 ,0:00:02.00,,,0,0,0,,One, two",
+     "Dialogue: 0,x,y,,,0,0,0,,One, two",
+     "Dialogue: 0,0:00:01.00,0:00:02.00,,,0,0,0,,{\\pos(1,2)}One, two"])  # fmt: skip
+def test_a_line_of_dialogue_has_its_text_last(line):
+    assert sentences_of("\ufeff" + ASS_HEAD.replace("[Events]", "[EVENTS] ") + line, "ass") == ["One, two"]
+    assert (
+        sentences_of(f"\ufeff[Events]\n{line}", "ass")
+        == sentences_of(f" [Events]\n{line}", "ass")
+        == ["One, two"]
+    )
+    damaged = ASS_HEAD.replace("Effect, Text", "Text, Effect")
+    assert sentences_of(damaged + line, "ass") == ["One, two"]
+    assert len(sentences_of(ASS_HEAD + (line + "\n") * 2, "ass")) == 2

@@ -1,6 +1,7 @@
 """LaTeX files come back with other texts between the same commands."""
 
 import re
+import unicodedata
 from collections import Counter
 from contextlib import suppress
 
@@ -150,3 +151,255 @@ def test_a_footnote_is_a_text_of_its_own():
     assert sentences == ["One<g1/> four.", "Five", "Two.", "Three.", "Six"]
     expected = re.sub("One|four|Two|Three|Five|Six", "x", text)
     assert translate(text, words_changed("x")) == expected
+
+
+# ---- commands, environments and characters one by one
+
+ONE_ARGUMENT = [
+    "emph",
+    "textbf",
+    "textit",
+    "textsc",
+    "textsf",
+    "textrm",
+    "textsl",
+    "textup",
+    "textmd",
+    "textnormal",
+    "underline",
+    "uline",
+    "enquote",
+    "mbox",
+    "textsuperscript",
+    "alert",
+    "text",
+]
+TWO_ARGUMENTS = ["href", "textcolor", "colorbox", "hyperref", "foreignlanguage"]
+HEADINGS = [
+    "part",
+    "chapter",
+    "section",
+    "subsection",
+    "subsubsection",
+    "paragraph",
+    "subparagraph",
+    "title",
+    "subtitle",
+    "caption",
+    "frametitle",
+    "framesubtitle",
+    "thanks",
+    "dedication",
+]
+TEXTS = [
+    "document",
+    "abstract",
+    "itemize",
+    "enumerate",
+    "description",
+    "quote",
+    "quotation",
+    "verse",
+    "center",
+    "flushleft",
+    "flushright",
+    "figure",
+    "table",
+    "tabular",
+    "tabularx",
+    "longtable",
+    "frame",
+    "theorem",
+    "lemma",
+    "proof",
+    "definition",
+    "corollary",
+    "remark",
+    "example",
+    "proposition",
+    "minipage",
+    "block",
+    "alertblock",
+    "exampleblock",
+    "columns",
+    "column",
+    "titlepage",
+    "appendix",
+    "multicols",
+    "acknowledgements",
+    "acknowledgments",
+    "wrapfigure",
+    "sidewaystable",
+    "small",
+    "footnotesize",
+    "mine",
+]
+OTHERS = ["equation", "align", "tikzpicture", "thebibliography", "array", "unknown"]
+VERBATIMS = ["verbatim", "Verbatim", "lstlisting", "minted", "comment", "filecontents", "alltt", "BVerbatim"]
+BREAKS = ["par", "newline", "newpage", "clearpage", "linebreak", "hline", "item", "maketitle", "bigskip"]
+
+
+@pytest.mark.parametrize("name", [*ONE_ARGUMENT, *TWO_ARGUMENTS])
+@pytest.mark.parametrize("star", ["", "*"])
+def test_the_last_argument_of_a_command_of_fonts_is_text(name, star):
+    command = f"\\{name}{star}" + "[no]" * (name != "hyperref") + "{no}" * (name in TWO_ARGUMENTS)
+    text = f"One {command}{{two}} three {{no}}."
+    assert sentences_of(f"One {command}{{two}} three.") == ["One <g1>two</g1> three."]
+    assert translate(text.replace(" {no}", ""), words_changed("x")) == f"x {command}{{x}} x."
+
+
+@pytest.mark.parametrize("name", HEADINGS)
+def test_a_heading_is_a_text_of_its_own(name):
+    text = f"one \\{name}*[no]{{two \\emph{{three}}}} four"
+    assert sentences_of(text) == ["one", "two <g1>three</g1>", "four"]
+    head = f"\\documentclass{{no}}\n\\{name}{{two}} no\n\\begin{{document}}\nfour\\end{{document}}"
+    assert sentences_of(head) == (["two", "four"] if name in {"title", "subtitle"} else ["four"])
+
+
+@pytest.mark.parametrize("name", [*TEXTS, *OTHERS, *VERBATIMS])
+@pytest.mark.parametrize("star", ["", "*"])
+def test_an_environment_has_texts_or_is_kept(name, star):
+    head = "\\newtheorem{mine}[no]{no}" + "\\newtheorem*{own}{no}"
+    begin, end = f"\\begin{{{name}{star}}}", f"\\end{{{name}{star}}}"
+    if name == "document":
+        return
+    text = f"one {begin}[no]{{two}} three{end} four \\begin{{own}}five\\end{{own}}"
+    text = f"{head}\\begin{{document}}{text}\\end{{document}}"
+    sentences = ["one", "four", "five"]
+    if name in TEXTS:
+        sentences[1:1] = (
+            ["two", "three"] if name in {"frame", "block", "alertblock", "exampleblock"} else ["three"]
+        )
+    elif name in VERBATIMS:
+        sentences = ["one <g1/> four", "five"]
+    assert sentences_of(text) == sentences
+    if name in VERBATIMS:
+        assert sentences_of(f"one {begin}{{no}} $ \\no{end} four") == ["one <g1/> four"]
+        with pytest.raises(DragomanError, match="without its end"):
+            read(f"one {begin} no".encode(), READING)
+
+
+@pytest.mark.parametrize("name", [*BREAKS, "\\", "\\*", "\\[2pt]", "\\*[2pt]"])
+def test_a_break_ends_a_text(name):
+    assert sentences_of(f"one \\{name} two\\{name}* three".replace("]*", "]").replace("**", "*")) == [
+        "one",
+        "two",
+        "three",
+    ]
+    assert (
+        sentences_of("one & two")
+        == sentences_of("one\n\ntwo")
+        == sentences_of("one\r\n \r\ntwo")
+        == sentences_of("one\r\rtwo")
+        == ["one", "two"]
+    )
+    assert sentences_of("one\ntwo") == sentences_of("one\r\ntwo") == sentences_of("one\rtwo") == ["one two"]
+
+
+ACCENTS = {"`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306",
+    ".": "\u0307", '"': "\u0308", "r": "\u030a", "H": "\u030b",
+           "v": "\u030c", "c": "\u0327", "k": "\u0328"}  # fmt: skip
+NAMED = {"ss": "ß", "ae": "æ", "AE": "Æ", "o": "ø", "O": "Ø", "aa": "å", "AA": "Å", "l": "ł", "L": "Ł",
+    "oe": "œ", "OE": "Œ", "ldots": "…", "dots": "…",
+         "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^"}  # fmt: skip
+
+
+@pytest.mark.parametrize("accent", ACCENTS)
+@pytest.mark.parametrize("letter", ["e", "\\i", "\\j", "Z"])
+def test_an_accent_and_its_letter_are_one_character(accent, letter):
+    expected = unicodedata.normalize("NFC", letter[-1] + ACCENTS[accent])
+    forms = [f"\\{accent}{{{letter}}}", f"\\{accent} {letter}", f"\\{accent} {{ {letter} }}"]
+    forms += [f"\\{accent}{letter}"] * (not accent.isalpha())
+    for form in forms:
+        assert sentences_of(f"one a{form} two") == [
+            f"one a{expected}" + " " * (form[-1] not in "ij") + "two"
+            if form[-1] not in "ij"
+            else f"one a{expected} two"
+        ]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_command_for_a_letter_is_that_letter(name):
+    assert sentences_of(f"one a\\{name}{{}}b") == [f"one a{NAMED[name]}b"]
+    assert sentences_of(f"one a\\{name} b\\{name}.") == [f"one a{NAMED[name]}b{NAMED[name]}."]
+    assert translate(f"one\\{name}{{}} two", lambda sentence: sentence + " x").startswith("one")
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [("``", "“"), ("''", "”"), ("---", "—"), ("--", "–"), ("~", "\xa0"), (",,", "„"), ("\\{", "{"),
+        ("\\}", "}"), ("\\%", "%"), ("\\$", "$"), ("\\&", "&"), ("\\#", "#"),
+     ("\\_", "_"), ("\\,", "<g1/>"), ("\\ ", "<g1/>"), ("\\/", "<g1/>"), ("$no$", "<g1/>"),
+     ("\\(no\\)", "<g1/>"), ("\\verb|no|", "<g1/>"), ("\\verb*+n{o+", "<g1/>"),
+     ("\\lstinline!no!", "<g1/>"), ("\\lstinline[no]!no!", "<g1/>"), ("\\LaTeX", "<g1/>"),
+     ("\\cite[no][no]{no}", "<g1/>"), ("\\no@no{no}[no]{no}", "<g1/>"),
+     ("\\no*{no}", "<g1/>"), ("%no\n  ", "<g1/>"), ("{[}", "["), ("{*}", "*"), ("[", "["), ("]", "]"),
+     ("\\let\\no=\\no", None), ("\\def\\no#1{no}", None)],
+)  # fmt: skip
+def test_a_sign_is_read_as_it_is_shown(source, shown):
+    (sentence,) = sentences_of(f"one {source} two")
+    if shown:
+        assert re.sub(" *(?=<g1>)|(?<=/>) *(?=two)", "", re.sub(r"<g1/?>", "<g1/>", sentence)) == re.sub(
+            "(?<=/>) *(?=two)", "", f"one {shown} two"
+        )
+    assert "no" not in sentence
+    assert translate(f"one {source} two", words_changed("x")).count("no") == source.count("no")
+
+
+@pytest.mark.parametrize("opening", ["\\[", "$$", "\\begin{equation}"])
+def test_a_displayed_formula_ends_a_text(opening):
+    closing = {"\\[": "\\]", "$$": "$$"}.get(opening, "\\end{equation}")
+    text = f"one {opening} no = x \\text{{no}} {closing} two $no \\text{{no}}$ three"
+    assert sentences_of(text) == ["one", "two <g1/> three"]
+    assert "no" not in "".join(sentences_of("one $ no\n\ntwo"))
+
+
+@pytest.mark.parametrize(
+    "name", ["cite", "citep", "ref", "eqref", "cref", "Cref", "autoref", "url", "LaTeX", "TeX"]
+)
+def test_a_reference_is_a_word_of_its_sentence(name):
+    assert sentences_of(f"One is three. \\{name}{{no}} has two.") == ["One is three.", "has two."]
+    document = read(f"One is \\{name}{{a. B}} has two.".encode(), READING)
+    assert [s.sentence for s in document.segments] == ["One is <g1/> has two."]
+
+
+@pytest.mark.parametrize(
+    ("new", "written"),
+    [("\\", "\\textbackslash{}"), ("~", "\\textasciitilde{}"), ("^", "\\textasciicircum{}"), ("\xa0", "~"),
+        ("a{b}%$&#_", "a\\{b\\}\\%\\$\\&\\#\\_"), ("[a]", "{[}a]"), ("*a", "{*}a"),
+     (" [a", "{[}a"), ("a [b]", "a [b]"), ("a\n\nb\x01c", "a b c")],
+)  # fmt: skip
+def test_a_translation_has_no_commands(new, written):
+    if new.strip():
+        assert translate("\\item One\n", lambda _: new).strip() == f"\\item {written}"
+
+
+@pytest.mark.parametrize("letter", ["a", "Z", "@", "*", "["])
+def test_a_command_ends_before_a_letter(letter):
+    assert (
+        translate("So \\LaTeX{} is.", lambda _: f"x <g1/>{letter}")
+        == f"x \\LaTeX{{}}{letter.replace('[', '[')}"
+        or letter in "*["
+    )
+    assert (
+        translate("So \\LaTeX is.", lambda _: f"x<g1/>{letter} y").replace("{", "").replace("}", "")
+        == f"x\\LaTeX {letter} y"
+    )
+    written = translate("\\bfseries\nOne", lambda _: f"{letter}x").replace("{", "").replace("}", "")
+    assert re.fullmatch(rf"\\bfseries\s+{re.escape(letter)}x", written)
+    assert translate("So \\LaTeX is.", lambda _: "x<g1/>é y.") == "x\\LaTeXé y."
+
+
+@pytest.mark.parametrize("command", ["catcode", "lccode", "DeclareActiveChar", "MakeShortVerb"])
+def test_a_file_that_changes_characters_is_refused(command):
+    with pytest.raises(DragomanError, match=command):
+        read(f"\\{command}`|=13".encode(), READING)
+    assert sentences_of(f"\\{command}s{{no}} one") == ["one"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{a", "a}", "\\begin{a}b}", "{\\end{a}", "\\begin{a}\\begin{b}\\end{a}\\end{b}", "\\end{a}"]
+)
+def test_groups_and_environments_that_do_not_match_are_refused(text):
+    with pytest.raises(DragomanError, match=r"a\.tex has"):
+        read(text.encode(), READING)

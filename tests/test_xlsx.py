@@ -3,10 +3,25 @@
 import re
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.office_files import capitals, member, read, sentences, translate, unpack, words, workbook
+from dragoman.system.errors import DragomanError
+from tests.office_files import (
+    A,
+    S,
+    capitals,
+    member,
+    pack,
+    read,
+    sentences,
+    translate,
+    types,
+    unpack,
+    words,
+    workbook,
+)
 
 STRINGS = "xl/sharedStrings.xml"
 STRING = st.one_of(
@@ -71,3 +86,82 @@ def test_the_heads_of_tables_are_kept():
         "<si><t>Net price</t></si><si><t>Red</t></si>", columns='<tableColumn name="Net price"/>'
     )
     assert sentences("xlsx", content) == ["Red"]
+
+
+# ---- parts of a text one by one
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["\n", "\r\n", "&#10;", "&#13;", "&#xa;", "&#xA;", "&#xD;", "&#xd;", "_x000D_", "_x000a_", "_x0041_"],
+)
+@pytest.mark.parametrize("form", ["<t>{}</t>", "<r><rPr><b/></rPr><t>{}</t></r>"])
+def test_a_line_end_ends_a_sentence(end, form):
+    content = workbook(f"<si>{form.format(f'One{end}two')}</si>")
+    assert sentences("xlsx", content) == ["One", "two"]
+    result = member(translate("xlsx", content), STRINGS)
+    assert end in result
+    before, after = (
+        "".join(ET.fromstring(member(data, STRINGS)).itertext())
+        for data in (content, translate("xlsx", content))
+    )
+    assert after.replace("X", "x") == before.replace("One", "ONE").replace("two", "TWO").replace("X", "x")
+    assert result.count("<b/>") >= form.count("<b/>")
+
+
+@pytest.mark.parametrize(
+    ("inside", "found"),
+    [("<r><t>On</t></r><r><t>e</t></r>", ["One"]), ("<r><t>One </t></r><r><rPr><b/></rPr><t>two</t></r>",
+        ["<g1>One </g1>two"]), ("<t>One</t><rPh><t>no</t></rPh><phoneticPr/>", ["One"]),
+     ("<t>12</t>", []), ("<t/>", []), ("<r><rPr><b/></rPr><t>One</t></r><rPh><t>no</t></rPh>", ["One"])],
+)  # fmt: skip
+def test_the_runs_of_a_text(inside, found):
+    content = workbook(f"<si>{inside}</si>")
+    assert [re.sub("</?g1>", "", one) for one in sentences("xlsx", content)] == [
+        re.sub("</?g1>", "", one) for one in found
+    ]
+    result = member(translate("xlsx", content), STRINGS)
+    assert "<rPh>" not in result
+    assert result.count("<phoneticPr/>") == inside.count("<phoneticPr/>")
+    if "<r>" not in inside:
+        assert "<r>" not in result
+
+
+@pytest.mark.parametrize(
+    ("heading", "column"),
+    [("A&amp;b", "A&amp;b"), ("A  b", "A b"), ("A\nb", "A_x000a_b"), ("A&#10;b", "A&#10;b"), ("A b", "A b")],
+)
+def test_the_head_of_a_table_is_known_however_it_is_written(heading, column):
+    content = workbook(
+        f"<si><t>{heading}</t></si><si><t>{heading} c</t></si>",
+        columns=f'<tableColumn id="1" name="{column}"/>',
+    )
+    assert len(sentences("xlsx", content)) == len(re.split(r"\n|&#10;", heading))
+
+
+KIND = "application/vnd.openxmlformats-officedocument.{}+xml"
+
+
+@pytest.mark.parametrize(("kind", "name", "is_read"), [("spreadsheetml.comments", "text", True),
+    ("drawingml.chart", "", True), ("drawing", "", True), ("spreadsheetml.worksheet", "is", True),
+                                                       ("spreadsheetml.worksheet", "f", False),
+                                                       ("spreadsheetml.styles", "si", False)])  # fmt: skip
+def test_each_kind_of_member_with_texts_is_translated(kind, name, is_read):
+    body = (
+        f'<x xmlns="{S}"><c t="inlineStr"><{name}><t>Two</t></{name}></c></x>'
+        if name
+        else f'<x xmlns:a="{A}"><a:p><a:r><a:t>Two</a:t></a:r></a:p></x>'
+    )
+    parts = {"a.xml": KIND.format("spreadsheetml.sheet.main"), "b.xml": KIND.format(kind)}
+    content = pack({"[Content_Types].xml": types(**parts), "a.xml": f'<x xmlns="{S}"/>', "b.xml": body})
+    assert sentences("xlsx", content) == ["Two"] * is_read
+    with pytest.raises(DragomanError, match="no sheets"):
+        read(
+            "xlsx", pack({"[Content_Types].xml": types(**{"b.xml": KIND.format("drawing")}), "b.xml": "<x/>"})
+        )
+
+
+@pytest.mark.parametrize("text", ["_x0041_", "_x00aF_", "a_x000D_b", "_x_", "_x41_"])
+def test_what_looks_like_an_escape_stays_a_text(text):
+    written = member(translate("xlsx", workbook("<si><t>One</t></si>"), text), STRINGS)
+    assert written.count("_x005F_") == len(re.findall("_x[0-9A-Fa-f]{4}_", text))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import chain
 
 from dragoman.documents.document import Block, Document, Piece, Syntax
 from dragoman.documents.elements import Element, read_elements, root_of
@@ -96,7 +97,8 @@ def element_texts(text: str, element: Element, entities: Collection[str]) -> Ite
         if token.kind == "text":
             pieces = android_pieces(text, start, end, entities)
         elif text.startswith(CDATA, start):
-            pieces = android_pieces(text, start + len(CDATA), end - 3, entities)
+            inside = android_pieces(text, start + len(CDATA), end - 3, entities)
+            pieces = chain([None], inside, [None])  # no sentence goes over its edges
         else:
             pieces = iter([tag_piece(token, start, end)])
         for piece in pieces:

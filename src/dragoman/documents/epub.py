@@ -66,10 +66,9 @@ def read(content: bytes, reading: Reading) -> Archive:
         parts[name] = replace(document, encoding=encoding)
     named = {name: partial(name_language_of_root, reading.target) for name in parts}
     named[package.name] = partial(name_language_of_book, reading.target)
-    language = package.language or next(
-        (language_of_root(part.text, is_html=True) for part in parts.values() if isinstance(part, Document)),
-        "",
-    )
+    texts = (part.text for part in parts.values() if isinstance(part, Document))
+    languages = (language_of_root(text, is_html=True) for text in texts)
+    language = package.language or next(filter(None, languages), "")
     return Archive(content, parts, language, named if reading.target != UNKNOWN_LANGUAGE else {})
 
 

@@ -1,6 +1,7 @@
 """Fluent: the texts of messages, of their attributes, and of the variants of their select expressions.
 
-Terms (names such as -brand) and comments stay. An entry with an error stays too, as Fluent leaves it out.
+Terms (names such as -brand) stay with their attributes, and so do comments. An entry with an error stays,
+as Fluent leaves it out.
 """
 
 import re
@@ -12,7 +13,7 @@ from dragoman.documents.file import Reading, decode_text
 from dragoman.documents.strings import is_code, part_pattern, read_value, segments_of_blocks
 
 NAME = r"[A-Za-z][\w-]*"
-ENTRY = re.compile(rf"(?P<message>{NAME})[ ]*=[ ]*|[ ]+\.(?P<attribute>{NAME})[ ]*=[ ]*|[^\n]*(?:\n|\Z)")
+ENTRY = re.compile(rf"(?P<message>{NAME})[ ]*=[ ]*|[ ]*\.(?P<attribute>{NAME})[ ]*=[ ]*|[^\n]*(?:\n|\Z)")
 STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
 PLACEABLE = re.compile(rf'\{{(?:[^{{}}"]|{STRING})*+\}}')
 SELECT = re.compile(rf'\{{(?:[^{{}}"\n]|{STRING})*?->[ \r]*\n')
@@ -67,14 +68,21 @@ def unescape(source: str) -> str:
 
 
 def texts(text: str) -> Iterator[tuple[int, int]]:
-    """Where the texts of all entries stand."""
+    """Where the texts of all messages stand, with those of their attributes; of one with an error none."""
     position = 1 if text.startswith("\ufeff") else 0
+    is_message = False
+    message: list[tuple[int, int]] = []
     while position < len(text) and (entry := ENTRY.match(text, position)):
         position = entry.end()
-        if entry["message"] or entry["attribute"]:
+        if entry["message"] or not (entry["attribute"] or not entry[0].strip()):
+            yield from message
+            is_message, message = bool(entry["message"]), []
+        if is_message and entry[0].strip():
             spans, position = pattern(text, position)
-            if entry["attribute"] not in KEPT_ATTRIBUTES:
-                yield from spans
+            is_message = bool(spans)
+            message = message if entry["attribute"] in KEPT_ATTRIBUTES else [*message, *spans]
+            message = message if is_message else []
+    yield from message
 
 
 def pattern(text: str, start: int) -> tuple[list[tuple[int, int]], int]:

@@ -11,7 +11,7 @@ FRONT = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*(?:\r\n?|\n)(?:[^\r\n]*(?:\r\n?|\n
 ENTRY = re.compile(
     r"""(?<![^\r\n])(?:title|description)[ \t]*[:=][ \t]+"""
     r"""(?P<value>"(?:[^"\\\r\n]|\\["\\])*"|'(?:[^'\r\n]|'')*'|[^\s"'|>\[{&*!%@`#-][^\r\n]*?)[ \t]*"""
-    r"""(?=(?:[ \t]#[^\r\n]*)?(?:\r\n?|\n)(?![ \t]))"""
+    r"""(?=(?:[ \t]#[^\r\n]*)?(?:\r\n?+|\n)(?![ \t]))"""
 )
 """A string in one line."""
 ESCAPED = re.compile(r"""\\["\\]|''""")

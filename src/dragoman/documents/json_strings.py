@@ -16,7 +16,7 @@ from dragoman.system.errors import DragomanError
 
 TOKEN = re.compile(
     r'[ \t\r\n]*+(?:(?P<string>"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+")|(?P<sign>[][{}:,])'
-    r"|(?P<other>-?[0-9][-+.0-9eE]*+|true|false|null)|\Z)"
+    r"|(?P<other>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null)|\Z)"
 )
 ESCAPE = re.compile(r"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\.")
 PARTS = part_pattern(r"\$t\([^()]*\)|\$[A-Za-z0-9_@]+\$|\$\d")

@@ -42,7 +42,7 @@ TEXT = re.compile(
 ENTITY = re.compile(r"<!ENTITY\s+([^\s%]\S*)")
 COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 HTML_ENCODING = re.compile(r"""<meta[^<>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-ROOT_LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)[\w-]+""", re.IGNORECASE)
+ROOT_LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?\s*)[\w-]+""", re.IGNORECASE)
 XML_ENCODING = re.compile(r"""^\ufeff?<\?xml[^<>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
 A_CONTROL = re.compile(f"[{CONTROL}]")
 STANDS_FOR = "Word"  # what an element that is kept looks like where sentences are cut

@@ -135,7 +135,7 @@ def wrap(key: str, raw: str) -> list[str]:
             lines.append("")
             width = 0
     lines = [line for line in lines if line] or [""]
-    if len(lines) == 1 and len(key) + 3 + width <= WIDTH:
+    if len(lines) == 1 and len(key) + 3 + sum(map(columns_of, lines[0])) <= WIDTH:
         return [f'{key} "{lines[0]}"']
     return [f'{key} ""', *(f'"{line}"' for line in lines)]
 

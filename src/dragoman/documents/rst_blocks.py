@@ -17,7 +17,7 @@ FIELD = re.compile(r":(?![: `])((?:[^:\\\n]|\\.|:(?!\s|\Z))+):(?:[ \t]+|\Z)")
 OPTION = re.compile(r"(?:--?[A-Za-z]|/[A-Z])[^ ]*(?: [^ ]+)*(?: {2,}|\Z)")
 DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w.:+-]+?)::(?:[ \t]+|\Z)")
 FOOTNOTE = re.compile(r"\.\.[ \t]+\[[^\]]+\](?:[ \t]+|\Z)")
-BLANK_LINE = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t]*[\r\n]")
+BLANK_LINE = re.compile(r"[ \t]*(?:\r\n?+|\n)[ \t]*[\r\n]")
 VERSION = re.compile(r"\S+[ \t]*")
 WITH_TEXT = frozenset(
     (
@@ -88,7 +88,7 @@ class Scanner:
             return
         last = self.open[-1]
         if self.words(last).endswith("::"):
-            self.literal_indent = self.base
+            self.literal_indent = max(self.base, last.indent)
             self.open[-1] = last._replace(end=last.end - 2)
         self.paragraphs.append(self.open)
         self.open = []

@@ -69,8 +69,8 @@ class RstSegment(Segment):
 
 def separated(translation: str) -> str:
     """A translation with `JOIN` between its marks and letters."""
-    translation = re.sub(r"(?<![\s'\"(\[{<\-/:])(?=<g\d+/?>)(?!\A)", JOIN, translation)
-    return re.sub(r"(</g\d+>|<g\d+/>)(?=[^\s'\")\]}>\-/:.,;!?\x00]|\Z)(?!\Z)", rf"\1{JOIN}", translation)
+    translation = re.sub(r"(?<![\s'\"(\[{<\-/:‘“«‚„–—])(?=<g\d+/?>)(?!\A)", JOIN, translation)
+    return re.sub(r"(</g\d+>|<g\d+/>)(?=[^\s'\")\]}>\-/:.,;!?’”»–—\x00]|\Z)(?!\Z)", rf"\1{JOIN}", translation)
 
 
 def kinds(text: str) -> Counter[str]:

@@ -14,7 +14,7 @@ TOKEN = re.compile(
     r"(?P<accent>\{\s*\\?[A-Za-z]\s*\}|\\[ij](?![A-Za-z])|[A-Za-z])"
     r"|(?P<command>\\[A-Za-z@]+\*?)|(?P<display>\$\$|\\\[|\\\])|(?P<math>\$|\\\(|\\\))"
     r"|(?P<line>\\\\\*?(?:\[[^\[\]{}\r\n]*\])?|&)|(?P<symbol>\\(?s:.))|(?P<open>\{)|(?P<close>\})"
-    r"|(?P<paragraph>[ \t]*+(?:\r\n?|\n)[ \t]*+(?:(?:\r\n?|\n)[ \t]*+)+)|(?P<space>\s+)"
+    r"|(?P<paragraph>[ \t]*+(?:\r\n?+|\n)[ \t]*+(?:(?:\r\n?+|\n)[ \t]*+)+)|(?P<space>\s+)"
     r"|(?P<text>[^\\{}$%&\s\[\]]+|[\[\]])|(?P<other>.)"
 )
 

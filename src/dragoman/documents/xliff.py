@@ -106,14 +106,14 @@ def rewrite_unit(
 def target_blocks(text: str, start: int, end: int, keeps_space: bool) -> Iterator[Block]:
     """The blocks of a target: its sentences, if it is cut into them."""
     tokens = [
-        token._replace(start=token.start + start, end=token.end + start)
+        token._replace(name=token.name.rpartition(":")[2], start=token.start + start, end=token.end + start)
         for token in read_markup(text[start:end], is_html=False)
     ]
     opened: list[bool] = []
     marks: list[Token] = []
     splits: list[bool] = []
     for token in keep_elements(tokens, CODES):
-        attributes = attributes_of(text[token.start + 1 + len(token.name) : token.end - 1])
+        attributes = attributes_of(text[token.start + 1 : token.end - 1])
         is_segment = token.name == "mrk" and attributes.get("mtype") == "seg"
         if token.kind == "start":
             opened.append(is_segment)

@@ -1,0 +1,179 @@
+"""Each ending of a name says its format, each format has its reader, and archives are read within bounds."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dragoman.documents import file as files
+from dragoman.documents.file import Archive, Reading, decode_text, read_members
+from dragoman.documents.formats import ARCHIVES, ENDINGS, OTHERS, format_of_name
+from dragoman.documents.read import READERS, read_file
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import Languages
+from tests.office_files import book, pack, slides, text_file, word_file, workbook
+
+CUES = "00:00:01{0}000 --> 00:00:02{0}000\nOne &amp; two\n"
+FILES = {
+    "": ("# <b>One</b>", ["<b>One</b>"]), ".txt": ("# <b>One</b>", ["<b>One</b>"]),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("<p>One</p><CODE>no</CODE><P>two", ["One", "two"])),
+    ".xml": ('<resources><string name="a">It\\\'s</string><color name="no">no</color></resources>', ["It's"]),
+    **dict.fromkeys((".po", ".pot"), ('msgid "One"\nmsgstr ""\n', ["One"])),
+    **dict.fromkeys(
+        (".xlf", ".xliff"),
+        (
+            '<xliff version="1.2"><file><trans-unit><source>One</source></trans-unit>'
+            "<note>no</note></file></xliff>",
+            ["One"],
+        ),
+    ),
+    **dict.fromkeys((".json", ".arb"), ('{"a": "One"}', ["One"])),
+    ".properties": ("a=One\\u0020two", ["One two"]),
+    ".strings": ('"a" = "One";', ["One"]),
+    ".resx": ('<root><data name="a"><value>One</value><comment>no</comment></data></root>', ["One"]),
+    ".csv": ("en,de\nOne,\n", ["One"]), ".tsv": ("en\tde\nOne\t\n", ["One"]),
+    ".ftl": ("a = One\n", ["One"]),
+    **dict.fromkeys((".yml", ".yaml"), ("a: One\n", ["One"])),
+    ".srt": ("1\n" + CUES.format(","), ["One &amp; two"]),
+    ".vtt": ("WEBVTT\n\n" + CUES.format("."), ["One & two"]),
+    **dict.fromkeys((".ass", ".ssa"), ("[Events]\nDialogue: 0,0:00:01.00,0:00:02.00,,,0,0,0,,One\\Ntwo",
+        ["One two"])),
+    **dict.fromkeys((".md", ".markdown"), ("# One *two*", ["One <g1>two</g1>"])),
+    ".ipynb": ('{"cells": [{"cell_type": "markdown", "source": "# One"}]}', ["One"]),
+    ".rst": ("One **two**\n", ["One <g1>two</g1>"]),
+    ".tex": ("One \\emph{two}", ["One <g1>two</g1>"]),
+    **dict.fromkeys((".docx", ".docm", ".dotx"), (word_file("<w:p><w:r><w:t>One</w:t></w:r></w:p>"),
+        ["One"])),
+    ".epub": (book("<p>Two</p>"), ["A book", "One", "Two", "Start", "Top"]),
+    **dict.fromkeys((".odt", ".ott", ".odp", ".ods"), (text_file("<text:p>One</text:p>"), ["One"])),
+    **dict.fromkeys((".pptx", ".pptm"), (slides("<a:p><a:r><a:t>One</a:t></a:r></a:p>"), ["One"])),
+    **dict.fromkeys((".xlsx", ".xlsm"), (workbook("<si><t>One</t></si>"), ["One"])),
+}  # fmt: skip
+"""For each ending a file, which files of other formats are not, and its sentences."""
+
+
+@pytest.mark.parametrize("ending", FILES)
+@pytest.mark.parametrize("is_upper", [False, True])
+def test_a_file_is_read_as_its_ending_says(tmp_path, ending, is_upper):
+    content, sentences = FILES[ending]
+    path = tmp_path / f"a.en{ending.upper() if is_upper else ending}"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    kind = format_of_name(path, Languages("en", "de"))
+    assert [
+        one.sentence for one in read_file(path, kind, Reading(str(path), "en", "de")).segments
+    ] == sentences
+    assert (kind in ARCHIVES) == path.read_bytes().startswith(b"PK")
+
+
+def test_the_endings_are_those_of_the_documentation():
+    assert set(ENDINGS) == set(FILES)
+    assert {*ENDINGS.values(), "android"} == set(READERS)
+    assert set(OTHERS) == {".pdf", ".doc", ".xls", ".ppt", ".rtf"}
+    page = Path("docs/documents.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\.\w+)`", page.partition("## Where sentences end")[0]))
+    named |= {
+        ending for row in re.findall(r"(?m)^\| .*\|$", page) for ending in re.findall(r"`(\.\w+)`", row)
+    }
+    assert named <= {*ENDINGS, ".guide"}
+
+
+@pytest.mark.parametrize(
+    ("name", "languages", "kind"),
+    [("a.en", ("en", "de"), "text"), ("a.DE", ("en", "de"), "text"), ("a.pt", ("en", "pt-BR"), "text"),
+        ("a.zh", ("zh-Hant", "en"), "text"),
+     ("a.fr", ("en", "de"), None), ("a.und", ("und", "de"), None), ("a.", ("en", "de"), "text"),
+     ("a.md", ("md", "de"), "text")],
+)  # fmt: skip
+def test_the_code_of_a_language_of_the_model_ends_a_text(name, languages, kind):
+    if kind:
+        assert format_of_name(Path(name), Languages(*languages)) == kind
+    else:
+        with pytest.raises(DragomanError, match="is not known"):
+            format_of_name(Path(name), Languages(*languages))
+
+
+@pytest.mark.parametrize("ending", OTHERS)
+def test_other_endings_are_refused_with_advice(ending):
+    with pytest.raises(DragomanError, match=r"is not read, since"):
+        format_of_name(Path("a" + ending), Languages("en", "de"))
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "none.txt"):
+        with pytest.raises(DragomanError, match="cannot be read"):
+            read_file(path, "text", Reading(str(path), "en", "de"))
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
+)
+def test_a_byte_order_mark_names_the_encoding(encoding):
+    text = ("\ufeff" if encoding[-2:] in {"le", "be"} else "") + "Ä\n😀"
+    content = text.encode(encoding)
+    decoded, name = decode_text(content, "a")
+    assert (decoded.removeprefix("\ufeff"), decoded.encode(name)) == (text.removeprefix("\ufeff"), content)
+    if encoding[:5] != "utf-8":
+        with pytest.raises(DragomanError, match="convert it"):
+            decode_text(content + b"\xd8", "a")
+
+
+def test_bytes_that_are_no_text_are_named_with_their_line():
+    with pytest.raises(DragomanError, match=r"line 3\b"):
+        decode_text(b"a\nb\n\0c\n", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_read"),
+    [("MAX_MEMBERS", 2, True), ("MAX_MEMBERS", 1, False), ("MAX_BYTES", 30, True), ("MAX_BYTES", 29, False)],
+)
+def test_archives_have_bounds(monkeypatch, name, value, is_read):
+    content = pack({"a": b"x" * 10, "b": b"y" * 20})
+    assert (files.MAX_MEMBERS, files.MAX_BYTES) == (20_000, 200_000_000)
+    monkeypatch.setattr(files, name, value)
+    if is_read:
+        assert read_members(content, "a") == {"a": b"x" * 10, "b": b"y" * 20}
+    else:
+        with pytest.raises(DragomanError, match="are allowed"):
+            read_members(content, "a")
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(2**20, True), (2**20 + 3 * 10**5, False)])
+def test_a_member_unpacks_to_a_bounded_multiple_of_its_size(size, is_read):
+    content = pack({"a": b"", "b": bytes(size)})
+    if is_read:
+        assert len(read_members(content, "a")["b"]) == size
+    else:
+        with pytest.raises(DragomanError, match="200 times"):
+            read_members(content, "a")
+
+
+def test_an_encrypted_archive_is_refused():
+    content = bytearray(pack({"a": b"x"}))
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    with pytest.raises(DragomanError, match="encrypted"):
+        read_members(bytes(content), "a")
+
+
+def test_an_archive_keeps_its_comment_and_names_its_language_once_a_sentence_is_translated():
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w") as archive:
+        archive.comment = b"no"
+        for name in ("a", "b", "style"):
+            archive.writestr(name, "One. Two." if name != "style" else "en")
+    content = output.getvalue()
+    parts = {name: READERS["text"](b"One. Two.", Reading(name, "en", "de")) for name in ("a", "b")}
+    document = Archive(content, parts, "en", {"style": lambda data: data + b" de"})
+    for texts, style in (
+        (["One.", "Two."] * 2, "en"),
+        (["One.", "", " ", "Two."], "en"),
+        (["A", "B", "C", "D"], "en de"),
+    ):
+        with zipfile.ZipFile(io.BytesIO(document.write(texts))) as archive:
+            assert (archive.comment, archive.read("style").decode()) == (b"no", style)
+            if style == "en de":
+                assert (archive.read("a"), archive.read("b")) == (b"A B", b"C D")
+    for count in (0, 3, 5):
+        with pytest.raises(DragomanError, match=f"4 sentences, and there are {count} "):
+            document.write(["A"] * count)

@@ -1,0 +1,162 @@
+"""Glossaries: tables as Python's csv writes them, and TBX as lxml reads it."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from dragoman.documents.terms import MAX_TERM, read_terms, terms_of
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import Languages
+from dragoman.translation.glossary import Term
+
+LANGUAGES = Languages("en", "de")
+WORD = st.text("aß \"',;\t-é1", min_size=1, max_size=6).map("x{}y".format)
+XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def table(rows, delimiter=",", quoting=csv.QUOTE_MINIMAL):
+    file = io.StringIO()
+    csv.writer(file, delimiter=delimiter, quoting=quoting).writerows(rows)
+    return file.getvalue().encode()
+
+
+def tidy(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("suffix", "delimiter"), [(".tsv", "\t"), (".tab", "\t"), (".txt", "\t"), (".csv", ",")]
+)
+@settings(max_examples=25)
+@given(
+    st.lists(st.tuples(WORD, WORD), max_size=4),
+    st.sampled_from(
+        [
+            None, ("source", "target"), ("Source", "TRANSLATION"), ("en", "de"), ("en-US", "de_AT"),
+            ("en", "target"), ("fr", "fr"), ("en", "fr"), ("fr", "de"),
+        ]
+    ),
+    st.permutations([0, 1, 2]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.integers(0, 4),
+)  # fmt: skip
+def test_the_terms_of_a_table_are_those_of_its_columns(suffix, delimiter, pairs, header, order, quoting, gap):
+    """Without a header that names both, they are the first two. Empty rows count for nothing."""
+    is_named = header is not None and header not in {("fr", "fr"), ("en", "fr"), ("fr", "de")}
+    rows = [["" if place == 2 else pair[place] for place in order] for pair in pairs]
+    if not is_named:
+        order, rows = [0, 1, 2], [[*pair, ""] for pair in pairs]
+    rows.insert(min(gap, len(rows)), ["", " ", ""])
+    if header:
+        names = [*header, "notes"]
+        rows.insert(0, [names[place] for place in order])
+    expected = [Term(*map(tidy, pair)) for pair in pairs]
+    if header and not is_named:
+        expected.insert(0, Term(*header))
+    assert terms_of(table(rows, delimiter, quoting), suffix, "a", LANGUAGES) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from([("en", "de"), ("en-GB", "DE"), ("de", "en"), ("en", "fr"), ("fr", "de")]), max_size=5
+    )
+)
+def test_of_four_columns_the_last_two_are_the_languages_of_each_term(codes):
+    rows = [[f"a{number}", f"b{number}", *pair] for number, pair in enumerate(codes)]
+    expected = [
+        Term(row[0], row[1]) for row in rows if [code[:2].lower() for code in row[2:]] == ["en", "de"]
+    ]
+    assert terms_of(table([["x", "y", "z", "w w"], *rows]), ".csv", "a", LANGUAGES) == [
+        Term("x", "y"),
+        *expected,
+    ]
+    more = [[*row, "note"] for row in rows]
+    assert len(terms_of(table([["x", "y"], *more]), ".csv", "a", LANGUAGES)) == 1 + len(rows)
+
+
+@pytest.mark.parametrize("row", [["one"], ["one", ""], ["", "two"], ["one", " "]])
+def test_a_row_without_a_translation_is_refused_with_its_number(row):
+    with pytest.raises(DragomanError, match=r"a, row 3 .* columns 1 and 2"):
+        terms_of(table([["x", "y"], ["", ""], row]), ".csv", "a", LANGUAGES)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("length", [MAX_TERM, MAX_TERM + 1])
+def test_a_term_has_a_bounded_length(place, length):
+    row = ["x", "y"]
+    row[place] = "z" * length
+    if length <= MAX_TERM:
+        assert terms_of(table([row]), ".csv", "a", LANGUAGES) == [Term(*row)]
+    else:
+        with pytest.raises(DragomanError, match=r"a, row 1: .*501 characters"):
+            terms_of(table([row]), ".csv", "a", LANGUAGES)
+
+
+STATUSES = {
+    "": None, "preferredTerm-admn-sts": True, "admittedTerm-admn-sts": False, "standardizedTerm": False,
+    "Preferred": True, "deprecatedTerm-admn-sts": None, "supersededTerm-admn-sts": None, "Deprecated": None,
+}  # fmt: skip
+"""Whether a term is preferred; "" stands for none, and the last ones for terms that nobody is to use."""
+TERM = st.tuples(
+    st.sampled_from(["en", "en-US", "de", "DE-AT", "fr"]),
+    st.sampled_from(["red  house", "a &amp; b", "H<hi>2</hi>O", "&lt;b&gt;", "", "x&#233;"]),
+    st.sampled_from(sorted(STATUSES)),
+)
+
+
+@pytest.mark.parametrize(
+    ("root", "entry", "language"),
+    [("martif", "termEntry", "langSet"), ("tbx", "conceptEntry", "langSec")],
+)
+@settings(max_examples=40)
+@given(
+    entries=st.lists(st.lists(TERM, max_size=4), max_size=3),
+    note=st.sampled_from(["administrativeStatus", "normativeAuthorization", "partOfSpeech"]),
+)
+def test_the_terms_of_a_tbx_file_are_those_of_its_concepts(root, entry, language, entries, note):
+    """Each source term with the first preferred target term, or else the first; none that is deprecated."""
+    parts = [
+        "".join(
+            f'<{language} xml:lang="{code}"><tig><term id="t">{term}</term>'
+            + f'<termNote type="{note}">{status}</termNote>' * bool(status)
+            + f"</tig></{language}>"
+            for code, term, status in terms
+        )
+        for terms in entries
+    ]
+    text = f'<{root} type="TBX"><text><body>' + "".join(
+        f'<{entry} id="c{n}"><note type="{note}">superseded</note>{part}</{entry}>'
+        for n, part in enumerate(parts)
+    )
+    text = f'<?xml version="1.0"?>\n{text}</body></text></{root}>'
+    expected = []
+    for concept in etree.fromstring(text.encode()).iter(entry):
+        found = {"en": [], "de": []}
+        for term in concept.iter("term"):
+            status = term.getparent().findtext("termNote") or ""
+            status = status if note != "partOfSpeech" else ""
+            is_left_out = "deprecated" in status.lower() or "superseded" in status.lower()
+            code = term.getparent().getparent().get(XML_LANG).lower()[:2]
+            if code in found and not is_left_out:
+                found[code].append((not STATUSES[status], tidy("".join(term.itertext()))))
+        targets = sorted(found["de"], key=lambda pair: pair[0])
+        expected += [
+            Term(source, targets[0][1]) for _, source in found["en"] if targets and source and targets[0][1]
+        ]
+    for suffix in (".tbx", ".xml"):
+        assert terms_of(text.encode(), suffix, "a", LANGUAGES) == expected
+
+
+def test_what_is_no_glossary_is_refused(tmp_path):
+    with pytest.raises(DragomanError, match=r"a is no TBX"):
+        terms_of(b"<resources/>", ".tbx", "a", LANGUAGES)
+    with pytest.raises(DragomanError, match=r"\.tsv, \.csv or \.tbx"):
+        terms_of(b"a,b", ".xls", "a", LANGUAGES)
+    with pytest.raises(DragomanError, match=r"cannot be read"):
+        read_terms(tmp_path / "a.csv", LANGUAGES)
+    (tmp_path / "a.CSV").write_bytes(b"\xef\xbb\xbfone,two\n")
+    assert read_terms(tmp_path / "a.CSV", LANGUAGES) == [Term("one", "two")]
