@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.documents import file as files
-from dragoman.documents.file import Archive, Reading, decode_text, read_members
+from dragoman.documents.file import Archive, ArchiveLimits, Reading, decode_text, read_members
 from dragoman.documents.formats import ARCHIVES, ENDINGS, OTHERS, format_of_name
 from dragoman.documents.read import READERS, read_file
 from dragoman.system.errors import DragomanError
@@ -125,35 +124,39 @@ def test_bytes_that_are_no_text_are_named_with_their_line():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "is_read"),
-    [("MAX_MEMBERS", 2, True), ("MAX_MEMBERS", 1, False), ("MAX_BYTES", 30, True), ("MAX_BYTES", 29, False)],
+    ("limits", "is_read"),
+    [
+        (ArchiveLimits(members=2), True),
+        (ArchiveLimits(members=1), False),
+        (ArchiveLimits(bytes=30), True),
+        (ArchiveLimits(bytes=29), False),
+    ],
+    ids=str,
 )
-def test_archives_have_bounds(monkeypatch, name, value, is_read):
+def test_archives_have_bounds(limits, is_read):
     content = pack({"a": b"x" * 10, "b": b"y" * 20})
-    assert (files.MAX_MEMBERS, files.MAX_BYTES) == (20_000, 200_000_000)
-    monkeypatch.setattr(files, name, value)
     if is_read:
-        assert read_members(content, "a") == {"a": b"x" * 10, "b": b"y" * 20}
+        assert read_members(content, "a", limits) == {"a": b"x" * 10, "b": b"y" * 20}
     else:
         with pytest.raises(DragomanError, match="are allowed"):
-            read_members(content, "a")
+            read_members(content, "a", limits)
 
 
 @pytest.mark.parametrize(("size", "is_read"), [(2**20, True), (2**20 + 3 * 10**5, False)])
 def test_a_member_unpacks_to_a_bounded_multiple_of_its_size(size, is_read):
     content = pack({"a": b"", "b": bytes(size)})
     if is_read:
-        assert len(read_members(content, "a")["b"]) == size
+        assert len(read_members(content, "a", ArchiveLimits())["b"]) == size
     else:
         with pytest.raises(DragomanError, match="200 times"):
-            read_members(content, "a")
+            read_members(content, "a", ArchiveLimits())
 
 
 def test_an_encrypted_archive_is_refused():
     content = bytearray(pack({"a": b"x"}))
     content[content.index(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(DragomanError, match="encrypted"):
-        read_members(bytes(content), "a")
+        read_members(bytes(content), "a", ArchiveLimits())
 
 
 def test_an_archive_keeps_its_comment_and_names_its_language_once_a_sentence_is_translated():
