@@ -85,7 +85,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allow_origins,
-        allow_methods=["GET", "POST", "DELETE"],
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
         allow_headers=["*"],
         expose_headers=["Content-Disposition", "Retry-After", "X-Request-Id"],
     )

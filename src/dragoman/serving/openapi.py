@@ -92,6 +92,8 @@ def operation(route: ApiRoute, method: str, components: Schema, targets: Sequenc
         body = components[route.request_type.__name__]
         if method == "GET":
             described["parameters"] = [*parameters, *query_parameters(body)]
+            if route.methods == ("GET",):
+                del components[route.request_type.__name__]  # its fields are parameters
         elif route.api.media_types == (BINARY,):
             del components[route.request_type.__name__]  # its fields are parameters
             described["parameters"] = [*parameters, *query_parameters(body)]
@@ -169,6 +171,8 @@ def statuses_of(path: str, method: str) -> tuple[str, ...]:
     if path in OPERATIONS:
         statuses = ("403", "408", "413", "421", "500")
         return (*statuses, "503") if path == "/metrics" else statuses
+    if method == "PUT":
+        return tuple(status for status in STATUSES if status != "415")
     if method != "POST":
         return (*READING, "400", *(OF_A_DOCUMENT if "{" in path else ()))
     others = {"409"} if path.startswith("/v1/") else {"409", "415"}
