@@ -269,7 +269,8 @@ def test_the_translation_is_shown_piece_by_piece_and_told_once(page, page_url):
     assert all(whole.startswith(piece) for piece in pieces)
     assert all(len(one) <= len(other) for one, other in pairwise(pieces))
     assert [text for text in page.evaluate("told") if text] == [whole]
-    assert page.locator("[aria-live], [role=status], [role=alert], [role=log]").count() == 1
+    regions = page.locator("[aria-live], [role=status], [role=alert], [role=log]")
+    assert [text.strip() for text in regions.all_text_contents()] == [whole, ""]  # of the text, of files
 
 
 def test_paragraphs_are_kept(page, page_url):

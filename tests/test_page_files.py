@@ -386,6 +386,9 @@ def test_an_alternative_is_in_the_file_or_the_server_says_why_not(server):
         server.finish()
         shown = file_of(held, "a.md")
         assert shown["failure"] == ("The server says no." if is_refused else None)
+        assert held.read_files()["told"] == (
+            "a.md: The server says no." if is_refused else "The sentence is changed."
+        )
         assert shown["rows"][0][1] == document.sentences[0]["text"]
         assert (shown["rows"][0][1] == before) == is_refused
         assert shown["actions"][0] == "Download a.de.md"
@@ -416,10 +419,53 @@ def test_sentences_come_in_parts_and_a_late_part_is_not_shown(server):
     for name in ("Later", "Earlier"):
         button(held.page, name).click()
         held.run()
-    for request in reversed(server.waiting()):
-        server.answer(request)
-        assert held.page.get_attribute(".sentences ol", "start") == "1"
+    later, earlier = server.waiting()
+    server.answer(later)
+    assert held.page.get_attribute(".sentences ol", "start") == "51"
+    server.answer(earlier)
+    assert held.page.get_attribute(".sentences ol", "start") == "1"
     assert button(held.page, "Earlier").is_disabled()
+    server.documents.clear()
+    button(held.page, "Later").click()
+    held.run()
+    server.finish()
+    assert file_of(held, "a.md")["failure"] == "The server says not_found."
+
+
+def test_an_older_answer_with_sentences_is_not_shown_after_a_newer_one(server):
+    held = server.held
+    server.add("a.md")
+    document, stream = server.begin("a.md")
+    button(held.page, "Sentences of a.md").click()
+    held.run()
+    server.answer(server.waiting()[-1])
+    for _ in range(2):
+        server.go_on(stream)
+    older, newer = server.waiting()
+    held.answer(newer["number"], content=document.rows(0, 50))
+    shown = file_of(held, "a.md")["rows"]
+    document.done = 1
+    held.answer(older["number"], content=document.rows(0, 50))
+    assert file_of(held, "a.md")["rows"] == shown
+    assert [bool(translation) for _, translation in shown] == [True, True, False]
+
+
+def test_a_late_failure_of_a_cancelled_file_is_not_shown(server):
+    held = server.held
+    server.add("bad.md", "lost.md")
+    button(held.page, "Cancel bad.md").click()
+    held.run()
+    (late, *_) = server.waiting()
+    server.answer(late)
+    assert file_of(held, "bad.md")["failure"] is None
+    _, stream = server.begin("lost.md")
+    button(held.page, "Cancel lost.md").click()
+    held.run()
+    while stream in server.streams:
+        server.go_on(stream)
+    server.finish()
+    assert [file["failure"] for file in held.read_files()["files"]] == [None, None]
+    assert server.documents == {}
 
 
 def test_a_file_waits_for_the_models_and_for_a_busy_server(unopened, page_url):  # noqa: F811

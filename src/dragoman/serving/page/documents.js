@@ -216,7 +216,7 @@ export class Documents {
     file.sentences = sentences.with(sentence, { ...sentences[sentence], translation: text });
     file.failure = null;
     file.changes++;
-    this.#change(text);
+    this.#change();
     let failure = null;
     try {
       await api.changeSentence(status.id, first + sentence, text);
@@ -227,7 +227,7 @@ export class Documents {
     file.changes--;
     if (failure) this.#refuse(file, failure);
     this.#show(file); // what the server has
-    this.#change();
+    this.#change(!failure && "The sentence is changed.");
   }
 }
 
