@@ -22,7 +22,9 @@ REFUSAL = {"error": {"code": "no_model", "message": "No model translates this pa
 NETWORK_AND_CLOCK = """
 window.sent = []; window.deaf = false;
 window.fetch = (path, { method, headers = {}, body, signal } = {}) => new Promise((resolve, reject) => {
-  const request = { path, method, headers, body: body ? JSON.parse(body) : null, aborted: false };
+  const isFile = body instanceof Blob;
+  const content = isFile ? { name: body.name, size: body.size } : body ? JSON.parse(body) : null;
+  const request = { path, method, headers, body: content, aborted: false };
   signal?.addEventListener("abort", () => {
     request.aborted = true;
     if (!window.deaf) reject(new DOMException("Aborted.", "AbortError"));
@@ -37,9 +39,10 @@ window.continueAnswer = (number, chunks, isEnd) => {
 window.answer = (number, status, headers, chunks, isEnd) => {
   const body = new ReadableStream({ start: (stream) => (sent[number].stream = stream) });
   const json = async () => JSON.parse(new TextDecoder().decode(bytes(chunks.join(""))));
+  const blob = async () => new Blob(chunks.map(bytes));
   continueAnswer(number, chunks, isEnd);
   sent[number].isAnswered = true;
-  sent[number].resolve({ ok: status < 400, status, headers: new Headers(headers), json, body });
+  sent[number].resolve({ ok: status < 400, status, headers: new Headers(headers), json, blob, body });
 };
 window.shownRequest = ({ resolve, reject, stream, ...request }) => {
   const number = sent.findIndex((one) => one.resolve === resolve);
@@ -49,6 +52,8 @@ window.fail = () => {
   sent.at(-1).isAnswered = true;
   sent.at(-1).reject(new TypeError("Failed to fetch"));
 };
+
+Blob.prototype.arrayBuffer = async function () { return new ArrayBuffer(this.size); }; // at once
 
 const frame = window.requestAnimationFrame;
 window.drawn = () => new Promise((resolve) => frame(() => frame(resolve))); // the browser has drawn the page
@@ -106,24 +111,43 @@ READ = """() => {
     source: choice("Language of the text"), target: choice("Language of the translation"),
     model: choice("Model"), line: text(".model"), inside: one(".model a")?.getAttribute("href") ?? null,
     detected: one("select").selectedOptions[0]?.textContent ?? null,
-    words: one(".words").textContent, pale: one(".words .pale")?.textContent ?? "",
-    busy: one(".target").ariaBusy, isComplete: !all(".words > span:not([data-word])").length,
-    failure: text(".failure"), again: Boolean(named("Try again")), key: Boolean(one("#key")),
+    words: one(".target .words").textContent, pale: one(".words .pale")?.textContent ?? "",
+    busy: one(".target").ariaBusy, isComplete: !all(".target .words > span:not([data-word])").length,
+    failure: text(".target .failure"), again: Boolean(named("Try again")), key: Boolean(one("#key")),
     menu: one(".menu") && all(".menu button").map((one) => one.textContent.replace(/\\s+/g, " ").trim()),
     note: text(".menu .note"), others: one("#others").ariaExpanded, panel: text(".panel h2"),
     pressed: all(".others [aria-pressed=true]").map((one) => one.textContent),
     sure: text(".sure button"), level: one(".dial")?.dataset.level ?? null,
-    chip: text(".chip .name"), count: text(".count"), example: one(".example button")?.textContent ?? null,
+    count: text(".count"), example: one(".example button")?.textContent ?? null,
     told: one("[aria-live]").textContent.trim(),
-    languages: ["textarea", ".words", "[aria-live]"].map((selector) => one(selector).lang),
+    languages: ["textarea", ".target .words", "[aria-live]"].map((selector) => one(selector).lang),
     enabled: [one(".swap"), named("Copy") ?? named("Copied"), named("Clear"), one("#others")]
       .map((button) => !button.disabled),
-    download: named("Download the translation") ? !named("Download the translation").disabled : null,
     marked: all(".marked").map(({ dataset }) => [dataset.side, +dataset.sentence, +dataset.word]),
     aligned: all(".aligned").map(({ dataset }) => [dataset.side, +dataset.sentence, +dataset.word]),
     focus: focused.ariaLabel ?? focused.textContent.trim(),
-    stops: all('.words [tabindex="0"]').map((one) => one.textContent),
+    stops: all('.target .words [tabindex="0"]').map((one) => one.textContent),
     local: { ...localStorage }, session: { ...sessionStorage }, address: location.href,
+  };
+}"""
+
+
+# What the page shows of files.
+READ_FILES = """() => {
+  const words = (element) => element?.textContent.replace(/\\s+/g, " ").trim() ?? null;
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  return {
+    told: words(all("[aria-live]")[1]),
+    focus: document.activeElement.ariaLabel,
+    menu: all(".menu button").map(words),
+    files: all(".documents ul > li").map((item) => ({
+      name: words(item.querySelector(".name")), facts: words(item.querySelector(".facts")),
+      failure: words(item.querySelector(".failure")), progress: words(item.querySelector(".progress span")),
+      bar: all("progress", item).map(({ position, value, max }) => position < 0 ? null : [value, max])[0],
+      actions: all(".actions button", item).filter((one) => !one.disabled).map(({ ariaLabel }) => ariaLabel),
+      rows: all("ol > li", item).map(({ children }) => [...children].map(words)),
+      buttons: all("[data-word]", item).length,
+    })),
   };
 }"""
 
@@ -160,6 +184,9 @@ class HeldPage:
 
     def read(self) -> dict:
         return self.page.evaluate(READ)
+
+    def read_files(self) -> dict:
+        return self.page.evaluate(READ_FILES)
 
     def sent(self) -> list[dict]:
         """All requests since the page was opened."""

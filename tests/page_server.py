@@ -9,8 +9,11 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 PAGE = Path(__file__).parents[1] / "src" / "dragoman" / "serving" / "page"
 INSPECTION = PAGE.parents[1] / "inspection" / "page"
@@ -171,8 +174,63 @@ def translation(request: dict, model: str) -> dict:
 def events(answer: dict) -> list[bytes]:
     """The answer of /v1/translate/stream: the pieces, then the end."""
     pieces = re.findall(r"\s*\S+\s*", answer["translations"][0]["text"])
-    named = [*(("piece", {"text": piece}) for piece in pieces), ("end", answer)]
-    return [f"event: {name}\ndata: {json.dumps(data)}\n\n".encode() for name, data in named]
+    return [*(event("piece", {"text": piece}) for piece in pieces), event("end", answer)]
+
+
+def event(name: str, data: object) -> bytes:
+    """A server-sent event."""
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+class Document:
+    """A document, which is a text of any name. `settings` are what its request says beside the name."""
+
+    def __init__(self, number: int, name: str, content: bytes, settings: dict) -> None:
+        text = content.decode("utf-8", "replace")
+        model = model_of(settings | {"text": text})
+        if model is None:
+            raise ValueError("No model translates this pair of languages.")
+        self.answer = translation(settings | {"text": text}, model)
+        self.id, self.name, self.done = f"id-{number}", name, 0
+        (translated,) = self.answer["translations"]
+        self.text, self.sentences = translated["text"], translated["sentences"]
+
+    def status(self, done: int | None = None, error: dict | None = None) -> dict:
+        """The answer of /v1/documents/ID when so many sentences are translated, all if that is None."""
+        total = len(self.sentences)
+        self.done = total if done is None else done
+        stem, dot, ending = self.name.rpartition(".")
+        state = "failed" if error else "done" if done is None else "translating"
+        return {
+            "id": self.id,
+            "name": f"{stem}.{self.answer['target']}.{ending}"
+            if dot
+            else f"{ending}.{self.answer['target']}",
+            **{name: self.answer[name] for name in ("source", "target", "model", "adapter")},
+            "status": state,
+            "sentences_done": self.done,
+            "sentences_total": total,
+            **({"error": error} if error else {}),
+        }
+
+    def rows(self, start: int, count: int) -> dict:
+        """The answer of /v1/documents/ID/sentences. What has an address cannot be changed."""
+        rows = [
+            {"source": one["source"], "is_changeable": "@" not in one["source"]}
+            | ({"translation": one["text"]} if number < self.done else {})
+            for number, one in enumerate(self.sentences)
+        ]
+        return {"sentences_total": len(rows), "sentences": rows[start : start + count]}
+
+    def change(self, number: int, text: str) -> dict:
+        """The answer of PUT /v1/documents/ID/sentences/NUMBER."""
+        sentence = self.sentences[number]
+        shift = len(text) - len(sentence["text"])
+        self.text = self.text[: sentence["start"]] + text + self.text[sentence["end"] :]
+        sentence |= {"text": text, "end": sentence["end"] + shift}
+        for later in self.sentences[number + 1 :]:
+            later |= {"start": later["start"] + shift, "end": later["end"] + shift}
+        return self.rows(number, 1)["sentences"][0]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -180,6 +238,7 @@ class Handler(BaseHTTPRequestHandler):
     browser does not ask for a file again.
     """
 
+    documents: dict[str, Document]
     key: str | None = None
     max_age = 0
     protocol_version = "HTTP/1.1"
@@ -214,6 +273,9 @@ class Handler(BaseHTTPRequestHandler):
             if self.is_allowed():
                 self.answer_json({"models": MODELS})
             return
+        if self.path.startswith("/v1/documents/"):
+            self.answer_about_document()
+            return
         name = PATHS.get(self.path, self.path.removeprefix("/page/"))
         first, _, rest = name.partition("/")
         folder = {"vendor": VENDOR, "inspection": INSPECTION}.get(first, PAGE)
@@ -223,10 +285,53 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.refuse(404, "not_found", "There is no such file.")
 
+    def do_PUT(self) -> None:
+        change = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        _, _, _, job, _, number = self.path.split("/")
+        self.answer_json(self.documents[job].change(int(number), change["translation"]))
+
+    def do_DELETE(self) -> None:
+        self.documents.pop(self.path.rpartition("/")[2], None)
+        self.answer(b"", "text/plain", 204)
+
+    def take_document(self, content: bytes) -> None:
+        settings = dict(parse_qsl(urlsplit(self.path).query))
+        name = settings.pop("name")
+        if name.endswith(".pdf"):
+            self.refuse(400, "bad_request", f"{name} is not read, since it is a PDF.")
+            return
+        try:
+            document = Document(len(self.documents), name, content, settings)
+        except ValueError as error:
+            self.refuse(404, "no_model", str(error))
+            return
+        self.documents[document.id] = document
+        self.answer_json(document.status(0))
+
+    def answer_about_document(self) -> None:
+        address = urlsplit(self.path)
+        _, _, _, job, what = address.path.split("/")
+        document = self.documents.get(job)
+        if document is None:
+            self.refuse(404, "not_found", "There is no document of this id.")
+        elif what == "sentences":
+            settings = dict(parse_qsl(address.query))
+            self.answer_json(document.rows(int(settings["start"]), int(settings["count"])))
+        elif what == "result":
+            self.answer(document.text.encode(), "application/octet-stream")
+        else:
+            counts = range(len(document.sentences))
+            events = (event("progress", document.status(count)) for count in counts)
+            self.stream(chain(events, (event("end", document.status()) for _ in range(1))))
+
     def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        content = self.rfile.read(int(self.headers["Content-Length"]))
         if not self.is_allowed():
             return
+        if self.path.startswith("/v1/documents?"):
+            self.take_document(content)
+            return
+        request = json.loads(content)
         model = model_of(request)
         if model is None:
             self.refuse(404, "no_model", "No model translates this pair of languages.")
@@ -235,17 +340,17 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/translate":
             self.answer_json(translation(request, model))
         else:
-            self.stream(translation(request, model))
+            self.stream(events(translation(request, model)))
 
-    def stream(self, answer: dict) -> None:
-        """The pieces, then the end; the connection is closed after it."""
+    def stream(self, events: Iterable[bytes]) -> None:
+        """Events, one after another; the connection is closed after the last one."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         try:
-            for event in events(answer):
-                self.wfile.write(event)
+            for each in events:
+                self.wfile.write(each)
                 self.wfile.flush()
                 time.sleep(PIECE_SECONDS)
         except OSError:
@@ -255,7 +360,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def start(port: int = 0, key: str | None = None, *, max_age: int = 0) -> ThreadingHTTPServer:
     """A server in a thread; its port is server_address[1]."""
-    handler = type("KeyedHandler", (Handler,), {"key": key, "max_age": max_age})
+    handler = type("KeyedHandler", (Handler,), {"key": key, "max_age": max_age, "documents": {}})
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

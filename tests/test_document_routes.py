@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import repeat
+from pathlib import PurePath
 from urllib.parse import unquote
 
 import deepl
@@ -26,9 +27,10 @@ from hypothesis import strategies as st
 from libretranslate_aio.exceptions import BadRequestError
 
 from dragoman.documents.document import Piece, compose, split_by_marks
-from dragoman.documents.file import ArchiveLimits
-from dragoman.documents.formats import ENDINGS, OTHERS
+from dragoman.documents.file import ArchiveLimits, Reading
+from dragoman.documents.formats import ENDINGS, OTHERS, format_of_name
 from dragoman.documents.plain import PLAIN, plain_text
+from dragoman.documents.read import READERS
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.serving import documents, service
@@ -46,6 +48,7 @@ from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.server import listening
 from dragoman.serving.service import Service, parts_of, prepare_groups
 from dragoman.serving.settings import ServerSettings
+from dragoman.text.settings import Languages
 from tests.conftest import MAX_SECONDS
 from tests.office_files import pack, word_file
 from tests.servers import serving
@@ -70,7 +73,7 @@ FILES = {
     "film.srt": b"1\n00:00:01,000 --> 00:00:02,000\namber <i>birch</i> cedar\n\n"
     b"2\n00:00:03,000 --> 00:00:04,000\ndelta\n",
     "messages.po": PO.encode(),
-    "page.html": b'<html lang="en"><p>amber <b>birch</b></p><p>https://example.org/a cedar</p></html>',
+    "page.html": b'<html lang="en"><p>amber <b>birch</b></p><p>delta https://example.org/a cedar</p></html>',
     "guide.txt": b"amber birch\r\n\r\n- cedar delta\n",
     "notes.md": b"# amber\n\n*birch* cedar\n",
     "empty of text.txt": b"12.5\n***\n",
@@ -274,7 +277,7 @@ def test_the_client_of_deepl(server, client, tmp_path):
     ):
         with pytest.raises(deepl.DeepLException, match=r"Not found|Bad request"):
             refused()
-    assert len(own.documents._jobs) == len(folder_of(own))
+    assert len(own.documents._jobs) == len({path.stem for path in folder_of(own)})
 
 
 def test_the_client_of_libretranslate(server, client, tmp_path):
@@ -317,6 +320,122 @@ def test_progress_counts_up_to_all_sentences(client, monkeypatch):
     last = client.get(f"{V1}/{job['id']}").json()
     assert last == json.loads(states[-1])
     assert last["status"] == "done"
+
+
+def sentences_of(client, job_id, count=500):
+    """The sentences of a document, from answers with at most so many."""
+    sentences, total = [], 1
+    while len(sentences) < total:
+        page = client.get(f"{V1}/{job_id}/sentences", params={"start": len(sentences), "count": count}).json()
+        assert len(page["sentences"]) == min(count, page["sentences_total"] - len(sentences))
+        sentences += page["sentences"]
+        total = page["sentences_total"]
+    return sentences
+
+
+def test_the_sentences_of_a_document_come_in_parts_of_any_size(client):
+    for name, content in FILES.items():
+        job = send(client, name, content).json()
+        wait(client, job["id"])
+        pairs = sentences_of(client, job["id"])
+        assert all(sentences_of(client, job["id"], count) == pairs for count in (1, 2, 3))
+        past = client.get(f"{V1}/{job['id']}/sentences?start=1000").json()
+        assert past == {"sentences_total": len(pairs), "sentences": []}
+        segments = document_of(name, content).segments
+        for pair, segment in zip(pairs, segments, strict=True):
+            assert not re.search("[<\x03]", pair["source"] + pair["translation"])
+            assert segment.marks or pair["source"] == segment.sentence
+        if not any(segment.marks for segment in segments):
+            written = document_of(name, content).write([pair["translation"] for pair in pairs])
+            assert client.get(f"{V1}/{job['id']}/result").content == written
+        for parameters in ({"count": 0}, {"count": 501}, {"start": -1}, {"page": 1}):
+            refused = client.get(f"{V1}/{job['id']}/sentences", params=parameters)
+            assert (refused.status_code, *parameters) == (400, re.search("count|start|page", refused.text)[0])
+
+
+def document_of(name, content):
+    """A document as the server reads it."""
+    languages = Languages("und", "und")
+    return READERS[format_of_name(PurePath(name), languages)](content, Reading(name, "und", "und"))
+
+
+def test_a_sentence_that_is_changed_is_so_in_the_file_and_nothing_else_is(client):
+    """One with tags takes what the model ends with, and they stay; one with addresses takes nothing."""
+    taken = set()
+    for name, content in FILES.items():
+        document = document_of(name, content)
+        job = send(client, name, content).json()
+        wait(client, job["id"])
+        path = f"{V1}/{job['id']}"
+        first = client.get(f"{path}/result").content
+        pairs = sentences_of(client, job["id"])
+
+        def change(number, text, path=path):
+            return client.put(f"{path}/sentences/{number}", json={"translation": text})
+
+        texts = [pair["translation"] for pair in pairs]
+        for number, (segment, pair) in enumerate(zip(document.segments, pairs, strict=True)):
+            kept = change(number, pair["translation"])
+            assert client.get(f"{path}/result").content == first
+            other = change(number, f" NEW\n{number} ")
+            assert (kept.status_code, other.status_code) == (
+                200 if pair["is_changeable"] else 400,
+                400 if segment.marks else 200,
+            )
+            taken.add((kept.status_code, other.status_code))
+            if not segment.marks:
+                assert other.json() == pair | {"translation": f"NEW {number}"}
+                shown = [one["translation"] for one in sentences_of(client, job["id"])]
+                assert shown == [*texts[:number], f"NEW {number}", *texts[number + 1 :]]
+                if not any(one.marks for one in document.segments):
+                    assert client.get(f"{path}/result").content == document.write(shown)
+                assert client.get(f"{path}/result").content != first
+                change(number, pair["translation"])
+    assert taken == {(200, 200), (200, 400), (400, 400)}
+
+
+def test_a_change_that_is_no_sentence_s_is_refused(client, models):
+    done = send(client, "a.txt", b"amber").json()
+    wait(client, done["id"])
+    path = f"{V1}/{done['id']}/sentences"
+    before = client.get(f"{V1}/{done['id']}/result").text
+    for status, number, body in (
+        (404, "1", {"translation": "A"}),
+        (404, "-1", {"translation": "A"}),
+        (404, "9" * 30, {"translation": "A"}),
+        (400, "0", {"translation": " \n"}),
+        (400, "0", {"translation": "A" * 10_001}),
+        (400, "0", {"text": "A"}),
+    ):
+        assert client.put(f"{path}/{number}", json=body).status_code == status
+    assert client.get(f"{V1}/{done['id']}/result").text == before
+    with connected(models) as (_, other):
+        running = send(other, "a.txt", b"amber birch cedar delta\n" * 1_000, beam_size=16).json()
+        early = other.put(f"{V1}/{running['id']}/sentences/0", json={"translation": "A"})
+        assert (early.status_code, early.json()["error"]["code"]) == (409, "not_ready")
+        assert sentences_of(other, running["id"])[-1].keys() == {"source", "is_changeable"}
+        assert other.delete(f"{V1}/{running['id']}").status_code == 204
+        gone = other.put(f"{V1}/{running['id']}/sentences/0", json={"translation": "A"})
+        assert gone.status_code == other.get(f"{V1}/{running['id']}/sentences").status_code == 404
+
+
+def test_changes_at_once_are_all_in_the_file(client):
+    job = send(client, "a.txt", "\n".join(WORDS)).json()
+    wait(client, job["id"])
+
+    def change(number):
+        answer = httpx.put(
+            f"{client.base_url}{V1}/{job['id']}/sentences/{number}", json={"translation": f"NEW {number}"}
+        )
+        assert answer.status_code == 200
+
+    threads = [threading.Thread(target=change, args=[number]) for number in range(len(WORDS))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(MAX_SECONDS)
+    written = client.get(f"{V1}/{job['id']}/result").text
+    assert written == "\n".join(f"NEW {number}" for number in range(len(WORDS)))
 
 
 def test_only_the_key_that_sent_a_document_gets_it(models):
@@ -366,10 +485,11 @@ def test_ids_are_random():
 def test_files_are_readable_by_their_user_alone(models):
     with connected(models) as (own, client):
         job = send(client, "../secret.txt".rpartition("/")[2], b"amber").json()
-        (path,) = folder_of(own)
-        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        assert "secret" not in str(path)
         wait(client, job["id"])
+        assert len(folder_of(own)) == 2
+        for path in folder_of(own):
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+            assert "secret" not in str(path)
 
 
 def test_a_document_that_is_removed_frees_all_that_it_had(models):
@@ -719,7 +839,7 @@ def test_a_document_that_is_removed_while_it_is_written_leaves_no_file(tmp_path)
         job = own.add("one", None, 5)
         own.remove(job)
         own.remove(job)
-        store(job, b"amber")
+        store(job, job.path, b"amber")
         assert not job.path.exists()
         assert job.path.parent.exists()
         own.close()

@@ -95,7 +95,7 @@ class Controls:
     def reload(self) -> None:
         """All that a new page knows is the model that was chosen last, and the history."""
         remembered = next(one for one in CHOICES if one["label"] == self.label)
-        self.text, self.file, self.former, self.detected = "", None, None, ""
+        self.text, self.former, self.detected = "", None, ""
         self.source, self.target = remembered["source"], remembered["target"]
 
     @property
@@ -126,8 +126,8 @@ class Controls:
         self.label = label or self.label
         self.label = self.label if self.label in self.labels else self.labels[0]
 
-    def open(self, text: str, file: dict | None = None) -> None:
-        self.text, self.file, self.former = text, file, None
+    def open(self, text: str) -> None:
+        self.text, self.former = text, None
         if not text.strip():
             self.detected = ""
 
@@ -138,12 +138,8 @@ class Controls:
             self.open(text)
 
     @property
-    def format(self) -> str:
-        return "html" if self.file and self.file["name"].endswith(("html", "HTM")) else "text"
-
-    @property
     def request(self) -> dict:
-        body = {"source": self.source, "target": self.target, "text": self.text, "format": self.format}
+        body = {"source": self.source, "target": self.target, "text": self.text}
         if self.source != "auto":
             chosen = next(one for one in CHOICES if one["label"] == self.label)
             body |= {name: chosen[name] for name in ("model", "adapter") if chosen[name]}
@@ -161,11 +157,10 @@ class Controls:
             return
         translation = answer["translations"][0]["text"]
         self.detected = answer["source"]
-        if self.format == "text":
-            pair = {"source": answer["source"], "target": answer["target"]}
-            entry = {"text": self.text, "translation": translation, **pair}
-            self.history = with_entry(self.history, entry, self.former)
-            self.former = entry
+        pair = {"source": answer["source"], "target": answer["target"]}
+        entry = {"text": self.text, "translation": translation, **pair}
+        self.history = with_entry(self.history, entry, self.former)
+        self.former = entry
 
 
 def is_same(one: dict, other: dict) -> bool:
@@ -221,13 +216,6 @@ def act(held: HeldPage, controls: Controls, action: str) -> None:
         text = page.inner_text(".example button")
         page.click(".example button")
         controls.open(text)
-    elif action == "file":
-        name = random.choice(["letter.txt", "page.html", "OLD.HTM"])
-        content = f"<p>{random.choice(SENTENCES)}</p>\r\n<p>river</p>\r\n"
-        file = {"name": name, "mimeType": "", "buffer": content.encode()}
-        page.set_input_files("input[type=file]", file)
-        page.wait_for_selector(f".chip >> text={name}")
-        controls.open(content.replace("\r\n", "\n"), file)
     elif action == "restore" and controls.history:
         if held.read()["panel"] != "History":
             button(page, "History").click()
@@ -274,7 +262,6 @@ ACTIONS = [
     "swap",
     "clear",
     "example",
-    "file",
     "restore",
     "at once",
 ]
@@ -293,7 +280,7 @@ def test_the_page_shows_the_answer_to_what_its_controls_say(held, seed):
             act(held, controls, "reload")
         held.page.evaluate("deaf = true")
         begun = len(held.sent())
-        for action in held.random.choices(ACTIONS, weights=[3, 2, 3, 2, 2, 3, 1, 1, 2, 1, 1], k=3):
+        for action in held.random.choices(ACTIONS, weights=[3, 2, 3, 2, 2, 3, 1, 1, 1, 1], k=3):
             act(held, controls, action)
             held.run(0)
         held.run(250)
@@ -315,7 +302,6 @@ def check_page(state: dict, controls: Controls) -> None:
     assert state["session"] == {}
     assert state["local"]["dragoman.model"] == controls.label
     assert json.loads(state["local"].get("dragoman.history", "[]")) == controls.history
-    assert state["chip"] == (controls.file and controls.file["name"])
     assert (state["key"], state["busy"]) == (False, "false")
     names = {"de": "German", "en": "English"}
     is_detected = controls.source == "auto" and controls.detected
@@ -344,16 +330,15 @@ def check_page(state: dict, controls: Controls) -> None:
         translated["text"].strip(),
         True,
     )
-    is_html = controls.format == "html"
-    assert state["enabled"] == [controls.can_swap, True, True, not is_html]
-    assert (state["example"], state["download"]) == (None, True if controls.file else None)
+    assert state["enabled"] == [controls.can_swap, True, True, True]
+    assert state["example"] is None
     model = next(one for one in MODELS if one["name"] == answer["model"])
     facts = f"{model['parameters'] / 1e6:g} million parameters · int8"
     assert facts in state["line"]
     asked_about = {"text": translated["sentences"][0]["source"], "model": answer["model"]}
     asked_about["adapter"] = answer["adapter"]
-    assert state["inside"] == (None if is_html else f"inspect#{urlencode(asked_about)}")
-    assert ("first sentence" in state["line"]) == (not is_html and len(translated["sentences"]) > 1)
+    assert state["inside"] == f"inspect#{urlencode(asked_about)}"
+    assert ("first sentence" in state["line"]) == (len(translated["sentences"]) > 1)
 
 
 def check_requests(requests: list[dict], controls: Controls) -> None:
@@ -364,7 +349,7 @@ def check_requests(requests: list[dict], controls: Controls) -> None:
         assert request["method"] == "POST"
         assert request["headers"] == {"Content-Type": "application/json"}
         assert request["body"]["text"].strip()
-        is_whole = request["body"].get("format") == "html" or "alignment" in request["body"]
+        is_whole = "alignment" in request["body"]
         assert request["path"] == ("v1/translate" if is_whole else "v1/translate/stream")
     translations = [number for number, one in enumerate(requests) if "alignment" not in one["body"]]
     if controls.text.strip() and translations:
@@ -552,7 +537,7 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
     held.run()
     (request,) = [one for one in held.waiting() if "n_best" in one["body"]]
     count = {"n_best": MAX_N_BEST, "beam_size": MAX_N_BEST}
-    assert request["body"] == pair | {"text": LETTER, "format": "text"} | count
+    assert request["body"] == pair | {"text": LETTER} | count
     found = sentences_of(answer_to(request))
     held.answer(request["number"])
     assert (held.read()["panel"], held.read()["focus"]) == ("More translations", "More translations")
@@ -864,9 +849,6 @@ def test_a_busy_server_is_asked_again_once_after_the_time_that_it_gives(held):
             if seconds == waits:
                 assert held.read()["told"] == message
                 page.fill("textarea", f"Good morning {number}.")  # it does not hurry the server
-            if seconds == 3:
-                page.set_input_files("input[type=file]", {"name": "a.pdf", "mimeType": "", "buffer": b""})
-                page.wait_for_selector(".failure >> text=“a.pdf” is neither")  # beside the time
             if seconds < 60:
                 held.run(900)
                 assert len(held.sent()) == sent
@@ -1205,92 +1187,6 @@ def test_the_history_is_what_a_list_of_it_says(held):
     assert held.page.inner_text(".panel > .note >> nth=0") == "The history is off."
     held.translate("Good morning.")
     assert set(held.read()["local"]) == {"dragoman.model", "dragoman.history.off"}
-
-
-def test_files_are_read_and_saved_as_they_are(held):
-    """By name and size, in UTF-8 alone, with the ends of lines of any system."""
-    found = held.page.evaluate(
-        r"""async () => {
-          const { readFile, download } = await import("/page/files.js");
-          const read = (name, content) =>
-            readFile(new File([content], name)).then(
-              ({ text, ...file }) => [file, text.slice(0, 9), text.length], (error) => error.message);
-          const utf16 = Uint8Array.from([255, 254, 0]);
-          const read_all = await Promise.all([
-            ...["a.txt", "b.c.TXT", "a.html", "A.Htm"].map((name) => read(name, "ä\r\nb\rc\n")),
-            read("a.pdf", "a"), read("a.constructor", "a"), read("a.txt", utf16),
-            read("a.txt", "a".repeat(2_000_000)), read("a.txt", "a".repeat(2_000_001)),
-          ]);
-          const saved = [];
-          URL.createObjectURL = (blob) => (saved.push(blob), "#");
-          HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
-          download("a.b.html", "de", "ä", "html");
-          download("a.txt", "zh-Hans", "b", "text");
-          const blobs = saved.filter((one) => one instanceof Blob);
-          return [read_all, saved.filter((one) => !(one instanceof Blob)),
-            await Promise.all(blobs.map(async (blob) => [blob.type, await blob.text()]))];
-        }"""
-    )
-    kind = "“{}” is neither a text file (.txt) nor a web page (.html)."
-    formats = {"a.txt": "text", "b.c.TXT": "text", "a.html": "html", "A.Htm": "html"}
-    assert found[0] == [
-        *([{"name": name, "format": format_}, "ä\nb\nc\n", 6] for name, format_ in formats.items()),
-        kind.format("a.pdf"),
-        kind.format("a.constructor"),
-        "“a.txt” is not a text file in UTF-8.",
-        [{"name": "a.txt", "format": "text"}, "a" * 9, 2_000_000],
-        "“a.txt” is larger than 2 MB, the limit of this page.",
-    ]
-    assert found[1:] == [["a.b.de.html", "a.zh-Hans.txt"], [["text/html", "ä"], ["text/plain", "b"]]]
-
-
-def test_a_file_may_be_dropped_opened_again_and_saved_while_its_translation_is_shown(held):
-    page = held.page
-    for _ in range(2):  # the same file
-        page.set_input_files(
-            "input[type=file]", {"name": "a.html", "mimeType": "", "buffer": b"<p>river</p>"}
-        )
-        page.wait_for_selector(".chip")
-        held.run()
-        assert held.read()["download"] is False
-        held.answer()
-        assert held.read()["download"] is True
-        assert "dragoman.history" not in held.read()["local"]
-        button(page, "Clear").click()
-        held.run()
-        assert held.read()["chip"] is None
-    events = """([names, kind, content]) => {
-      const transfer = new DataTransfer();
-      if (kind === "file") transfer.items.add(new File(["Hello."], content));
-      else transfer.setData("text/plain", content);
-      return names.map((name) => {
-        const event = new DragEvent(name, { dataTransfer: transfer, bubbles: true, cancelable: true });
-        document.querySelector(".source").dispatchEvent(event);
-        return event.defaultPrevented;
-      });
-    }"""
-    frame = page.locator(".dropping")
-    assert page.evaluate(events, [["dragover"], "text", "a"]) == [False]
-    assert frame.count() == 0
-    assert page.evaluate(events, [["dragover"], "file", "a.txt"]) == [True]
-    held.run()
-    assert frame.count() == 1
-    page.evaluate(events, [["dragleave"], "file", "a.txt"])
-    held.run()
-    assert frame.count() == 0
-    assert page.evaluate(events, [["drop"], "text", "a"]) == [False]
-    for name, failure in (("a.pdf", "“a.pdf” is neither"), ("a.txt", None)):
-        assert page.evaluate(events, [["dragover", "drop"], "file", name]) == [True, True]
-        page.wait_for_selector(".failure, .chip")
-        held.run()
-        state = held.read()
-        assert failure is None or state["failure"].startswith(failure)
-        assert state["told"] == (state["failure"] or "")
-    held.answer()
-    assert (held.read()["chip"], held.read()["failure"], held.read()["words"]) == ("a.txt", None, "Hallo.")
-    with page.expect_download() as download:
-        button(page, "Download the translation").click()
-    assert download.value.suggested_filename == "a.de.txt"
 
 
 def test_the_translation_is_copied_or_the_page_says_why_not(held):

@@ -1,4 +1,4 @@
-"""Models that are told terms in their sources: the lexicon, annotated text, copies of a corpus, translations."""
+"""Models that are told terms in their sources: lexicon, annotated text, copies of a corpus, and translations."""
 
 import random
 import re

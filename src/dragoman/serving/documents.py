@@ -1,26 +1,30 @@
 """Documents that clients have sent: their files and their state until they are removed.
 
-A file lies in a temporary folder of the process that no other user can read, under the random id of its
-job: first the document, then its translation in its place. Who knows the id, and has the key that sent the
-document if there are keys, gets the translation.
+A document and its translation are files in a temporary folder of the process that no other user can read,
+under the random id of their job. Who knows the id, and has the key that sent the document if there are keys,
+gets the translation.
 """
 
 import asyncio
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import BinaryIO, Literal, TypeVar
+from typing import BinaryIO, Literal, Protocol, TypeVar
 from weakref import finalize
 
+from starlette.types import Scope
+
+from dragoman.documents.document import MARK, Segment
 from dragoman.documents.file import ArchiveLimits
 from dragoman.serving.admission import Shares
 from dragoman.serving.errors import ApiError
+from dragoman.serving.models import ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import submit_interruptible
 
@@ -43,6 +47,50 @@ def random_id() -> str:
     return secrets.token_urlsafe(ID_BYTES)
 
 
+@dataclass
+class SentencePair:
+    """A sentence of a document and its translation, both as the model has them, with marks."""
+
+    sentence: str
+    marks: dict[str, str]
+    """By each mark of the sentence what a reader sees in its place: an address, a placeholder, or nothing."""
+    translation: str | None = None
+    """None until there is one."""
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether the model does not read all that a reader sees."""
+        return any(self.marks.values())
+
+    def without_marks(self, text: str) -> str:
+        """The sentence or a translation of it as a reader sees it."""
+        if not self.marks:
+            return text
+        return " ".join(MARK.sub(lambda mark: self.marks.get(mark[0], ""), text).split())
+
+
+def pair_of(segment: Segment) -> SentencePair:
+    """A sentence that has no translation yet."""
+    return SentencePair(
+        segment.sentence, {mark: visible_text(mark, source) for mark, source in segment.marks}
+    )
+
+
+def visible_text(mark: str, source: str) -> str:
+    """What a reader sees of what a mark stands for: nothing of tags and of what an office file writes."""
+    is_text = mark.endswith("/>") and source.isprintable() and not source.startswith("<")
+    return source if is_text else ""
+
+
+class Editor(Protocol):
+    """What translates a document, and changes its sentences when it is done."""
+
+    model: ServedModel
+
+    async def change(self, number: int, translation: str, scope: Scope) -> None:
+        """Give a sentence another translation, without marks, and write the file again."""
+
+
 @dataclass(eq=False)
 class Job:
     """A document that is being translated, or its translation."""
@@ -52,18 +100,21 @@ class Job:
     owner: str | None
     """The name of the key that sent the document; None if there are no keys."""
     path: Path
+    """The document."""
     id: str
     key: str = field(default_factory=random_id)
     """A second secret, which DeepL's clients send."""
     name: str = ""
     """Of the translation's file."""
     size: int = 0
-    """Bytes of its file, those for which the client has space."""
+    """Bytes of its files, those for which the client has space."""
     sentences: int = 0
     characters: int = 0
     """Of the sentences."""
     done: int = 0
     """Sentences that are translated."""
+    pairs: list[SentencePair] = field(default_factory=list)
+    editor: Editor | None = None
     status: Literal["translating", "done", "failed"] = "translating"
     error: ApiError | None = None
     """Why it has failed."""
@@ -73,9 +124,21 @@ class Job:
     timer: asyncio.TimerHandle | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def note_done(self, sentences: int) -> None:
-        """Count sentences that have been translated."""
-        self.done += sentences
+    @property
+    def translated_path(self) -> Path:
+        """The translation."""
+        return self.path.with_suffix(".translated")
+
+    def remove_files(self) -> None:
+        """Remove the document and its translation."""
+        self.path.unlink(missing_ok=True)
+        self.translated_path.unlink(missing_ok=True)
+
+    def note_done(self, translations: Mapping[int, str]) -> None:
+        """Keep translations by the numbers of their sentences."""
+        for number, translation in translations.items():
+            self.pairs[number].translation = translation
+        self.done += len(translations)
         self._note_change()
 
     def end(self, error: ApiError | None = None) -> None:
@@ -165,18 +228,18 @@ class Documents:
                 job.size = size
 
     def keep(self, job: Job) -> None:
-        """Remove a job that has ended after `KEEP_SECONDS`, and the file of one that has failed now."""
+        """Remove a job that has ended after `KEEP_SECONDS`, and the files of one that has failed now."""
         if job.status == "failed":
             self.resize(job, 0)
-            job.path.unlink(missing_ok=True)
+            job.remove_files()
         if not job.is_removed:
             job.timer = asyncio.get_running_loop().call_later(KEEP_SECONDS, self.remove, job)
 
     def remove(self, job: Job) -> None:
-        """Remove a job and its file; its search ends."""
+        """Remove a job and its files; its search ends."""
         if job.is_removed:
             return
-        job.is_removed = True  # before the file: what writes it looks afterwards
+        job.is_removed = True  # before the files: what writes them looks afterwards
         job.end(ApiError(404, "The document has been removed."))
         if job.task is not None:
             job.task.cancel()
@@ -185,19 +248,16 @@ class Documents:
         del self._jobs[job.id]
         self._places.give_back(1, job.client)
         self._bytes.give_back(job.size, job.client)
-        job.path.unlink(missing_ok=True)
+        job.remove_files()
 
     async def open(self, job: Job) -> BinaryIO:
         """The file of a translation, which can be read to its end even if it is removed meanwhile.
 
-        Raises `ApiError`: 409 if it is not done, and the job's error if it has failed.
+        Raises `ApiError` as `check_done`, and 404 if it is removed.
         """
-        if job.error is not None:
-            raise job.error
-        if job.status != "done":
-            raise ApiError(409, "The document is still being translated; try again later.", retry_after=1)
+        check_done(job)
         try:
-            return await asyncio.to_thread(job.path.open, "rb")
+            return await asyncio.to_thread(job.translated_path.open, "rb")
         except FileNotFoundError as error:
             raise ApiError(404, "The document has been removed.") from error
 
@@ -214,6 +274,14 @@ class Documents:
         for job in list(self._jobs.values()):
             self.remove(job)
         self._remove_folder()
+
+
+def check_done(job: Job) -> None:
+    """Raise `ApiError`: 409 for a job that is not done, and the job's error if it has failed."""
+    if job.error is not None:
+        raise job.error
+    if job.status != "done":
+        raise ApiError(409, "The document is still being translated; try again later.", retry_after=1)
 
 
 def is_same(one: str, other: str) -> bool:

@@ -172,6 +172,8 @@ def statuses_of(path: str, method: str) -> tuple[str, ...]:
         return (*statuses, "503") if path == "/metrics" else statuses
     if "/glossaries" in path:
         return (*READING, "400", "504", *(("404",) if "{" in path else ()))
+    if method == "PUT":
+        return tuple(status for status in STATUSES if status != "415")
     if method != "POST":
         return (*READING, "400", *(OF_A_DOCUMENT if "{" in path else ()))
     others = {"409"} if path.startswith("/v1/") else {"409", "415"}

@@ -1,24 +1,26 @@
 """What the APIs do with documents: let them in, translate them, and give their translations back."""
 
 import asyncio
+import os
 import re
 import traceback
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
-from pathlib import PurePath
+from dataclasses import replace
+from pathlib import Path, PurePath
 from urllib.parse import quote
 
 from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
-from dragoman.documents.document import Segment
+from dragoman.documents.document import Document, Segment
 from dragoman.documents.file import Reading
 from dragoman.documents.formats import ENDINGS, DocumentFormat, format_of_name
+from dragoman.documents.plain import PLAIN
 from dragoman.documents.read import READERS
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.uploads import BINARY
-from dragoman.serving.documents import Documents, Job, Upload
+from dragoman.serving.documents import Documents, Job, SentencePair, Upload, check_done, pair_of
 from dragoman.serving.errors import ApiError, refusal
 from dragoman.serving.log import request_id, write
 from dragoman.serving.models import ServedModel
@@ -45,7 +47,7 @@ FILES = {
 
 
 class DocumentTranslation:
-    """The translation of a document that has been let in. `run` does it."""
+    """The translation of a document that has been let in. `run` does it, `change` changes it afterwards."""
 
     def __init__(
         self,
@@ -55,10 +57,15 @@ class DocumentTranslation:
         reading: Reading,
         parts: AsyncIterator[dict[int, str]],
         scope: Scope,
+        model: ServedModel,
+        search: SearchSettings,
     ) -> None:
         self.job = job
+        self.model = model
         self._service, self._format, self._reading = service, file_format, reading
-        self._parts, self._scope = parts, scope
+        self._parts, self._scope, self._search = parts, scope, search
+        self._change = asyncio.Lock()
+        job.editor = self
 
     def start(self) -> Job:
         """Do it beside the answers to other requests."""
@@ -69,14 +76,9 @@ class DocumentTranslation:
         """Translate the document. The job gets the error if that fails."""
         job, service = self.job, self._service
         try:
-            translations: dict[int, str] = {}
             async for part in self._parts:
-                translations |= part
-                job.note_done(len(part))
-            texts = [translations[number] for number in range(job.sentences)]
-            written = service.documents.in_thread(partial(self._write, texts))
-            (size,) = await service.in_time([written], self._scope)
-            service.documents.resize(job, size)
+                job.note_done(part)
+            await self._write([pair.translation or "" for pair in job.pairs], self._scope)
             job.end()
         except (ApiError, DragomanError) as error:
             answer = refusal(error)
@@ -89,16 +91,63 @@ class DocumentTranslation:
         finally:
             service.documents.keep(job)
 
-    def _write(self, translations: Sequence[str]) -> int:
-        """Write the translation in the place of the document, and return its bytes.
+    async def change(self, number: int, translation: str, scope: Scope) -> None:
+        """Give a sentence another translation, without marks, and write the file again.
+
+        Raises `ApiError`: 404 if there is no such sentence, 400 if the text cannot stand in its place, and as
+        `check_done`. A change is within the deadline of its own request.
+        """
+        check_done(self.job)
+        if number >= len(self.job.pairs):
+            raise ApiError(404, f"The document has {len(self.job.pairs)} sentences, numbered from 0.")
+        pair = self.job.pairs[number]
+        text = await self._with_marks(pair, " ".join(translation.split()), scope)
+        async with self._change:
+            translations = [pair.translation or "" for pair in self.job.pairs]
+            translations[number] = text
+            try:
+                await self._write(translations, scope)
+            except FileNotFoundError as error:
+                raise ApiError(404, "The document has been removed.") from error
+            pair.translation = text
+
+    async def _with_marks(self, pair: SentencePair, translation: str, scope: Scope) -> str:
+        """A translation with the marks of its sentence: a search that begins with all of it places them."""
+        if not translation:
+            raise ApiError(400, "The translation is blank; send one with words.")
+        if not pair.marks:
+            return translation
+        if pair.keeps_text:
+            raise ApiError(400, "The sentence has addresses or placeholders, and cannot be changed.")
+        marks = tuple((mark, "") for mark in pair.marks)
+        segment = Segment(pair.sentence, 0, len(pair.sentence), pair.sentence, PLAIN, marks)
+        document = Document(pair.sentence, (segment,))
+        search = replace(self._search, prefix=translation)
+        (((best, *_),),) = await self._service.translate(self.model, [document], search, scope)
+        if pair.without_marks(best.text) != translation:
+            raise ApiError(
+                400,
+                "The sentence has parts with a format of their own, and the model does not end it with this "
+                "text; send one of its alternatives.",
+            )
+        return best.text
+
+    async def _write(self, translations: Sequence[str], scope: Scope) -> None:
+        """Write the file of the translation.
 
         The document is read once more: it can take much more memory than its sentences, which wait for the
-        search.
+        search. Raises `ApiError` as `in_time`, and 429 if the client has no space for the translation.
         """
-        document = READERS[self._format](self.job.path.read_bytes(), self._reading)
-        content = document.write(translations)
-        store(self.job, content)
-        return len(content)
+
+        def write() -> int:
+            content = self.job.path.read_bytes()
+            translation = READERS[self._format](content, self._reading).write(translations)
+            store(self.job, self.job.translated_path, translation)
+            return len(content) + len(translation)
+
+        documents = self._service.documents
+        (size,) = await self._service.in_time([documents.in_thread(write)], scope)
+        documents.resize(self.job, size)
 
 
 async def let_in(
@@ -157,21 +206,27 @@ async def let_in(
         service.note_texts(scope, [segment.sentence for segment in segments])
         job.name = translated_name(upload.name, model.target)
         job.sentences = len(segments)
+        job.pairs = list(map(pair_of, segments))
         job.characters = sum(len(segment.sentence) for segment in segments)
-        await service.in_time([documents.in_thread(lambda: store(job, upload.content))], work)
+        await service.in_time([documents.in_thread(lambda: store(job, job.path, upload.content))], work)
         parts = service.translate_in_parts(model, segments, search, work, glossary)
         await anext(parts)  # errors until here have a status of their own
     except BaseException:
         documents.remove(job)
         raise
-    return DocumentTranslation(service, job, kind, reading, parts, work)
+    return DocumentTranslation(service, job, kind, reading, parts, work, model, search)
 
 
-def store(job: Job, content: bytes) -> None:
-    """Write a job's file, which goes at once if the job has been removed meanwhile."""
-    job.path.write_bytes(content)
+def store(job: Job, path: Path, content: bytes) -> None:
+    """Write one of a job's files, which goes at once if the job has been removed meanwhile.
+
+    Who is reading the former file of this path reads it to its end.
+    """
+    written = path.with_suffix(".new")
+    written.write_bytes(content)
+    written.replace(path)
     if job.is_removed:
-        job.path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def refuse_processes(service: Service) -> None:
@@ -215,7 +270,7 @@ def find(service: Service, scope: Scope, key: str | None = None) -> Job:
 async def download(documents: Documents, job: Job) -> StreamingResponse:
     """The file of a translation. Raises `ApiError` as `Documents.open`."""
     file = await documents.open(job)
-    size = job.size
+    size = os.fstat(file.fileno()).st_size
 
     async def chunks() -> AsyncIterator[bytes]:
         with file:

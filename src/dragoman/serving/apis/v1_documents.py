@@ -1,5 +1,6 @@
 """The routes of /v1 that translate documents."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
@@ -9,16 +10,18 @@ from starlette.types import Scope
 
 from dragoman.documents.formats import DocumentFormat
 from dragoman.serving.apis.documents import FILES, MAX_NAME, download, find, let_in
-from dragoman.serving.apis.parameters import as_list, strict_json
+from dragoman.serving.apis.parameters import as_list, parameters, strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
-from dragoman.serving.apis.schemas import GLOSSARY, Choice, Texts, search_fields
+from dragoman.serving.apis.schemas import GLOSSARY, Choice, Strict, Texts, search_fields
 from dragoman.serving.apis.uploads import BINARY, File, body_as_file
 from dragoman.serving.apis.v1 import choose_model, event, named_glossary, settings_of
-from dragoman.serving.documents import Job, Upload
+from dragoman.serving.documents import Editor, Job, SentencePair, Upload
+from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import MAX_NAME as MAX_GLOSSARY_NAME
 from dragoman.serving.origins import DOCUMENTS
 from dragoman.serving.service import Service
 
+MAX_TRANSLATION = 10_000  # characters of a sentence's translation
 OF_A_SENTENCE = ("n_best", "prefix", "force_words", "ban_words", "mbr")  # settings that are not for all
 EVENT = {
     "type": "object",
@@ -30,6 +33,7 @@ EVENT = {
 }
 EVENTS = {200: {"description": "Events.", "content": {"text/event-stream": {"schema": EVENT}}}}
 LONG_QUERY = {431: {"description": "The query string is too long."}}
+MAX_SENTENCES = 500  # of a document in one answer
 REMOVED = {204: {"description": "The document has been removed."}}
 
 fields = {name: field for name, field in search_fields().items() if name not in OF_A_SENTENCE}
@@ -64,16 +68,53 @@ class DocumentStatus(BaseModel):
 
     id: str = Field(description="Who knows it gets the translation.")
     name: str = Field(max_length=MAX_NAME, description="The file name of the translation.")
+    source: str = Field(description="Language code of the document.")
+    target: str
+    model: str
+    adapter: str
     status: Literal["translating", "done", "failed"]
     sentences_done: int
     sentences_total: int
     error: DocumentError | None = Field(default=None, description="If it has failed.")
 
 
+class SentencesRequest(Strict):
+    """Which sentences of a document, in the query string."""
+
+    model_config = ConfigDict(strict=False)
+
+    start: int = Field(0, ge=0, description="The number of the first one, counted from 0.")
+    count: int = Field(100, ge=1, le=MAX_SENTENCES)
+
+
+class DocumentSentence(BaseModel):
+    """A sentence of a document as a reader sees it: without tags, with addresses and placeholders."""
+
+    source: str
+    translation: str | None = Field(default=None, description="If the sentence has been translated.")
+    is_changeable: bool = Field(
+        description="Whether PUT takes another translation when the document is done."
+    )
+
+
+class DocumentSentences(BaseModel):
+    """Sentences of a document, in order."""
+
+    sentences_total: int
+    sentences: list[DocumentSentence]
+
+
+class SentenceChange(Strict):
+    """Another translation of a sentence."""
+
+    translation: str = Field(max_length=MAX_TRANSLATION, description="Without tags.")
+
+
 def routes(service: Service) -> list[ApiRoute]:
     """The routes."""
     uploads = Api("Dragoman", body_as_file, (BINARY,))
     api = Api("Dragoman", strict_json)
+    queries = Api("Dragoman", parameters)
 
     @uploads.post(DOCUMENTS, described_as=LONG_QUERY)
     async def send_document(request: DocumentRequest, scope: Scope) -> DocumentStatus:
@@ -119,20 +160,60 @@ def routes(service: Service) -> list[ApiRoute]:
         """The translation of a document."""
         return await download(service.documents, find(service, scope))
 
+    @queries.get("/v1/documents/{id}/sentences")
+    async def document_sentences(request: SentencesRequest, scope: Scope) -> DocumentSentences:
+        """The sentences of a document with their translations, also while it is being translated."""
+        pairs = find(service, scope).pairs
+        part = pairs[request.start : request.start + request.count]
+        return DocumentSentences(sentences_total=len(pairs), sentences=list(map(sentence_of, part)))
+
+    @api.route("/v1/documents/{id}/sentences/{number}", "PUT")
+    async def change_sentence(request: SentenceChange, scope: Scope) -> DocumentSentence:
+        """Give a sentence of a document another translation, which the result then has.
+
+        The document has to be done. The sentence is one that is changeable: without addresses and
+        placeholders. If it has tags, the model places them, and the text has to be one of its alternatives.
+        """
+        job = find(service, scope)
+        number = scope["path_params"]["number"]
+        if not re.fullmatch("[0-9]{1,9}", number):
+            raise ApiError(404, f"{number[:40]!r} is no number of a sentence; they are numbered from 0.")
+        await editor_of(job).change(int(number), request.translation, scope)
+        return sentence_of(job.pairs[int(number)])
+
     @api.route("/v1/documents/{id}", "DELETE", described_as=REMOVED)
     async def remove_document(scope: Scope) -> Response:
         """Stop the translation of a document, and remove it."""
         service.documents.remove(find(service, scope))
         return Response(status_code=204)
 
-    return [*uploads.routes, *api.routes]
+    return [*uploads.routes, *queries.routes, *api.routes]
+
+
+def editor_of(job: Job) -> Editor:
+    """What translates a document that has been let in, as all have whose ids are known."""
+    assert job.editor is not None
+    return job.editor
+
+
+def sentence_of(pair: SentencePair) -> DocumentSentence:
+    """What a client gets to know of a sentence."""
+    sentence = DocumentSentence(source=pair.without_marks(pair.sentence), is_changeable=not pair.keeps_text)
+    if pair.translation is not None:
+        sentence.translation = pair.without_marks(pair.translation)
+    return sentence
 
 
 def status_of(job: Job) -> DocumentStatus:
     """What a client gets to know of a job."""
+    model = editor_of(job).model
     status = DocumentStatus(
         id=job.id,
         name=job.name,
+        source=model.source,
+        target=model.target,
+        model=model.name,
+        adapter=model.adapter,
         status=job.status,
         sentences_done=job.done,
         sentences_total=job.sentences,

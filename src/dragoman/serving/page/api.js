@@ -1,6 +1,7 @@
 // Requests to the server's /v1 API. Every failure is an ApiError, whose message is a sentence for the reader.
 
 const KEY = "dragoman.key";
+const ALTERNATIVES = 8;
 const RETRY_SECONDS = 2; // if a busy server does not say how long to wait
 const MAX_RETRY_SECONDS = 60;
 
@@ -47,8 +48,17 @@ export async function translate(body, signal) {
   return (await send("v1/translate", body, signal)).json();
 }
 
-export async function alternatives(body, signal) {
-  return (await (await send("v1/alternatives", body, signal)).json()).alternatives;
+/** What a menu of alternatives shows: {items}, or also the {message} why there are none. No text is in it
+ * twice: two tokens can begin the same translation. */
+export async function menuItems(body, signal) {
+  try {
+    const request = () => send("v1/alternatives", { ...body, count: ALTERNATIVES }, signal);
+    const { alternatives } = await (await patiently(request, signal)).json();
+    const first = ({ text }) => alternatives.find((one) => one.text === text);
+    return { items: alternatives.filter((one) => one === first(one)) };
+  } catch (error) {
+    return { items: [], message: error.message };
+  }
 }
 
 export async function inspect(body) {
@@ -66,6 +76,40 @@ export async function stream(body, onPiece, signal) {
   throw new ApiError(0, "incomplete", "The connection ended before the translation was complete.");
 }
 
+// Documents. A status is {id, name, source, target, model, adapter, status, sentences_done, sentences_total}.
+
+/** Begins to translate a file, and returns its status. */
+export async function sendDocument(file, settings) {
+  const values = Object.entries({ name: file.name, ...settings }).filter(([, value]) => value);
+  return (await send(`v1/documents?${new URLSearchParams(values)}`, file)).json();
+}
+
+/** Calls onStatus with each status until the last one, which it returns. */
+export async function followDocument(id, onStatus, signal) {
+  const response = await send(`v1/documents/${id}/events`, null, signal);
+  for await (const { event, data } of events(response.body)) {
+    if (event === "end") return data;
+    onStatus(data);
+  }
+  throw new ApiError(0, "incomplete", "The connection ended before the translation was complete.");
+}
+
+export async function fetchSentences(id, start, count) {
+  return (await (await send(`v1/documents/${id}/sentences?start=${start}&count=${count}`)).json()).sentences;
+}
+
+export async function changeSentence(id, number, translation) {
+  return (await send(`v1/documents/${id}/sentences/${number}`, { translation }, null, "PUT")).json();
+}
+
+export async function fetchDocument(id) {
+  return (await send(`v1/documents/${id}/result`)).blob();
+}
+
+export async function removeDocument(id) {
+  await send(`v1/documents/${id}`, null, null, "DELETE");
+}
+
 /** Repeats a request while the server is busy, at most three times. */
 export async function patiently(request, signal) {
   for (let attempt = 0; ; attempt++) {
@@ -79,16 +123,17 @@ export async function patiently(request, signal) {
   }
 }
 
-async function send(path, body, signal) {
-  const headers = body ? { "Content-Type": "application/json" } : {};
+async function send(path, content = null, signal = null, method = content ? "POST" : "GET") {
+  const isFile = content instanceof Blob;
+  const headers = content ? { "Content-Type": isFile ? "application/octet-stream" : "application/json" } : {};
   if (/[^!-~]/.test(key ?? "")) {
     throw new ApiError(403, "forbidden", "This is no API key: it has a character that no key has.");
   }
   if (key) headers.Authorization = `Bearer ${key}`;
   let response;
   try {
-    const method = body ? "POST" : "GET";
-    response = await fetch(path, { method, headers, body: body && JSON.stringify(body), signal });
+    const body = isFile ? content : content && JSON.stringify(content);
+    response = await fetch(path, { method, headers, body, signal });
   } catch (error) {
     throw reachability(error);
   }

@@ -1,7 +1,8 @@
 // The layout, keys, dropped files and theme.
 
 import { html, render, useEffect, useReducer, useRef, useState } from "./vendor/preact.js";
-import { readFile } from "./files.js";
+import { DocumentList } from "./documentlist.js";
+import { Documents } from "./documents.js";
 import { recall, store } from "./history.js";
 import { icon, tulip } from "./icons.js";
 import { History, Others, closeHistory, closeOthers } from "./panels.js";
@@ -13,7 +14,8 @@ const THEME = "dragoman.theme"; // absent where the system decides
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
 let redraw = () => {};
-const session = new Session(() => redraw());
+const session = new Session(() => documents.follow());
+const documents = new Documents(session, () => redraw());
 
 function App() {
   const [, count] = useReducer((number) => number + 1, 0);
@@ -22,8 +24,16 @@ function App() {
   redraw = count;
   useEffect(() => {
     session.load();
-    const onPointerDown = (event) => event.target.closest(".menu") ?? session.closeMenu();
-    const listeners = { online: () => session.reconnect(), pointerdown: onPointerDown, keydown: onKey };
+    const onPointerDown = (event) => {
+      if (event.target.closest(".menu")) return;
+      session.closeMenu();
+      documents.closeMenu();
+    };
+    const online = () => {
+      session.reconnect();
+      documents.reconnect();
+    };
+    const listeners = { online, pointerdown: onPointerDown, keydown: onKey };
     listen({ ...listeners, ...dropListeners(setDropping) });
   }, []);
   return html`
@@ -38,8 +48,9 @@ function App() {
       ${session.needsKey ? html`<${KeyForm} />` : null}
       <div class=${`sheet ${dropping ? "dropping" : ""}`}>
         <${Languages} />
+        <${DocumentList} documents=${documents} session=${session} />
         <div class="panes">
-          <${SourcePane} session=${session} openFile=${openFile} />
+          <${SourcePane} session=${session} addFiles=${addFiles} />
           <${TargetPane} session=${session} />
         </div>
         <${ModelLine} />
@@ -49,12 +60,13 @@ function App() {
     </main>
     <footer>
       <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. Click a word of the translation to see
-        alternatives. Texts are sent only to this server.${" "}
+        alternatives. Texts and files are sent only to this server.${" "}
         <a class="link" href="lab/">Experiments</a></p>
     </footer>
     <p class="hidden" role="status" aria-live="polite"
       lang=${session.failure || session.seconds ? "en" : session.target || null}>
-      ${session.announcement}</p>`;
+      ${session.announcement}</p>
+    <p class="hidden" role="status" aria-live="polite" lang="en">${documents.announcement}</p>`;
 }
 
 function Languages() {
@@ -101,7 +113,7 @@ function ModelLine() {
 /** A link to the inspector, in a tab that gets the key from its opener. */
 function Inside() {
   const { result, isCurrent } = session;
-  const sentence = isCurrent && result.format !== "html" && result.sentences[0]?.source;
+  const sentence = isCurrent && result.sentences[0]?.source;
   if (!sentence) return null;
   const asked = new URLSearchParams({ text: sentence, model: result.model, adapter: result.adapter ?? "" });
   const first = result.sentences.length > 1 ? " the first sentence" : "";
@@ -147,19 +159,13 @@ function ThemeSwitch() {
     ${icon("moon")}<span>Dark</span></button>`;
 }
 
-async function openFile(input) {
-  const [file] = input.files;
-  if (!file) return;
-  try {
-    const { text, ...origin } = await readFile(file);
-    session.open(text, origin);
-  } catch (error) {
-    session.refuse(error.message);
-  }
-  if ("value" in input) input.value = ""; // the same file can be opened again
+/** The files of an input, or those that were dropped. */
+function addFiles(input) {
+  documents.add(input.files);
+  if ("value" in input) input.value = ""; // the same file can be chosen again
 }
 
-/** A file may be dropped anywhere. */
+/** Files may be dropped anywhere. */
 function dropListeners(setDropping) {
   const hasFile = (event) => event.dataTransfer?.types.includes("Files");
   return {
@@ -173,7 +179,7 @@ function dropListeners(setDropping) {
       setDropping(false);
       if (!hasFile(event)) return;
       event.preventDefault();
-      openFile({ files: event.dataTransfer.files });
+      addFiles({ files: event.dataTransfer.files });
     },
   };
 }
@@ -188,6 +194,7 @@ function onKey(event) {
   }
   if (event.key !== "Escape") return;
   if (session.menu) session.closeMenu();
+  else if (documents.menu) documents.closeMenu();
   else if (session.others) closeOthers(session);
   else if (session.historyOpen) closeHistory(session);
   else if (session.working || session.seconds) session.stop();

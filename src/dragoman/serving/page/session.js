@@ -9,7 +9,6 @@ import { toResult, withAlignments, withHypothesis } from "./words.js";
 
 const PAUSE = 250; // milliseconds without typing before a request
 const MODEL = "dragoman.model"; // the one chosen last
-const ALTERNATIVES = 8;
 const N_BEST = 4;
 
 export class Session {
@@ -18,7 +17,6 @@ export class Session {
   target = "";
   model = ""; // a model's label
   text = "";
-  file = null; // {name, format} of a file that was opened
   result = null; // the latest complete translation
   partial = null; // what has been streamed of the next one
   working = false;
@@ -81,15 +79,11 @@ export class Session {
     return this.#from(this.source).filter((model) => model.target === this.target);
   }
 
-  get format() {
-    return this.file?.format ?? "text";
-  }
-
   /** Whether the result is the translation of the text as it stands, as it would be asked for now. */
   get isCurrent() {
     const { result } = this;
     if (this.working || !result) return false;
-    const request = { ...this.#pair(), sourceText: this.text, format: this.format };
+    const request = { ...this.pair, sourceText: this.text };
     if (request.source === "auto") Object.assign(request, { source: result.source, isDetected: true });
     return Object.entries(request).every(([name, value]) => result[name] === value);
   }
@@ -128,16 +122,15 @@ export class Session {
   /** The text as it is being typed; it is translated after a pause. A wait for a busy server goes on. */
   edit(text) {
     clearTimeout(this.#pause);
-    if (!text.trim()) return this.open(text, null);
+    if (!text.trim()) return this.open(text);
     this.#change({ text, menu: null });
     if (!this.seconds) this.#pause = setTimeout(() => this.translate(), PAUSE);
   }
 
-  /** A whole text, of a file {name, format} or of none; it is translated at once. */
-  open(text, file) {
+  /** A whole text; it is translated at once. */
+  open(text) {
     this.#recorded = null;
     this.text = text;
-    this.file = file;
     return this.translate();
   }
 
@@ -157,24 +150,22 @@ export class Session {
 
   async translate() {
     this.stop();
-    const { text, format } = this;
+    const { text } = this;
     if (!text.trim()) return this.#change({ result: null, announcement: "" });
     if (!this.models?.length) return this.load();
     const turn = this.#turn;
     this.#change({ working: true });
     try {
-      const answer = await this.#ask(turn, { ...this.#pair(), text, format });
+      const answer = await this.#ask(turn, { ...this.pair, text });
       const isDetected = this.source === "auto";
-      if (turn === this.#turn) this.#finish({ ...toResult(answer, text, format), isDetected });
+      if (turn === this.#turn) this.#finish({ ...toResult(answer, text), isDetected });
     } catch (error) {
       if (turn === this.#turn) this.#fail(error);
     }
   }
 
-  /** HTML is translated as a whole: a piece of it is no page. */
   #ask(turn, body) {
     const signal = this.#signal("translation");
-    if (body.format === "html") return api.translate(body, signal);
     const onPiece = (piece) => {
       if (turn !== this.#turn) return;
       this.partial = (this.partial ?? "") + piece;
@@ -190,10 +181,11 @@ export class Session {
     return this.#requests[kind].signal;
   }
 
-  #pair() {
+  /** What a request for a translation between the chosen languages says. */
+  get pair() {
     const { source, target } = this;
     if (source === "auto") return { source, target };
-    const { name: model, adapter } = this.models.find(({ label }) => label === this.model) ?? {};
+    const { name: model, adapter } = this.models?.find(({ label }) => label === this.model) ?? {};
     return { source, target, model, adapter };
   }
 
@@ -206,7 +198,7 @@ export class Session {
 
   #record() {
     const { sourceText: text, text: translation, source, target } = this.result;
-    if (!this.isCurrent || this.format !== "text") return;
+    if (!this.isCurrent) return;
     const entry = { text, translation, source, target };
     history.add(entry, this.#recorded);
     this.#recorded = entry;
@@ -215,7 +207,6 @@ export class Session {
   restore({ text, source, target }) {
     this.#recorded = null;
     this.text = text;
-    this.file = null;
     const known = this.models?.some((model) => model.source === source && model.target === target);
     if (known) this.setPair(source, target);
     else this.translate();
@@ -279,13 +270,8 @@ export class Session {
     const menu = { sentence, start, prefix, items: null, message: "" };
     const signal = this.#signal("alternatives");
     this.#change({ menu });
-    try {
-      const body = this.#about(result, { text: source, prefix, count: ALTERNATIVES });
-      const found = await api.patiently(() => api.alternatives(body, signal), signal);
-      if (this.menu === menu) this.#change({ menu: { ...menu, items: distinct(found) } });
-    } catch (error) {
-      if (this.menu === menu) this.#change({ menu: { ...menu, items: [], message: error.message } });
-    }
+    const items = await api.menuItems(this.#about(result, { text: source, prefix }), signal);
+    if (this.menu === menu) this.#change({ menu: { ...menu, ...items } });
   }
 
   closeMenu() {
@@ -299,10 +285,10 @@ export class Session {
     this.#change({ others, menu: null });
     try {
       const count = Math.min(N_BEST, this.models[0].max_n_best ?? N_BEST);
-      const settings = { text: result.sourceText, format: result.format, n_best: count, beam_size: count };
+      const settings = { text: result.sourceText, n_best: count, beam_size: count };
       const body = this.#about(result, settings);
       const answer = await api.patiently(() => api.translate(body, signal), signal);
-      const { sentences } = toResult(answer, result.sourceText, result.format);
+      const { sentences } = toResult(answer, result.sourceText);
       if (this.others === others) this.#change({ others: { ...others, sentences } });
     } catch (error) {
       if (this.others === others) this.#change({ others: { sentences: [], message: error.message } });
@@ -325,7 +311,7 @@ export class Session {
     const signal = this.#signal(`scores ${index}`);
     try {
       const answer = await api.patiently(() => api.translate(this.#about(result, settings), signal), signal);
-      const [scored] = toResult(answer, sentence.source, "text").sentences;
+      const [scored] = toResult(answer, sentence.source).sentences;
       const isShown = this.result?.sourceText === result.sourceText &&
         this.result.sentences[index]?.text === text;
       if (!isShown || scored?.text !== text) return;
@@ -340,13 +326,13 @@ export class Session {
   /** Asks once for the alignments of the current result. */
   async align() {
     const { result } = this;
-    if (this.#alignment || !this.isCurrent || result.format === "html") return;
+    if (this.#alignment || !this.isCurrent) return;
     this.#alignment = "asked";
     const signal = this.#signal("alignment");
     try {
       const body = this.#about(result, { text: result.sourceText, alignment: true });
       const answer = await api.patiently(() => api.translate(body, signal), signal);
-      const aligned = toResult(answer, result.sourceText, "text");
+      const aligned = toResult(answer, result.sourceText);
       if (this.result?.sourceText === result.sourceText) {
         this.#change({ result: withAlignments(this.result, aligned) });
       }
@@ -365,11 +351,4 @@ export class Session {
 function languages(models, side) {
   const names = new Map(models.map((model) => [model[side], model[`${side}_name`] ?? model[side]]));
   return [...names].map(([code, name]) => ({ code, name }));
-}
-
-/** Alternatives without a text twice: two tokens can begin the same translation. */
-function distinct(alternatives) {
-  return alternatives.filter(
-    ({ text }, index) => alternatives.findIndex((one) => one.text === text) === index,
-  );
 }

@@ -2,7 +2,6 @@
 // pane its height and shows aligned words.
 
 import { html, useEffect, useRef } from "./vendor/preact.js";
-import { download } from "./files.js";
 import { highlight } from "./highlight.js";
 import { icon } from "./icons.js";
 import { countCharacters, pieces } from "./words.js";
@@ -23,7 +22,7 @@ const EXAMPLES = {
   ja: "今日はいい天気で、電車も時間どおりです。",
 };
 
-export function SourcePane({ session, openFile }) {
+export function SourcePane({ session, addFiles }) {
   const area = useRef();
   const mirror = useRef();
   const { text, result } = session;
@@ -43,7 +42,7 @@ export function SourcePane({ session, openFile }) {
   }, [session, aligned]);
 
   const clear = () => {
-    session.open("", null);
+    session.open("");
     area.current.focus();
   };
   return html`<section class="pane source" aria-label="Text">
@@ -54,19 +53,18 @@ export function SourcePane({ session, openFile }) {
         ${aligned ? pieces(result, "source").map(mirrorPiece) : text}${"\n"}
       </div>
       <textarea ref=${area} aria-label="Text to translate" dir="auto" lang=${session.spoken || null} rows="1"
-        placeholder="Type or paste text, or drop a file." value=${text}
+        placeholder="Type or paste text, or drop files." value=${text}
         onFocus=${() => session.alignAgain()} onBlur=${() => highlight(null)}
         onInput=${(event) => session.edit(event.target.value)}></textarea>
     </div>
     ${text ? null : html`<${Example} session=${session} />`}
-    ${session.file ? html`<${FileChip} session=${session} />` : null}
     <div class="foot">
       <span class="count">${characters(text)}</span>
       <span class="spring"></span>
-      <label class="quiet file" title="Open a .txt or .html file">
-        <input type="file" class="hidden" accept=".txt,.html,.htm" aria-label="Open a text or HTML file"
-          onChange=${(event) => openFile(event.target)} />
-        ${icon("file")}<span>Open</span>
+      <label class="quiet file" title="Documents, web pages, subtitles, catalogues of messages and others">
+        <input type="file" class="hidden" multiple id="files" aria-label="Translate files"
+          onChange=${(event) => addFiles(event.target)} />
+        ${icon("file")}<span>Files</span>
       </label>
       <button class="quiet" onClick=${clear} disabled=${!text}>${icon("cross")}<span>Clear</span></button>
     </div>
@@ -93,19 +91,7 @@ function Example({ session }) {
   if (!example) return null;
   return html`<div class="example">
     <span class="label">An example</span>
-    <button lang=${language} dir="auto" onClick=${() => session.open(example, null)}>${example}</button>
-  </div>`;
-}
-
-function FileChip({ session }) {
-  const { name, format } = session.file;
-  const { result } = session;
-  const save = () => download(name, result.target, result.text, format);
-  return html`<div class="chip">
-    <span class="name">${name}</span>
-    <button class="quiet" disabled=${!session.isCurrent} onClick=${save}>
-      ${icon("down")}<span>Download the translation</span>
-    </button>
+    <button lang=${language} dir="auto" onClick=${() => session.open(example)}>${example}</button>
   </div>`;
 }
 

@@ -1,14 +1,14 @@
 // Words, sentences and alignments of a translation. All functions are pure.
 //
-// A result is {model, adapter, source, target, sourceText, text, format, sentences}. The server counts code
-// points; a result counts UTF-16 units, as JavaScript does. Sentences of HTML have no places (start is null).
+// A result is {model, adapter, source, target, sourceText, text, sentences}. The server counts code points; a
+// result counts UTF-16 units, as JavaScript does.
 
 // Python's str.split() separates words: its whitespace differs from \s by \x1c-\x1f, \x85 and \ufeff.
 const WORD = /[^\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
 const UNSPACED = /\p{sc=Han}|\p{sc=Hira}|\p{sc=Kana}|\p{sc=Thai}|\p{sc=Laoo}|\p{sc=Khmr}|\p{sc=Mymr}/u;
 
 /** The result that an answer of /v1/translate to one text means. */
-export function toResult(answer, sourceText, format) {
+export function toResult(answer, sourceText) {
   const { text, sentences } = answer.translations[0];
   const inSource = unitsOfCodePoints(sourceText);
   const inTarget = unitsOfCodePoints(text);
@@ -19,7 +19,6 @@ export function toResult(answer, sourceText, format) {
     target: answer.target,
     sourceText,
     text,
-    format,
     sentences: sentences.map((sentence) => ({
       ...toHypothesis(sentence),
       source: sentence.source,
@@ -53,7 +52,6 @@ export function pieces(result, side) {
   let place = 0;
   const gapUntil = (end) => end > place && found.push({ text: whole.slice(place, end) });
   result.sentences.forEach((sentence, index) => {
-    if (sentence[from] === null) return;
     wordsOf(whole.slice(sentence[from], sentence[to])).forEach(({ text, word, start }) => {
       gapUntil(sentence[from] + start);
       found.push({ text, sentence: index, word, start });

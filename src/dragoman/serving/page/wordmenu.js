@@ -1,0 +1,158 @@
+// The words of a translation, and the menu of a word's alternatives.
+
+import { Component, html, useEffect, useLayoutEffect, useRef } from "./vendor/preact.js";
+
+/** Words as buttons with one tab stop; arrow keys move between them. `draw` gives them for a value, and is
+ * called when the value is another one. The marks of aligned words are not in the drawing: `mark` is called
+ * for the word under the pointer or at the focus, and with null; `onDraw` after drawing. */
+export class WordGroup extends Component {
+  shouldComponentUpdate({ value }) {
+    return value !== this.props.value;
+  }
+
+  componentDidMount() {
+    this.componentDidUpdate();
+  }
+
+  /** The tab stop is kept in the elements, not in the drawing. */
+  componentDidUpdate() {
+    const words = this.words();
+    const stops = words.filter((word) => word.tabIndex === 0);
+    if (!stops.length && words.length) words[0].tabIndex = 0;
+    this.props.onDraw?.();
+  }
+
+  words() {
+    return [...this.root.querySelectorAll("[data-word]")];
+  }
+
+  place(event) {
+    const { sentence, word, start } = event.target.closest("[data-word]")?.dataset ?? {};
+    if (word === undefined) return null;
+    return { sentence: Number(sentence), word: Number(word), start: Number(start) };
+  }
+
+  mark(event) {
+    this.props.mark?.(this.place(event));
+  }
+
+  choose(event) {
+    const selecting = event.type === "click" && !getSelection().isCollapsed;
+    const place = this.place(event);
+    if (!selecting && place) this.props.choose(place.sentence, place.start);
+  }
+
+  press(event) {
+    if (event.key === "Enter" || event.key === " ") {
+      if (event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      return this.choose(event);
+    }
+    const words = this.words();
+    const at = words.indexOf(event.target);
+    const onward = getComputedStyle(event.target).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+    const back = onward === "ArrowLeft" ? "ArrowRight" : "ArrowLeft";
+    const to = { [onward]: at + 1, [back]: at - 1, Home: 0, End: words.length - 1 }[event.key];
+    if (to === undefined || !words[to]) return;
+    event.preventDefault();
+    words[to].focus();
+  }
+
+  focus(event) {
+    for (const word of this.root.querySelectorAll('[tabindex="0"]')) word.tabIndex = -1;
+    event.target.tabIndex = 0;
+    this.mark(event);
+  }
+
+  leave() {
+    this.props.mark?.(null);
+  }
+
+  render({ label, value, draw }) {
+    return html`<div role="group" aria-label=${label} ref=${(root) => (this.root = root)}
+      onClick=${(event) => this.choose(event)} onKeyDown=${(event) => this.press(event)}
+      onfocusin=${(event) => this.focus(event)} onfocusout=${() => this.leave()}
+      onPointerOver=${(event) => this.mark(event)} onPointerLeave=${() => this.leave()}>
+      ${draw(value)}
+    </div>`;
+  }
+}
+
+/** A piece of a text; a word is a button. side: if aligned words are marked. */
+export function wordButton({ text, sentence, word, start }, side) {
+  if (word === undefined) return text;
+  return html`<span role="button" aria-haspopup="menu" tabindex="-1" data-side=${side}
+    data-sentence=${sentence} data-word=${word} data-start=${start}>${text}</span>`;
+}
+
+/** Alternatives of a word, below it. menu: {sentence, start, prefix, items, message}; text: of the sentence;
+ * pane: the element that has both; scope: a selector of what has the word in it; change: makes a text the
+ * sentence's translation. */
+export function WordMenu({ menu, text, target, pane, scope = ".words", close, change }) {
+  const box = useRef();
+  const { sentence, start, prefix, items, message } = menu;
+  const word = () =>
+    pane.current.querySelector(`${scope} [data-sentence="${sentence}"][data-start="${start}"]`);
+  useLayoutEffect(() => placeBelow(box.current, word(), pane.current), [items]);
+  useEffect(() => (box.current.querySelector("[role=menuitem]") ?? box.current).focus(), [items]);
+
+  const leave = () => {
+    word()?.focus();
+    close();
+  };
+  const onKey = (event) => {
+    const choices = [...box.current.querySelectorAll("[role=menuitem]")];
+    const at = choices.indexOf(document.activeElement);
+    const count = choices.length;
+    const next = { ArrowDown: (at + 1) % count, ArrowUp: (at + count - 1) % count, Home: 0, End: count - 1 };
+    const to = next[event.key];
+    if (event.key === "Escape" || event.key === "Tab") leave();
+    else if (to === undefined) return;
+    else choices[to]?.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const choose = (other) => {
+    leave();
+    change(other);
+  };
+  return html`<div class="menu" ref=${box} role="menu" tabindex="-1" onKeyDown=${onKey}
+    aria-label=${`Alternatives from “${word()?.textContent ?? ""}”`} aria-busy=${items === null}>
+    ${items === null ? html`<p role="none" class="note">Looking for alternatives …</p>` : null}
+    ${items?.length === 0
+      ? html`<p role="none" class="note">${message || "There is no alternative here."}</p>`
+      : null}
+    ${(items ?? []).map(
+      (item) => html`<${Alternative} key=${item.text} item=${item} prefix=${prefix} choose=${choose}
+        target=${target} current=${item.text === text} />`,
+    )}
+  </div>`;
+}
+
+function Alternative({ item, prefix, choose, target, current }) {
+  const rest = item.text.startsWith(prefix) ? item.text.slice(prefix.length) : item.text;
+  const [, first, others] = /^\s*(\S*)(.*)$/s.exec(rest);
+  return html`<button role="menuitem" tabindex="-1" class=${current ? "current" : ""} lang=${target}
+    onClick=${() => choose(item.text)}>
+    <bdi class="onward"><b>${first}</b>${others}</bdi>
+    <span class="share" lang="en">${percent(item.log_probability)}</span>
+  </button>`;
+}
+
+/** The probability of a token; a logarithm of null is that of 0. */
+function percent(logProbability) {
+  const probability = logProbability === null ? 0 : Math.exp(logProbability);
+  return probability < 0.01 ? "< 1 %" : `${Math.round(100 * probability)} %`;
+}
+
+/** Puts the menu under a word, inside the pane's width. */
+function placeBelow(menu, word, pane) {
+  if (!word) return;
+  const rectangles = word.getClientRects();
+  const last = rectangles[rectangles.length - 1];
+  const frame = pane.getBoundingClientRect();
+  const most = Math.max(frame.width - menu.offsetWidth - 12, 12);
+  menu.style.left = `${Math.min(Math.max(last.left - frame.left - 12, 12), most)}px`;
+  menu.style.top = `${last.bottom - frame.top + 6}px`;
+  menu.scrollIntoView({ block: "nearest" });
+}
