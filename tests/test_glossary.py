@@ -300,7 +300,7 @@ def test_places_are_the_tokens_of_the_words(translator, words):  # noqa: F811
     glossary = Glossary([Term("dogs", "x"), Term("Schnee ist", "y"), Term("man", "z")], NO_FORMS)
     tokenizer, line = translator.tokenizers.source, " ".join(words)
     ids = [*tokenizer.encode([line])[0], 3]
-    (phrases,) = encode_terms(glossary, tokenizer, tokenizer, [line], [[ids]], 99)
+    (phrases,) = encode_terms(glossary, glossary.find, tokenizer, tokenizer, [line], [[ids]], 99)
     pieces = tokenizer.pieces(ids)
     distinct = dict.fromkeys(match.term for match in glossary.find(line))
     for term, phrase in zip(distinct, phrases, strict=True):

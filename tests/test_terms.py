@@ -1,8 +1,9 @@
-"""Models that are told terms in their sources: lexicon, annotated text, copies of a corpus, and translations."""
+"""Models that are told terms in their sources: lexicon, annotated text, copies of a corpus, translation."""
 
 import random
 import re
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
 from dragoman.pipeline.terms import COPIES
 from dragoman.system.errors import DragomanError
+from dragoman.text import annotated_terms
 from dragoman.text.annotated_terms import (
     ANNOTATED,
     BEGIN,
@@ -140,8 +142,12 @@ LEXICON = {word: {word.upper()} for word in "abcdef"} | {"g": {"A", "G"}}
     st.integers(0, 99),
 )
 def test_annotations_are_drawn_from_words_that_no_other_word_could_translate(source, target, seed):
-    sampler = TermSampler(LEXICON, "und")
-    annotated = sampler.sample(" ".join(source), " ".join(target), np.random.default_rng(seed))
+    sampler, texts = TermSampler(LEXICON, "und"), (" ".join(source), " ".join(target))
+    with patch.object(annotated_terms, "MASKED", 0):
+        annotated = sampler.sample(*texts, np.random.default_rng(seed))
+    with patch.object(annotated_terms, "MASKED", 1):
+        masked = sampler.sample(*texts, np.random.default_rng(seed))
+    assert masked == ANNOTATION.sub(r"<term><is> \4</term>", annotated)
     assert plain(annotated) == " ".join(source)
     drawn = ANNOTATION.findall(annotated)
     assert len(drawn) <= MAX_TERMS
@@ -170,7 +176,7 @@ def test_base_forms_are_written_where_they_are_known():
     pytest.importorskip("simplemma")
     sampler = TermSampler({"dogs": {"Hunde"}}, "de")
     texts = {sampler.sample("Dogs", "Hunde", np.random.default_rng(seed)) for seed in range(30)}
-    assert texts == {"Dogs", f"{BEGIN}Dogs{IS} Hund{END}"}
+    assert texts == {"Dogs", f"{BEGIN}Dogs{IS} Hund{END}", f"{BEGIN}{IS} Hund{END}"}
 
 
 # ---- translations
@@ -189,21 +195,27 @@ def folder(tmp_path_factory):
 
 def test_a_model_that_knows_terms_reads_them_in_its_source(folder):
     translator = Translator.load(folder)
-    glossary = Glossary([Term("dogs", "Hund"), Term("Schnee ist", "snow is")], NO_FORMS)
+    glossary = Glossary([Term("dogs", "bike"), Term("Schnee ist", "snow is")], NO_FORMS)
     assert translator.knows_terms
     annotated = [
         "ein Mann fährt Rad",
-        "two<term> dogs<is> Hund</term> play",
-        "der<term> Schnee ist<is> snow is</term> kalt",
+        "two<term><is> bike</term> play",
+        "der<term><is> snow is</term> kalt",
         "a man rides a bike",
     ]
+    tokenizer = translator.tokenizers.source
     prepared = translator.prepare(LINES, SEARCH, glossary)
     assert [text for text, _ in prepared.without_tags] == annotated
-    assert prepared.sources == [[*ids, 3] for ids in translator.tokenizers.source.encode(annotated)]
-    assert not any(prepared.terms)
-    assert translator.prepare(LINES, SEARCH).sources == [
-        [*ids, 3] for ids in translator.tokenizers.source.encode(LINES)
-    ]
+    assert prepared.sources == [[*ids, 3] for ids in tokenizer.encode(annotated)]
+    for source, phrases, target in zip(
+        prepared.sources, prepared.terms, ("", "bike", "snow is", ""), strict=True
+    ):
+        assert [phrase.forms for phrase in phrases] == ([[tokenizer.encode([target])[0]]] if target else [])
+        for phrase in phrases:
+            assert tokenizer.decode([source[place] for place in phrase.places]) == target
+    assert translator.prepare(LINES, SEARCH).sources == [[*ids, 3] for ids in tokenizer.encode(LINES)]
+    for line, translation in zip(LINES, translator.translate(LINES, SEARCH, glossary), strict=True):
+        assert glossary.unused(line, translation) == []
 
 
 def test_symbols_in_a_text_are_no_symbols(folder):
@@ -225,17 +237,31 @@ def test_tags_stay_at_their_words(words):
     glossary = Glossary([Term("dogs", "Hund"), Term("man", "ein Mann")], NO_FORMS)
     text, tags = remove_tags(" ".join(words))
     annotated, moved = annotate_sentence(text, tags, glossary)
-    before, after = text.split(), annotated.split()
+    matches = glossary.find(text)
+    words, after = [match.span() for match in re.finditer(r"\S+", text)], annotated.split()
+
+    def expected(end):
+        """The words of the first characters of the text, with targets in the place of terms."""
+        beginning = text[:end]
+        for match in reversed([match for match in matches if match.end <= end]):
+            beginning = f"{beginning[: match.start]}{match.term.target}{beginning[match.end :]}"
+        return letters(beginning)
+
     assert [replace(tag, word=0) for tag in moved] == [replace(tag, word=0) for tag in tags]
+    assert letters(annotated) == expected(len(text))
     for tag, other in zip(tags, moved, strict=True):
-        if not 0 <= tag.word < len(before):
-            assert (other.word < 0) == (tag.word < 0)
-            assert tag.word < 0 or other.word == len(after)
+        if not 0 <= tag.word < len(words):
+            assert other.word == (tag.word if tag.word < 0 else len(after))
+            continue
+        start, end = words[tag.word]
+        inside = [match for match in matches if match.start < end and match.end > start]
+        if tag.follows_word:
+            last = max([end, *(match.end for match in inside)])
+            assert letters(" ".join(after[: other.word + 1])) == expected(last)
         else:
-            end = other.word + tag.follows_word  # the first word that the tag does not follow
-            assert letters(plain(" ".join(after[:end]))) == letters(
-                " ".join(before[: tag.word + tag.follows_word])
-            )
+            first = min([start, *(match.start for match in inside)])
+            assert letters(" ".join(after[: other.word])) == expected(first)
+            assert letters(after[other.word]) or not letters(text[start:end])
 
 
 # ---- training
@@ -252,6 +278,15 @@ def texts(tmp_path_factory):
         "".join(" ".join(word.upper() for word in line) + "\n" for line in lines)
     )
     return folder
+
+
+def unmasked(source):
+    """A source whose annotations have the words that they left out: their targets in small letters."""
+
+    def words(match):
+        return match[0] if match[3].strip() else f"{BEGIN} {match[4].strip().lower()}{IS} {match[4]}{END}"
+
+    return ANNOTATION.sub(words, source)
 
 
 def recipe_of(texts, out, **training):
@@ -282,7 +317,8 @@ def test_a_run_with_terms_has_copies_with_other_annotations(texts, tmp_path):
         pairs = [corpus[copy * size + pair] for pair in range(size)]
         sources = [tokenizers.source.decode(source.tolist()) for source, _ in pairs]
         numbers = [corpus.line_number(copy * size + pair) for pair in range(size)]
-        assert [re.sub(r"\s+", " ", plain(source)) for source in sources] == [
+        sources = [unmasked(source) for source in sources]
+        assert [re.sub(r"\s+", " ", plain(source)).strip() for source in sources] == [
             lines[number - 1] for number in numbers
         ]
         for source, (_, target) in zip(sources, pairs, strict=True):

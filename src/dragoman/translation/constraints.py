@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import accumulate, combinations
@@ -16,7 +16,7 @@ from dragoman.system.futures import interruption
 from dragoman.system.wording import counted, shown
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import SPACE
-from dragoman.translation.glossary import Glossary, Term
+from dragoman.translation.glossary import Glossary, Match, Term
 from dragoman.translation.tags import UNSPACED, remove_tags
 
 MAX_TERM_TOKENS = 64
@@ -61,16 +61,18 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
 
 def encode_terms(
     glossary: Glossary,
+    find: Callable[[str], list[Match]],
     source: Tokenizer,
     target: Tokenizer,
     texts: Sequence[str],
     parts: Sequence[Sequence[list[int]]],
     capacity: int,
 ) -> Terms:
-    """The forced phrases of each part of each text: the targets of the glossary's terms, in all their forms.
+    """The forced phrases of each part of each text: the targets of its terms, in the glossary's forms.
 
-    They have `capacity` tokens together at most. A term that does not fit is left out, and so is one that the
-    vocabulary cannot write. Raises `CancelledError` if nobody wants the result any more.
+    `find` finds the terms. The phrases have `capacity` tokens together at most. A term that does not fit is
+    left out, and so is one that the vocabulary cannot write. Raises `CancelledError` if nobody wants the
+    result any more.
     """
     forms_of: dict[Term, list[list[int]]] = {}
     terms: list[list[Phrase]] = []
@@ -79,8 +81,8 @@ def encode_terms(
             part_text = text if len(text_parts) == 1 else source.decode(part[:-1])
             phrases: list[Phrase] = []
             left = min(capacity, MAX_TERM_TOKENS)
-            part_terms = dict.fromkeys(match.term for match in glossary.find(part_text))
-            places = term_places(glossary, source.pieces(part[:-1])) if part_terms else {}
+            part_terms = dict.fromkeys(match.term for match in find(part_text))
+            places = term_places(find, source.pieces(part[:-1])) if part_terms else {}
             for term in part_terms:
                 if interruption.get().is_set():
                     raise CancelledError
@@ -95,12 +97,12 @@ def encode_terms(
     return terms
 
 
-def term_places(glossary: Glossary, pieces: Sequence[str]) -> dict[Term, list[int]]:
+def term_places(find: Callable[[str], list[Match]], pieces: Sequence[str]) -> dict[Term, list[int]]:
     """The tokens of each term that is found in the text of these pieces."""
     texts = [piece.replace(SPACE, " ") for piece in pieces]
     ends = list(accumulate(map(len, texts)))
     places: dict[Term, list[int]] = {}
-    for match in glossary.find("".join(texts)):
+    for match in find("".join(texts)):
         first, last = bisect_right(ends, match.start), bisect_left(ends, match.end)
         places.setdefault(match.term, []).extend(range(first, last + 1))
     return places

@@ -29,7 +29,7 @@ from dragoman.text.invisible import without_invisible
 from dragoman.text.settings import Languages
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation import streaming
-from dragoman.translation.annotation import annotate_sentence
+from dragoman.translation.annotation import annotate_sentence, annotated_terms
 from dragoman.translation.constraints import MAX_TERM_TOKENS, encode_terms, word_continuations
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.mbr import minimum_bayes_risk
@@ -325,12 +325,13 @@ class Translator:
         tokenizers = self.tokenizers
         parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
         constraints = constraint_ids(settings, tokenizers.target)
-        if glossary is None or self.knows_terms:
+        if glossary is None:
             return PreparedSentences(settings, without_tags, parts, constraints)
         refuse_settings(settings, "A glossary needs a beam search", WITHOUT_FORCED_WORDS)
         limits = settings.max_length, None if self.longest_source is None else self.longest_source - 1
         capacity = min(filter(None, limits), default=MAX_TERM_TOKENS) - constraints.min_capacity
-        terms = encode_terms(glossary, tokenizers.source, tokenizers.target, texts, parts, capacity)
+        find = annotated_terms if self.knows_terms else glossary.find
+        terms = encode_terms(glossary, find, tokenizers.source, tokenizers.target, texts, parts, capacity)
         constraints = replace(constraints, continuing=word_continuations(tokenizers.target))
         return PreparedSentences(settings, without_tags, parts, constraints, terms)
 
