@@ -30,8 +30,9 @@ ASKED = {
     "rules": SearchSettings(prefix="two", ban_words=("dogs",), min_length=3, no_repeat_ngram=2, max_length=9),
     "truncated": SearchSettings(truncate=3),
     "split": SearchSettings(split=3),
+    "forced words": SearchSettings(force_words=("dogs",), n_best=2),
 }
-NEEDS_PYTORCH = [{"temperature": 1.0}, {"force_words": ("dogs",)}, {"groups": 2}, {"coverage_penalty": 0.2}]
+NEEDS_PYTORCH = [{"temperature": 1.0}, {"groups": 2}, {"coverage_penalty": 0.2}]
 
 
 @pytest.mark.parametrize("asked", ASKED)

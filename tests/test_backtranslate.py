@@ -73,11 +73,11 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     assert command_line(*asked, tmp_path / "whole")[0] == 0
     n_best, done = Translator.n_best, []
 
-    def interrupted(translator, lines, settings):
+    def interrupted(translator, lines, settings, glossary):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(lines)
-        return n_best(translator, lines, settings)
+        return n_best(translator, lines, settings, glossary)
 
     with monkeypatch.context() as change:
         change.setattr(Translator, "n_best", interrupted)

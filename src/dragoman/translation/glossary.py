@@ -117,7 +117,7 @@ class Glossary:
     def load_dictionaries(self) -> None:
         """Read the dictionaries of both languages, which the first sentence would otherwise wait for."""
         base_form("a", self.languages.source)
-        _ = self._inflected
+        self.forms(Term("a", "a"))
 
 
 def words_of(text: str) -> list[str]:

@@ -13,7 +13,7 @@ NOT_GIVEN = "not given"
 """In place of a section: the paper does not say, and a value other than the default is named."""
 
 SECTIONS = {
-    "data": {"guided_alignment": NOT_GIVEN},
+    "data": {"guided_alignment": NOT_GIVEN, "terms": NOT_GIVEN},
     "tokenizer": {
         "source_tokens": "5.1",
         "target_tokens": "5.1",
