@@ -56,7 +56,7 @@ class DocumentRequest(Search):  # type: ignore[valid-type, misc]
     file: File | None = None
 
 
-class DocumentError(BaseModel):
+class DocumentFailure(BaseModel):
     """Why a document could not be translated."""
 
     code: str
@@ -75,7 +75,7 @@ class DocumentStatus(BaseModel):
     status: Literal["translating", "done", "failed"]
     sentences_done: int
     sentences_total: int
-    error: DocumentError | None = Field(default=None, description="If it has failed.")
+    error: DocumentFailure | None = Field(default=None, description="If it has failed.")
 
 
 class SentencesRequest(Strict):
@@ -219,5 +219,5 @@ def status_of(job: Job) -> DocumentStatus:
         sentences_total=job.sentences,
     )
     if job.error is not None:
-        status.error = DocumentError(code=job.error.code, message=job.error.message)
+        status.error = DocumentFailure(code=job.error.code, message=job.error.message)
     return status
