@@ -177,11 +177,12 @@ void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const Sea
 }
 
 // Offer the extensions of a hypothesis that the constraints allow, with their log-probabilities
-// (section 6.1); END alone if it must end. Returns the logarithm of the sum of exponentials of its logits. Oracle: search/beam.py. Tested:
+// (section 6.1); END alone if it must end. Returns the logarithm of the sum of exponentials of its logits. With two
+// callers the compiler would not inline it, and translations would take a tenth longer. Oracle: search/beam.py. Tested:
 // tests/test_native.py::test_it_finds_what_search_in_pytorch_finds,
 // ::test_a_hypothesis_of_exactly_the_longest_length_is_found.
-float extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end,
-             const Search& search, TopK& best, Buffer<float>& buffer) {
+inline __attribute__((always_inline)) float extend(Logits logits, int origin, const Hypothesis& hypothesis,
+                                                   bool must_end, const Search& search, TopK& best, Buffer<float>& buffer) {
     const int count = logits.count, blocks = (count + BLOCK - 1) / BLOCK;
     const float previous = hypothesis.total;
     float *highest = buffer.reserve(blocks), largest = -INFINITY, sum = 0;
