@@ -361,7 +361,7 @@ def document_of(name, content):
 
 def test_a_sentence_that_is_changed_is_so_in_the_file_and_nothing_else_is(client):
     """One with tags takes what the model ends with, and they stay; one with addresses takes nothing."""
-    taken = set()
+    statuses = set()
     for name, content in FILES.items():
         document = document_of(name, content)
         job = send(client, name, content).json()
@@ -382,7 +382,7 @@ def test_a_sentence_that_is_changed_is_so_in_the_file_and_nothing_else_is(client
                 200 if pair["is_changeable"] else 400,
                 400 if segment.marks else 200,
             )
-            taken.add((kept.status_code, other.status_code))
+            statuses.add((kept.status_code, other.status_code))
             if not segment.marks:
                 assert other.json() == pair | {"translation": f"NEW {number}"}
                 shown = [one["translation"] for one in sentences_of(client, job["id"])]
@@ -391,7 +391,7 @@ def test_a_sentence_that_is_changed_is_so_in_the_file_and_nothing_else_is(client
                     assert client.get(f"{path}/result").content == document.write(shown)
                 assert client.get(f"{path}/result").content != first
                 change(number, pair["translation"])
-    assert taken == {(200, 200), (200, 400), (400, 400)}
+    assert statuses == {(200, 200), (200, 400), (400, 400)}
 
 
 def test_a_change_that_is_no_sentence_s_is_refused(client, models):

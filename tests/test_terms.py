@@ -237,7 +237,10 @@ def test_tags_stay_at_their_words(words):
     glossary = Glossary([Term("dogs", "Hund"), Term("man", "ein Mann")], NO_FORMS)
     text, tags = remove_tags(" ".join(words))
     annotated, moved = annotate_sentence(text, tags, glossary)
-    matches = glossary.find(text)
+    every = glossary.find(text)
+    matches = [
+        match for number, match in enumerate(every) if match.term not in {one.term for one in every[:number]}
+    ]
     words, after = [match.span() for match in re.finditer(r"\S+", text)], annotated.split()
 
     def expected(end):

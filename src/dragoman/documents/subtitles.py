@@ -163,10 +163,10 @@ def edges_within(text: str, form: Form) -> list[tuple[int, int]]:
         re.sub(form.tag, "", text[start:end]).strip()
         for start, end in zip(bounds[::2], bounds[1::2], strict=True)
     ]
-    taken = {place for start, end in edges for place in range(start, end)}
+    inside_edges = {place for start, end in edges for place in range(start, end)}
     for span, before, after in zip(breaks, lines, lines[1:], strict=False):
         is_edge = SOUND.fullmatch(before) or SOUND.fullmatch(after) or SPEAKER_NAME.match(after)
-        if is_edge and span[0] not in taken:
+        if is_edge and span[0] not in inside_edges:
             edges.append(span)
     return sorted(edges)
 

@@ -14,7 +14,7 @@ from dragoman.documents.elements import Element, read_elements
 from dragoman.documents.file import decode_text
 from dragoman.documents.markup import XML_ENCODING, decode_markup
 from dragoman.documents.table import column, rows
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.wording import shown
 from dragoman.text.records import primary
 from dragoman.text.settings import Languages
@@ -40,7 +40,7 @@ def read_terms(path: Path, languages: Languages) -> list[Term]:
             raise DragomanError(f"{path} has more than {MAX_BYTES:,} bytes; give a smaller glossary.")
         content = path.read_bytes()
     except OSError as error:
-        raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
     return terms_of(content, path.suffix.lower(), str(path), languages)
 
 

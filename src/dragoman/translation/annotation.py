@@ -15,10 +15,12 @@ def annotate_sentence(text: str, tags: Sequence[Tag], glossary: Glossary) -> tup
     """A sentence without its tags, with the targets of terms in their place; and the tags, at the same words.
 
     A tag before a term stands before its target, and a tag behind it stands behind it. The terms themselves
-    are left out: a model of little text would translate them beside the targets.
+    are left out: a model of little text would translate them beside the targets. The search forces each
+    target once. Where its term stands again it stays as it is, as it could be lost.
     """
+    first = {match.term: match for match in reversed(glossary.find(text))}
     annotations = [
-        Annotation(match.start, match.end, match.term.target, is_masked=True) for match in glossary.find(text)
+        Annotation(match.start, match.end, match.term.target, is_masked=True) for match in first.values()
     ]
     words = [match.span() for match in re.finditer(r"\S+", text)]
 

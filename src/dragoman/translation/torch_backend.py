@@ -89,7 +89,7 @@ class TorchBackend:
         if workers > 1:  # two batches a thread balance the load
             max_tokens = min(max_tokens, sum(lengths.values()) // (2 * workers))
         with_terms = [number for number in lengths if terms and terms[number]]
-        others = {number: length for number, length in lengths.items() if number not in set(with_terms)}
+        others = {number: length for number, length in lengths.items() if not (terms and terms[number])}
         batches = [*([number] for number in with_terms), *batch_by_length(others, max_tokens)]
         hypotheses: NBest = [[] for _ in sources]
         for batch, best in zip(batches, in_threads(search_batch, batches, workers), strict=True):
