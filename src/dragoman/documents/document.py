@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
+from dragoman.text.letters import has_letter
 from dragoman.translation.sentence_ends import sentence_ends
 from dragoman.translation.tags import TAG, UNSPACED, VARIABLE
 
@@ -336,7 +337,7 @@ def plain_segments(piece: Piece, language: str, split: bool, syntax: Syntax) -> 
     ends = sentence_ends(piece.text, language) if split else []
     for start, end in pairwise([0, *ends, len(piece.text)]):
         sentence = piece.text[start:end].strip()
-        if any(map(str.isalpha, sentence)):
+        if has_letter(sentence):
             first = piece.text.index(sentence, start) + piece.start
             yield Segment(sentence, first, first + len(sentence), sentence, syntax)
 
@@ -441,7 +442,7 @@ def partners(pieces: Block) -> list[int]:
 
 def has_words(pieces: Block) -> bool:
     """Whether there is a letter outside of tags and addresses."""
-    return any(piece.kind == "text" and any(map(str.isalpha, piece.text)) for piece in pieces)
+    return any(piece.kind == "text" and has_letter(piece.text) for piece in pieces)
 
 
 def trim(pieces: Block) -> Block:

@@ -17,6 +17,7 @@ from dragoman.documents.front_matter import front_matter, front_matter_end
 from dragoman.documents.markdown_inline import PARSER, keep_html, pieces_of, read_inline
 from dragoman.documents.markdown_text import CELL, HTML_BLOCK, PARAGRAPH, MarkdownSegment
 from dragoman.documents.markup import html
+from dragoman.text.letters import has_letter
 
 LINE_END = re.compile(r"\r\n?|\n")
 LIST_START = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t>]++)*+(?:\[[ xX]\][ \t]+)?\Z")
@@ -191,7 +192,7 @@ class Source:
         suffix = ""
         if number < len(self.links) and self.links[number].start < start:
             link = self.links[number]
-            if any(map(str.isalpha, text[link.start : start] + text[end : link.end])):
+            if has_letter(text[link.start : start] + text[end : link.end]):
                 return
             suffix = f"{text[end : link.end]}][{link.label}]"
             end = link.stop

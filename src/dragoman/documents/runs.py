@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Block, Piece
 from dragoman.documents.markup import STANDS_FOR, text_pieces
+from dragoman.text.letters import has_letter
 
 Kind = Literal["text", "open", "close", "start", "stop", "alone", "word", "like", "break"]
 PARAGRAPH = re.compile("\x01([^\x05]*)\x05([^\x02]*)\x02")
@@ -42,7 +43,7 @@ class Item(NamedTuple):
 
 def normal_form(items: Sequence[Item]) -> str:
     """The normal form of a paragraph; "" if it has nothing to translate."""
-    if not any(item.kind == "text" and any(map(str.isalpha, item.xml)) for item in items):
+    if not any(item.kind == "text" and has_letter(item.xml) for item in items):
         return ""
     bases = base_formats(items)
     parts = [f"\x01{bases[-1]}\x05"]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from dragoman.documents.document import Block, Document, Piece, Segment, Slot, Syntax, compose
 from dragoman.documents.file import Reading
 from dragoman.documents.markup import BLOCK_ELEMENTS, VOID
+from dragoman.text.letters import has_letter
 from dragoman.translation.sentence_ends import CONTROL
 from dragoman.translation.tags import VARIABLE
 
@@ -114,7 +115,7 @@ def is_code(text: str) -> bool:
     if text in {"ltr", "rtl"}:
         return True
     without = re.sub(VARIABLE, "", DATE_FORM.sub("", text))
-    return not any(map(str.isalpha, without)) or CODE.fullmatch(text) is not None
+    return not has_letter(without) or CODE.fullmatch(text) is not None
 
 
 def segments_of_blocks(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dragoman.text.letters import has_letter
 from dragoman.text.lines import line_hash, raw_lines
 from dragoman.text.quality.checks import (
     CONTROL,
@@ -119,7 +120,7 @@ def letter_script(letter: str) -> str:
 def dominant_script(line: str) -> str:
     """The script of most of a line's letters, such as LATIN, CYRILLIC or CJK; "" if it has no letters."""
     if line.isascii():
-        return "LATIN" if any(map(str.isalpha, line)) else ""
+        return "LATIN" if has_letter(line) else ""
     scripts = Counter(map(letter_script, filter(str.isalpha, line)))
     return scripts.most_common(1)[0][0] if scripts else ""
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dragoman.system.errors import DragomanError
+from dragoman.text.letters import has_letter
 from dragoman.text.records import primary
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def identify(text: str, among: Collection[str] | None = None) -> list[tuple[str,
     """
     codes = {primary(code): code for code in reversed(list(among or ()))}  # the first of several varieties
     identifier = identifier_of(None if among is None else frozenset(codes))
-    if identifier is None or not any(map(str.isalpha, text)):
+    if identifier is None or not has_letter(text):
         return []
     ranked = identifier.rank(text[:MAX_CHARACTERS])
     return [(codes.get(code, code), float(probability)) for code, probability in ranked]
