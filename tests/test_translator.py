@@ -32,10 +32,11 @@ from dragoman.search.scoring import Likelihood, token_log_probabilities
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, SeveralSentences
 from dragoman.text.batches import pad
 from dragoman.text.invisible import without_invisible
-from dragoman.text.settings import TokenizerSettings
+from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
 from dragoman.translation.alignment import align_ids
+from dragoman.translation.glossary import Glossary, Term
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
 from dragoman.translation.segmentation import (
     DEFAULT_SPLIT,
@@ -297,6 +298,49 @@ def test_nothing_in_nothing_out(translator):
     assert translator.translate([]) == []
     assert translator.translate(["", " \t "]) == ["", ""]
     assert translator.translate(["", " "], SearchSettings(beam_size=1)) == ["", ""]
+
+
+LETTERLESS = st.text(
+    st.one_of(st.sampled_from("204.72 *€!\u0301\xad\u2028\n🎉"), st.characters(exclude_categories=["L"])),
+    min_size=1,
+    max_size=9,
+).filter(str.strip)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.one_of(LETTERLESS, st.sampled_from(LINES)), min_size=1, max_size=5), st.booleans())
+def test_a_text_without_letters_is_its_own_translation_among_any_others(translator, texts, keep_tags):
+    search = replace(SEARCH, n_best=2, beam_size=2, keep_tags=keep_tags)
+    for text, n_best in zip(texts, translator.n_best(texts, search), strict=True):
+        if text in LINES:
+            assert n_best == translator.n_best([text], search)[0]
+            continue
+        own = " ".join(text.splitlines())
+        assert n_best == [Translation(own, 0.0, 0.0)]
+        assert "".join(translator.stream(text, SEARCH)) == own
+        assert translator.alternatives(text, 2, SEARCH) == []
+        assert [node.token for node in translator.trace(text, SEARCH)] == ["<s>"]
+
+
+@settings(max_examples=4)
+@given(LETTERLESS)
+def test_a_text_without_letters_is_translated_where_it_may_not_be_the_translation(translator, text):
+    if without_invisible(text).strip():
+        for constraint in [{"min_length": 1}, {"prefix": "ein"}, {"ban_words": ("der Schnee",)}]:
+            assert translator.n_best([text], SEARCH, **constraint)[0][0].tokens
+            assert translator.trace(text, SEARCH, **constraint)[1:]
+    glossary = Glossary([Term("7", "zwei")], Languages("und", "und"))
+    assert translator.n_best(["7", "8"], SEARCH, glossary)[1] == [Translation("8", 0.0, 0.0)]
+    assert "zwei" in translator.translate(["7"], SEARCH, glossary)[0]
+
+
+@pytest.mark.parametrize(("kind", "byte_fallback"), [("word", False), ("char", False), ("bpe", True)])
+def test_a_model_of_texts_without_letters_translates_them(kind, byte_fallback):
+    settings = TokenizerSettings(byte_fallback=byte_fallback, symbols=("<2de>",))
+    digits = Tokenizer.train(["1 2 3 4"], kind, settings, 300)
+    model = build_model(SETTINGS, len(digits), len(digits))
+    translator = Translator.from_model(model, Tokenizers(digits, digits))
+    assert translator.n_best(["1 2"], SEARCH)[0][0].log_probability
 
 
 def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):

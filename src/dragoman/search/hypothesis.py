@@ -79,6 +79,11 @@ class Constraints:
         return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
 
     @property
+    def are_none(self) -> bool:
+        """Whether every translation is allowed."""
+        return not (self.restricts_tokens or self.forced)
+
+    @property
     def min_capacity(self) -> int:
         """Tokens before END that every translation must be able to have, without overlaps of sequences."""
         return max(self.min_length, len(self.prefix) + self.forced_tokens)

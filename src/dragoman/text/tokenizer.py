@@ -6,6 +6,7 @@ Ids 0 to 3 are PAD, UNKNOWN, START and END.
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import sentencepiece
@@ -13,11 +14,13 @@ import sentencepiece
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError, OptionError, reason
 from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
+from dragoman.text.letters import has_letter
 from dragoman.text.settings import TokenizerSettings, TokenKind
 from dragoman.text.words import SPACE, piece_ids, word_ids
 
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"
+SYMBOL = re.compile("<.+>")
 CODES_SUFFIX = ".codes"  # of the file beside a SentencePiece model
 SEPARATOR = re.compile("@@( |$)")  # subword-nmt's, between the pieces of a word
 FEW_CHARACTERS = 4_000  # which are encoded without threads
@@ -66,6 +69,15 @@ class Tokenizer:
             pieces = (piece.removeprefix(SPACE) for piece in self.pieces(range(END + 1, len(self))))
             segment = make_segmenter(codes, pieces)
             self._segment = lambda line: segment(replace_surrogates(line))
+
+    @cached_property
+    def has_letters(self) -> bool:
+        """Whether a token has a letter, as none has in a vocabulary of digits. Bytes can spell all letters.
+
+        The letters in the names of symbols, such as `<unk>` and `<0x61>`, do not count.
+        """
+        pieces = self.pieces(range(len(self)))
+        return self.is_bytes or any(has_letter(SYMBOL.sub("", piece)) for piece in pieces)
 
     @classmethod
     def train(

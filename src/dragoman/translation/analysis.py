@@ -77,12 +77,13 @@ class Attention:
 def encode_one(
     translator: "Translator", sentence: str, settings: SearchSettings, name: str
 ) -> tuple[Tensor, Constraints]:
-    """A sentence's ids [1 S] and constraints.
+    """A sentence's ids [1 S], END alone if it is its own translation, and constraints.
 
     Raises `DragomanError` if the settings ask for more than one beam search.
     """
     refuse_more_than_a_beam(settings, name)
-    return source_and_constraints(translator, sentence, settings)
+    source, constraints = source_and_constraints(translator, sentence, settings)
+    return source[:, -1:] if translator.is_own_translation(sentence, constraints) else source, constraints
 
 
 def source_and_constraints(

@@ -11,7 +11,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 
 if TYPE_CHECKING:
-    from dragoman.translation.translator import Translator
+    from dragoman.translation.translator import PreparedSentences, Translator
 
 POLL_SECONDS = 0.005
 
@@ -20,18 +20,22 @@ def stream(translator: "Translator", sentence: str, settings: SearchSettings) ->
     """`Translator.stream`. Raises before the first piece is asked for."""
     refuse_more_than_a_beam(settings, "stream")
     refuse_n_best(settings, "stream")
+    prepared = translator.prepare([sentence], replace(settings, split=0))
+    if not prepared.needs_search:
+        ((translation,),) = translator.assemble(prepared, [[]])
+        return filter(None, [translation.text])
     standard = settings.is_standard_beam_search and translator.engine_settings.shortlist is None
     if standard and translator.native_backend is not None:
-        return stream_native(translator, sentence, settings)
+        return stream_native(translator, prepared)
     from dragoman.translation import analysis
 
     return analysis.stream(translator, sentence, settings)
 
 
-def stream_native(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
-    """`Translator.stream` in C++. Raises as that; the search ends if the iterator is closed."""
+def stream_native(translator: "Translator", prepared: "PreparedSentences") -> Iterator[str]:
+    """`Translator.stream` in C++, of one sentence in one part; the search ends if the iterator is closed."""
     progress = Progress()
-    future = translator.submit(translator.prepare([sentence], replace(settings, split=0)), progress)
+    future = translator.submit(prepared, progress)
     emitted = ""
     try:
         while not wait([future], POLL_SECONDS).done:

@@ -26,6 +26,7 @@ from dragoman.system.machine import shared_property
 from dragoman.text.annotated_terms import knows_terms, without_symbols
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.invisible import without_invisible
+from dragoman.text.letters import has_letter
 from dragoman.text.settings import Languages
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation import streaming
@@ -102,6 +103,11 @@ class PreparedSentences:
             parts=self.parts[first:last],
             terms=self.terms[start:end],
         )
+
+    @property
+    def needs_search(self) -> bool:
+        """Whether a source has a token besides END: not all are blank, or their own translations."""
+        return any(len(source) > 1 for source in self.sources)
 
     @property
     def needs_alignment(self) -> bool:
@@ -292,8 +298,9 @@ class Translator:
     ) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
-        A blank sentence has one, which is empty. Translations contain the `glossary`'s targets of the terms
-        that a sentence has, wherever the model finds a translation with them.
+        A blank sentence has one, which is empty, and a sentence that is its own translation
+        (`is_own_translation`) has that one. Translations contain the `glossary`'s targets of the terms that a
+        sentence has, wherever the model finds a translation with them.
         Warns once with `LongInput` if sentences are longer than any of training, and once with
         `SeveralSentences` if texts have several sentences or a line break. Raises `DragomanError` for
         settings that contradict each other, a text beyond the model's learned positions, a lack of memory,
@@ -315,16 +322,19 @@ class Translator:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
         settings = self.search_settings(settings, options)
         refuse_non_texts(sentences)
+        tokenizers = self.tokenizers
+        constraints = constraint_ids(settings, tokenizers.target)
         visible = map(without_invisible, sentences)
         without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in visible]
+        are_own = [self.is_own_translation(text, constraints, glossary) for text, _ in without_tags]
         if self.knows_terms:
             without_tags = [(without_symbols(text), tags) for text, tags in without_tags]
             if glossary is not None:
                 without_tags = [annotate_sentence(text, tags, glossary) for text, tags in without_tags]
-        texts = [text for text, _ in without_tags]
-        tokenizers = self.tokenizers
+        for number in (number for number, is_own in enumerate(are_own) if is_own):
+            without_tags[number] = sentences[number], []
+        texts = ["" if is_own else text for is_own, (text, _) in zip(are_own, without_tags, strict=True)]
         parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
-        constraints = constraint_ids(settings, tokenizers.target)
         if glossary is None:
             return PreparedSentences(settings, without_tags, parts, constraints)
         refuse_settings(settings, "A glossary needs a beam search", WITHOUT_FORCED_WORDS)
@@ -334,6 +344,18 @@ class Translator:
         terms = encode_terms(glossary, find, tokenizers.source, tokenizers.target, texts, parts, capacity)
         constraints = replace(constraints, continuing=word_continuations(tokenizers.target))
         return PreparedSentences(settings, without_tags, parts, constraints, terms)
+
+    def is_own_translation(
+        self, text: str, constraints: Constraints, glossary: Glossary | None = None
+    ) -> bool:
+        """Whether a text without tags is its own translation: it has no letter, and no search is needed.
+
+        A model whose source vocabulary has no letters translates such texts, and so does every model if there
+        are constraints, or a term of the glossary in the text, which the text itself may not satisfy.
+        """
+        if has_letter(text) or not text.strip() or not self.tokenizers.source.has_letters:
+            return False
+        return constraints.are_none and not (glossary is not None and glossary.find(text))
 
     def submit(
         self, prepared: PreparedSentences, progress: Progress | None = None
@@ -380,8 +402,8 @@ class Translator:
         settings: SearchSettings,
     ) -> list[Translation]:
         """The translations of one sentence, with its tags; with `mbr` one of them."""
-        if len(source) == 1:
-            return [Translation(restore_tags(tags, "", []), 0.0, 0.0)]
+        if len(source) == 1:  # blank, or its own translation
+            return [Translation(restore_tags(tags, one_line(sentence), []), 0.0, 0.0)]
         if not hypotheses:  # comparisons with a NaN are false
             raise NonFiniteError
         translations = [
@@ -422,7 +444,7 @@ class Translator:
 
     def detokenize(self, ids: Sequence[int]) -> str:
         """The text of target ids, always on one line."""
-        return " ".join(self.tokenizers.target.decode(ids).splitlines())
+        return one_line(self.tokenizers.target.decode(ids))
 
     def translation(self, hypothesis: Hypothesis, text: str) -> Translation:
         """The translation with this text that the hypothesis stands for."""
@@ -542,6 +564,11 @@ class Translator:
         from dragoman.translation import analysis
 
         return analysis.attention(self, source, target)
+
+
+def one_line(text: str) -> str:
+    """A text with spaces in the place of line ends; "" for a blank one."""
+    return " ".join(text.splitlines()) if text.strip() else ""
 
 
 def refuse_non_texts(sentences: object) -> None:
