@@ -12,7 +12,9 @@ SPACE = r"(?:\s|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
 STRING = r'"(?:[^"\\]|\\[\s\S])*+"'
 WORD = r"[\w./$:-]++"
 PAIR = re.compile(rf"{SPACE}(?:(?:{STRING}|{WORD}){SPACE}(?:={SPACE}(?P<value>{STRING}|{WORD}){SPACE})?;|\Z)")
-ESCAPE = re.compile(r"\\(?:[Uu][0-9A-Fa-f]{4}|[0-7]{1,3}|[\s\S])")
+UNIT = r"[Uu][0-9A-Fa-f]{4}"
+PAIR_OF_UNITS = r"[Uu][Dd][89ABab][0-9A-Fa-f]{2}\\[Uu][Dd][C-Fc-f][0-9A-Fa-f]{2}"
+ESCAPE = re.compile(rf"\\(?:{PAIR_OF_UNITS}|{UNIT}|[0-7]{{1,3}}|[\s\S])")
 NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 NAMES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
@@ -55,6 +57,6 @@ def values(text: str, name: str) -> Iterator[Value]:
 def unescape(source: str) -> str:
     """The character of an escape."""
     code = source[1:]
-    if code[0] in "Uu" and len(code) == 5:
-        return chr(int(code[1:], 16))
+    if code[0] in "Uu" and len(code) > 1:
+        return bytes.fromhex(re.sub(r"[\\Uu]", "", code)).decode("utf-16-be", "surrogatepass")
     return chr(int(code, 8)) if code[0] in "01234567" else NAMED.get(code, code)
