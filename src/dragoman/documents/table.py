@@ -80,7 +80,7 @@ def read(content: bytes, reading: Reading) -> Document:
 
 def find_columns(text: str, reading: Reading) -> tuple[str, int, int]:
     """The delimiter, and the numbers of the columns of source and target. Raises as `read`."""
-    header = text.removeprefix("\ufeff").partition("\n")[0].rstrip("\r")
+    header = re.split(r"[\r\n]", text.removeprefix("\ufeff"), maxsplit=1)[0]
     delimiter = max(DELIMITERS, key=header.count)
     names = [name.strip().strip('"').strip().lower() for name in header.split(delimiter)]
     source = column(names, ("source", reading.source))
