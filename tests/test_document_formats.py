@@ -3,13 +3,24 @@
 import io
 import re
 import zipfile
+from contextlib import suppress
+from html import unescape
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dragoman.documents.file import Archive, ArchiveLimits, Reading, decode_text, read_members
+from dragoman.documents.file import (
+    Archive,
+    ArchiveLimits,
+    EncodingError,
+    Reading,
+    decode_text,
+    read_members,
+)
 from dragoman.documents.formats import ARCHIVES, ENDINGS, OTHERS, format_of_name
-from dragoman.documents.read import READERS, read_file
+from dragoman.documents.read import ESCAPES, READERS, read_bytes, read_file
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages
 from tests.office_files import book, pack, slides, text_file, word_file, workbook
@@ -116,6 +127,71 @@ def test_a_byte_order_mark_names_the_encoding(encoding):
     if encoding[:5] != "utf-8":
         with pytest.raises(DragomanError, match="convert it"):
             decode_text(content + b"\xd8", "a")
+
+
+TEXTS = sorted(set(ENDINGS) - {ending for ending in ENDINGS if ENDINGS[ending] in ARCHIVES})
+LEGACY = ["latin-1", "cp1252", "cp1250", "koi8-r", "shift_jis", "gb18030", "cp037", "iso2022_jp", "utf-7",
+    "utf-16", "utf-16-be", "utf-8-sig", "utf-32"]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", TEXTS)
+@settings(max_examples=15)
+@given(st.sampled_from(LEGACY), st.sampled_from(["Pöst", "Пост", "ポスト", "a€ “b” 😀", "Wort"]))
+def test_a_document_is_written_in_the_encoding_that_its_user_says(ending, encoding, translation):
+    text, _ = FILES[ending]
+    kind = format_of_name(Path(f"a{ending}"), Languages("en", "de"))
+    content = text.encode(encoding)
+    document = read_bytes(content, kind, Reading("a", "en", "de", encoding=encoding))
+    plain = READERS[kind](text.encode(), Reading("a", "en", "de"))
+    sentences = [segment.sentence for segment in plain.segments]
+    assert [segment.sentence for segment in document.segments] == sentences
+    assert document.write(sentences).decode(encoding) == text
+    translations = [translation] * len(sentences)
+    with suppress(UnicodeEncodeError):
+        expected = plain.write(translations).decode()
+        expected.encode(encoding)
+        assert document.write(translations).decode(encoding) == expected
+        return
+    if kind not in ESCAPES:
+        with pytest.raises(DragomanError, match="lacks; convert"):
+            document.write(translations)
+        return
+    written = document.write(translations)
+    if kind == "xliff":  # whose source stays
+        assert unescape(written.decode(encoding)) == plain.write(translations).decode()
+    else:  # a reader of the format reads the characters that the encoding lacks
+        again = read_bytes(written, kind, Reading("a", "en", "de", encoding=encoding))
+        assert {segment.sentence for segment in again.segments} == {translation}
+
+
+@pytest.mark.parametrize("name", ["", "none", "hex", "rot13", "zip", "utf-9", "a" * 99, "undefined", "é"])
+def test_what_is_no_encoding_of_texts_is_refused(name):
+    with pytest.raises(DragomanError, match="is not an encoding; give one"):
+        read_bytes(b"a", "text", Reading("a", "en", "de", encoding=name))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfea\0", b"a\0", b"\x81"])
+def test_bytes_in_another_encoding_are_refused(content):
+    with pytest.raises(EncodingError, match="; give another encoding"):
+        read_bytes(content, "text", Reading("a", "en", "de", encoding="cp1252"))
+
+
+def test_an_archive_has_no_encoding():
+    with pytest.raises(DragomanError, match="is an archive"):
+        read_bytes(FILES[".docx"][0], "docx", Reading("a", "en", "de", encoding="cp1252"))
+
+
+def test_an_encoding_that_is_declared_gives_way_to_that_of_the_user():
+    html = '<meta charset="iso-8859-1"><p>é</p>'.encode("latin-1")
+    assert read_bytes(html, "html", Reading("a", "en", "de", encoding="latin-1")).write(
+        ["à"]
+    ) == html.replace(b"\xe9", b"\xe0")
+    with pytest.raises(EncodingError):
+        read_bytes(html, "html", Reading("a", "en", "de"))
+    template = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=CHARSET\\n"\n\nmsgid "One"\nmsgstr ""\n'
+    written = read_bytes(template, "po", Reading("a", "en", "de", encoding="latin-1")).write(["é"])
+    assert b"charset=latin-1" in written
+    assert read_bytes(written, "po", Reading("a", "en", "de", encoding="latin-1")).segments == ()
 
 
 def test_bytes_that_are_no_text_are_named_with_their_line():

@@ -151,6 +151,22 @@ def test_the_terms_of_a_tbx_file_are_those_of_its_concepts(root, entry, language
         assert terms_of(text.encode(), suffix, "a", LANGUAGES) == expected
 
 
+@given(
+    st.lists(st.tuples(WORD, WORD), max_size=4),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_a_glossary_has_the_same_terms_in_any_encoding_that_names_itself(pairs, encoding, end):
+    rows = [pair for pair in pairs if "\t" not in "".join(pair) and '"' not in "".join(pair)]
+    content = "".join(f"{source}\t{target}{end}" for source, target in rows)
+    terms = terms_of(content.encode(encoding), ".tsv", "a.tsv", LANGUAGES)
+    assert terms == [Term(tidy(source), tidy(target)) for source, target in rows]
+    for other in ("utf-16-le", "utf-16-be", "latin-1"):
+        if content and (other != "latin-1" or not content.isascii()):
+            with pytest.raises(DragomanError, match=r"line 1|not UTF-8"):
+                terms_of(content.encode(other), ".tsv", "a.tsv", LANGUAGES)
+
+
 def test_what_is_no_glossary_is_refused(tmp_path):
     with pytest.raises(DragomanError, match=r"a is no TBX"):
         terms_of(b"<resources/>", ".tbx", "a", LANGUAGES)

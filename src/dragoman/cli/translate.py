@@ -65,6 +65,9 @@ class Translate:
     `--output` names a file."""
     format: DocumentFormat | None = option(None, Needs("document"))
     """The document's format. None is what the end of its name says."""
+    encoding: str | None = option(None, Needs("document"))
+    """The document's encoding, such as cp1252; its translation has the same. None is UTF-8, or what a byte
+    order mark says."""
     translate_all: bool = option(False, Needs("document"))
     """Also translate what the document has a translation of: those in a .po file, for example."""
     glossary: tuple[Path, ...] = option(
@@ -168,6 +171,8 @@ def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
 
 def refuse_contradictions(settings: Translate) -> None:
     """Raise `DragomanError` for options of the search and of files that contradict the others."""
+    from dragoman.documents.file import codec_name
+
     search, out = settings.search, settings.output
     features = {
         "stream": settings.stream,
@@ -187,6 +192,8 @@ def refuse_contradictions(settings: Translate) -> None:
             raise OptionError(
                 f"{{n_best}} {search.n_best} needs {{json}}: plain output has a line for each line of input."
             )
+    if settings.encoding is not None:
+        codec_name(settings.encoding)
     if out is not None and settings.input is None and settings.document is None:
         raise OptionError(
             "{output} needs {input}: only a file can be resumed. Without {input} redirect the output: > FILE."
@@ -369,17 +376,29 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
 def translate_document(job: TranslationJob, path: Path, file_format: DocumentFormat) -> bytes:
     """The translation of a document in a format. Raises as `read_file`."""
     from dragoman.documents.document import split_by_marks
-    from dragoman.documents.file import Reading
+    from dragoman.documents.file import EncodedFile, EncodingError, Reading
     from dragoman.documents.formats import ENDINGS
     from dragoman.documents.read import read_file
     from dragoman.documents.strings import DeclaringFile
 
     search, languages = job.settings.search, job.translator.languages
-    reading = Reading(str(path), languages.source, languages.target, everything=job.settings.translate_all)
-    document = read_file(path, file_format, reading)
+    reading = Reading(
+        str(path),
+        languages.source,
+        languages.target,
+        everything=job.settings.translate_all,
+        encoding=job.settings.encoding,
+    )
+    try:
+        document = read_file(path, file_format, reading)
+    except EncodingError as error:
+        if job.settings.encoding is not None:
+            raise
+        raise DragomanError(f"{error} Or name its encoding with --encoding, such as cp1252.") from error
     warn_of_document(job.settings.run, languages, path, document.language, ENDINGS)
-    if isinstance(document, DeclaringFile) and document.translated_into:
-        into = document.translated_into
+    decoded = document.document if isinstance(document, EncodedFile) else document
+    if isinstance(decoded, DeclaringFile) and decoded.translated_into:
+        into = decoded.translated_into
         statement = f"{path} is for translations into {into} by its own declaration"
         warn_of_language(job.settings.run, languages, statement, into, languages.target)
     if file_format == "text" and not search.keep_tags:
@@ -437,7 +456,17 @@ COMMAND = Command(
     Translate,
     example="dragoman translate runs/ende < test.en > test.de",
     groups={
-        "text": ("run", "input", "output", "document", "format", "translate_all", "glossary", "json"),
+        "text": (
+            "run",
+            "input",
+            "output",
+            "document",
+            "format",
+            "encoding",
+            "translate_all",
+            "glossary",
+            "json",
+        ),
         "search": (
             "beam_size",
             "n_best",
@@ -450,6 +479,6 @@ COMMAND = Command(
         ),
         "speed": ("precision", "workers", "device"),
     },
-    metavars={"run": "RUN", "ensemble": "RUN", "glossary": "FILE"},
+    metavars={"run": "RUN", "ensemble": "RUN", "glossary": "FILE", "encoding": "NAME"},
     notes="A pipe is read in blocks of 2,000 lines, a terminal line by line. Input may be gzip.",
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator
+from html import unescape
 from itertools import chain
 
 from dragoman.documents.document import Block, Document, Piece, Syntax
@@ -57,7 +58,7 @@ def is_android(content: bytes) -> bool:
 
 def read(content: bytes, reading: Reading) -> Document:
     """The texts of a file of resources. Raises `DragomanError` if it is none, or is not well-formed."""
-    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,))
+    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,), reading.encoding is None)
     elements = read_elements(text, reading.name)
     root = root_of(elements, "resources", reading.name)
     entities = set(ENTITY.findall(text, 0, root.start))
@@ -65,7 +66,7 @@ def read(content: bytes, reading: Reading) -> Document:
     for element in elements:
         if is_text(element):
             plain = re.sub("<[^<>]*>", "", text[element.first : element.last]).strip()
-            if not REFERENCE.fullmatch(plain) and not is_code(plain):
+            if not REFERENCE.fullmatch(plain) and not is_code(unescape(plain)):
                 blocks += ((block, SYNTAX) for block in element_texts(text, element, entities))
     return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)
 

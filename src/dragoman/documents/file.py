@@ -50,6 +50,9 @@ class Reading:
     everything: bool = False
     """Also translate what has a translation already."""
     limits: ArchiveLimits = ArchiveLimits()
+    encoding: str | None = None
+    """That its user says it is in, whatever it declares; `read_file` decodes it. None is UTF-8, or that of
+    the byte order mark."""
 
 
 class DocumentFile(Protocol):
@@ -87,6 +90,10 @@ class Part(Protocol):
         ...
 
 
+class EncodingError(DragomanError):
+    """A file is not in the encoding in which it is read."""
+
+
 def decode_text(content: bytes, name: str) -> tuple[str, str]:
     """The text of a file with this name, and its encoding: UTF-8, or that of its byte order mark.
 
@@ -98,13 +105,102 @@ def decode_text(content: bytes, name: str) -> tuple[str, str]:
     )
     if encoding == "utf-8":
         for number, line in enumerate(content.split(b"\n"), 1):
-            decode_bytes(line, name, number)
+            try:
+                decode_bytes(line, name, number)
+            except DragomanError as error:
+                if isinstance(error.__cause__, UnicodeDecodeError):
+                    raise EncodingError(str(error)) from error
+                raise
     try:
         return content.decode(encoding), encoding
     except UnicodeDecodeError as error:
-        raise DragomanError(
+        raise EncodingError(
             f"{name} begins as {encoding.upper()} and is not; convert it to UTF-8."
         ) from error
+
+
+def codec_name(encoding: str) -> str:
+    """The name of an encoding in Python. Raises `DragomanError` for a name that is none of a text's."""
+    try:
+        "".encode(encoding)
+        return codecs.lookup(encoding).name
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise DragomanError(
+            f"{encoding!r} is not an encoding; give one that Python knows, such as cp1252, iso8859-15 or "
+            "shift_jis."
+        ) from error
+
+
+def decode_as(content: bytes, name: str, encoding: str) -> tuple[str, str]:
+    """The text of a file with this name, and the encoding without a byte order mark, which stays in the text.
+
+    UTF-16 and UTF-32 without a mark are little-endian. Raises `DragomanError` as `codec_name`, and for bytes
+    that are no text in this encoding.
+    """
+    codec = codec_name(encoding)
+    if codec in {"utf-16", "utf-32"}:
+        marked = (mark for mark in BYTE_ORDER_MARKS if content.startswith(mark))
+        codec = next((BYTE_ORDER_MARKS[mark] for mark in marked), f"{codec}-le")
+    elif codec == "utf-8-sig":
+        codec = "utf-8"
+    try:
+        text = content.decode(codec)
+    except UnicodeError as error:
+        place = f", byte {error.start + 1}" if isinstance(error, UnicodeDecodeError) else ""
+        raise EncodingError(f"{name}{place}: not {encoding}; give another encoding.") from error
+    if "\0" in text:
+        raise EncodingError(f"{name} has a NUL if it is read as {encoding}; give another encoding.")
+    return text, codec
+
+
+@dataclass(frozen=True)
+class EncodedFile:
+    """A file whose encoding its user says; the document in it is read and written as UTF-8."""
+
+    document: DocumentFile
+    encoding: str
+    escape: Callable[[str], str] | None
+    """Writes a character that the encoding lacks, if the format can."""
+
+    @property
+    def language(self) -> str:
+        """The language that the file says it is in."""
+        return self.document.language
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Its sentences."""
+        return self.document.segments
+
+    def write(self, translations: Sequence[str]) -> bytes:
+        """The file with the translations. Raises as `DocumentFile.write` and `encode_as`."""
+        return encode_as(self.document.write(translations).decode(), self.encoding, self.escape)
+
+
+def encode_as(text: str, encoding: str, escape: Callable[[str], str] | None) -> bytes:
+    """A text in an encoding; `escape` writes each character that it lacks.
+
+    Raises `DragomanError` for such a character if there is no escape.
+    """
+    try:
+        return text.encode(encoding)
+    except UnicodeError:
+        lacking = [character for character in sorted(set(text)) if lacks(encoding, character)]
+    if escape is None:
+        raise DragomanError(
+            f"The translation has {', '.join(map(repr, lacking[:5]))}, which {encoding} lacks; convert the "
+            "document to UTF-8, and translate that."
+        )
+    return text.translate({ord(character): escape(character) for character in lacking}).encode(encoding)
+
+
+def lacks(encoding: str, character: str) -> bool:
+    """Whether an encoding has no bytes for a character."""
+    try:
+        character.encode(encoding)
+    except UnicodeError:
+        return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Block, Document, Piece, Syntax, compose
-from dragoman.documents.file import Reading, decode_text
-from dragoman.system.errors import DragomanError
+from dragoman.documents.file import EncodingError, Reading, decode_text
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.sentence_ends import CONTROL
 
@@ -185,7 +184,8 @@ class Page(Document):
 
 def read_html(content: bytes, reading: Reading) -> Document:
     """An HTML file. Raises `DragomanError` if it declares another encoding than it has."""
-    text, encoding = decode_markup(content, reading.name, (XML_ENCODING, HTML_ENCODING))
+    patterns = XML_ENCODING, HTML_ENCODING
+    text, encoding = decode_markup(content, reading.name, patterns, reading.encoding is None)
     document = html(text, reading.source, split=reading.split)
     language = language_of_root(text, is_html=True)
     return Page(document.text, document.segments, (), encoding, language, reading.target)
@@ -193,17 +193,21 @@ def read_html(content: bytes, reading: Reading) -> Document:
 
 def read_xml(content: bytes, reading: Reading) -> Document:
     """An XML file. Raises as `read_html`."""
-    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,))
+    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,), reading.encoding is None)
     document = xml(text, reading.source, split=reading.split)
     return replace(document, encoding=encoding, language=language_of_root(text, is_html=False))
 
 
-def decode_markup(content: bytes, name: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, str]:
-    """The text of a document and its encoding.
+def decode_markup(
+    content: bytes, name: str, patterns: Sequence[re.Pattern[str]], is_declared: bool = True
+) -> tuple[str, str]:
+    """The text of a document and its encoding. `is_declared`: the document may say which one it is.
 
     Raises `DragomanError` as `decode_text`, and for a declared encoding that is another one.
     """
     text, encoding = decode_text(content, name)
+    if not is_declared:
+        return text, encoding
     head = COMMENT.sub("", text[:1024])
     declared = next((match[1].lower() for pattern in patterns if (match := pattern.search(head))), encoding)
     try:
@@ -211,7 +215,7 @@ def decode_markup(content: bytes, name: str, patterns: Sequence[re.Pattern[str]]
     except LookupError:
         is_same = False
     if not is_same:
-        raise DragomanError(
+        raise EncodingError(
             f"{name} says that its encoding is {declared}, and it is read as {encoding}; convert it to "
             "UTF-8, and change the declaration to UTF-8."
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dragoman.documents.document import Block, Document, Syntax
-from dragoman.documents.file import Reading, decode_text
+from dragoman.documents.file import EncodingError, Reading, decode_text
 from dragoman.documents.plural_forms import plural_forms
 from dragoman.documents.po_strings import (
     ESCAPE,
@@ -81,8 +81,9 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
     )
     fields = header.text if header else ""
     charset = re.search(r"charset=([\w.:-]+)", fields)
-    if charset and charset[1].lower() not in {"utf-8", "utf8", "charset", "us-ascii", "ascii", encoding}:
-        raise DragomanError(
+    known = {"utf-8", "utf8", "charset", "us-ascii", "ascii", encoding}
+    if charset and charset[1].lower() not in known and reading.encoding is None:
+        raise EncodingError(
             f"{reading.name} says that its encoding is {charset[1]}; convert it with msgconv --to-code=UTF-8."
         )
     rewriting = Rewriting(text)
@@ -171,7 +172,7 @@ def rewrite_header(rewriting: Rewriting, entry: Entry, reading: Reading, newline
         rf"\1 {plural_forms(reading.target)}",
         new,
     )
-    new = new.replace("charset=CHARSET", "charset=UTF-8")
+    new = new.replace("charset=CHARSET", f"charset={reading.encoding or 'UTF-8'}")
     if "Plural-Forms:" not in new and "msgid_plural" in rewriting.text and header.raw:
         new = new.rstrip("\r\n") + newline + f'"Plural-Forms: {plural_forms(reading.target)}\\n"' + newline
     if new != text:

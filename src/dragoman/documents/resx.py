@@ -1,5 +1,7 @@
 """Resources of .NET (resx): the values of texts. What has a type, comments and the schema stay."""
 
+from html import unescape
+
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.elements import children_of, element_blocks, read_elements, root_of
 from dragoman.documents.file import Reading
@@ -9,7 +11,7 @@ from dragoman.documents.strings import is_code, segments_of_blocks
 
 def read(content: bytes, reading: Reading) -> Document:
     """The texts of a resx file. Raises `DragomanError` if it is none, or is not well-formed."""
-    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,))
+    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,), reading.encoding is None)
     elements = read_elements(text, reading.name)
     root_of(elements, "root", reading.name)
     children = children_of(elements)
@@ -20,7 +22,7 @@ def read(content: bytes, reading: Reading) -> Document:
         value = children.get(element.start, {}).get("value")
         if value is None or element.attributes.get("name", "").startswith(">>"):
             continue  # >> stands before what the designer of forms keeps
-        if not is_code(text[value.first : value.last]):
+        if not is_code(unescape(text[value.first : value.last])):
             tokens = [
                 token._replace(start=token.start + value.first, end=token.end + value.first)
                 for token in read_markup(text[value.first : value.last], is_html=False)

@@ -42,7 +42,7 @@ UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
 
 def read(content: bytes, reading: Reading) -> DeclaringFile:
     """An XLIFF file. Raises `DragomanError` if it is none, is not well-formed, or is not in UTF-8."""
-    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,))
+    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,), reading.encoding is None)
     elements = read_elements(text, reading.name)
     root = root_of(elements, "xliff", reading.name)
     is_second = root.attributes.get("version", "").startswith("2")
