@@ -403,7 +403,7 @@ class Translator:
     ) -> list[Translation]:
         """The translations of one sentence, with its tags; with `mbr` one of them."""
         if len(source) == 1:  # blank, or its own translation
-            return [Translation(restore_tags(tags, one_line(sentence), []), 0.0, 0.0)]
+            return [Translation(restore_tags(tags, "", []) if tags else one_line(sentence), 0.0, 0.0)]
         if not hypotheses:  # comparisons with a NaN are false
             raise NonFiniteError
         translations = [
