@@ -1,6 +1,7 @@
 """`dragoman translate`: standard input to standard output, or a file to a file."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import sys
@@ -32,6 +33,7 @@ from dragoman.translation.tags import remove_tags
 
 if TYPE_CHECKING:
     from dragoman.documents.document import Segment
+    from dragoman.documents.file import DocumentFile
     from dragoman.translation.analysis import Alternative
     from dragoman.translation.translation import Translation
     from dragoman.translation.translator import Translator
@@ -207,7 +209,7 @@ def refuse_contradictions(settings: Translate) -> None:
 def refuse_output(out: Path, text: Path | None, document: Path | None) -> None:
     """Raise `DragomanError` for an output that is the input, or that the translation of a text cannot be."""
     refuse_replacing("--output", out, *filter(None, (text, document)))
-    if document is not None and out.is_file():
+    if document is not None and out.is_file() and not is_complete_document(out):
         raise DragomanError(f"--output {out} exists; delete it, or choose another name.")
     if text is not None and out.exists() and not out.is_file():
         raise DragomanError(
@@ -355,63 +357,86 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
     """
     from dragoman.documents.formats import ARCHIVES, format_of_name
     from dragoman.system.files import atomic_write
+    from dragoman.translation.document_blocks import kept_blocks, parts_of, remove
 
     languages = job.translator.languages
     file_format = job.settings.format or format_of_name(path, languages)
     if out is None and file_format in ARCHIVES:
         code = languages.target if languages.target != UNKNOWN_LANGUAGE else "translated"
         out = path.with_name(f"{path.stem}.{code}{path.suffix}")
-        if out.exists():
+        if out.exists() and not is_complete_document(out):
             raise DragomanError(f"{out} exists; delete it, or name another file with --output.")
-    translated = translate_document(job, path, file_format)
-    if out is None:
-        sys.stdout.buffer.write(translated)
+    if out is not None and is_complete_document(out):  # a process was killed behind the last block
+        remove(parts_of(out))
+        say(f"{out} is complete already; nothing was translated.")
         return
-    with atomic_write(out) as new:
-        new.write_bytes(translated)
+    document = read_document(job, path, file_format)
+    if out is None:
+        sys.stdout.buffer.write(translate_document(job, document))
+        return
+    sentences = [segment.sentence for segment in document.segments]
+    digest = hashlib.sha256(json.dumps(sentences).encode()).hexdigest()
+    about = about_translations(job) | {"sentences": digest}
+    with kept_blocks(out, about) as parts:
+        translated = translate_document(job, document, parts)
+        with atomic_write(out) as new:
+            new.write_bytes(translated)
     if job.settings.output is None:
         say(f"The translation is {out}.")
 
 
-def translate_document(job: TranslationJob, path: Path, file_format: DocumentFormat) -> bytes:
-    """The translation of a document in a format. Raises as `read_file`."""
-    from dragoman.documents.document import split_by_marks
+def read_document(job: TranslationJob, path: Path, file_format: DocumentFormat) -> "DocumentFile":
+    """A document in a format, with warnings of other languages and of tags. Raises as `read_file`."""
     from dragoman.documents.file import EncodedFile, EncodingError, Reading
     from dragoman.documents.formats import ENDINGS
     from dragoman.documents.read import read_file
     from dragoman.documents.strings import DeclaringFile
 
-    search, languages = job.settings.search, job.translator.languages
+    settings, languages = job.settings, job.translator.languages
     reading = Reading(
         str(path),
         languages.source,
         languages.target,
-        everything=job.settings.translate_all,
-        encoding=job.settings.encoding,
+        everything=settings.translate_all,
+        encoding=settings.encoding,
     )
     try:
         document = read_file(path, file_format, reading)
     except EncodingError as error:
-        if job.settings.encoding is not None:
+        if settings.encoding is not None:
             raise
         raise DragomanError(f"{error} Or name its encoding with --encoding, such as cp1252.") from error
-    warn_of_document(job.settings.run, languages, path, document.language, ENDINGS)
+    warn_of_document(settings.run, languages, path, document.language, ENDINGS)
     decoded = document.document if isinstance(document, EncodedFile) else document
     if isinstance(decoded, DeclaringFile) and decoded.translated_into:
         into = decoded.translated_into
         statement = f"{path} is for translations into {into} by its own declaration"
-        warn_of_language(job.settings.run, languages, statement, into, languages.target)
-    if file_format == "text" and not search.keep_tags:
+        warn_of_language(settings.run, languages, statement, into, languages.target)
+    if file_format == "text" and not settings.search.keep_tags:
         warn_of_tags(path, document.segments)
-    translations: dict[int, str] = {}
-    searches = search, dataclasses.replace(search, keep_tags=True, split=None)  # tags need whole sentences
-    for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
-        sentences = [document.segments[number].sentence for number in numbers]
-        job.count_long(sentences, settings)
-        translations |= dict(zip(numbers, job.translate_sentences(sentences, settings), strict=True))
-    if empty := sum(document.segments[number].is_empty(text) for number, text in translations.items()):
+    return document
+
+
+def translate_document(job: TranslationJob, document: "DocumentFile", parts: Path | None = None) -> bytes:
+    """The translation of a document. Blocks of sentences in a folder `parts` are not translated again."""
+    from dragoman.documents.document import split_by_marks
+    from dragoman.translation.document_blocks import BLOCK, translate_blocks
+
+    segments = document.segments
+    marked = dataclasses.replace(job.settings.search, keep_tags=True, split=None)  # tags need whole sentences
+
+    def translate(block: Sequence[int]) -> list[str]:
+        search = marked if segments[block[0]].marks else job.settings.search
+        sentences = [segments[number].sentence for number in block]
+        job.count_long(sentences, search)
+        return job.translate_sentences(sentences, search)
+
+    groups = split_by_marks(segments)
+    blocks = [group[start : start + BLOCK] for group in groups for start in range(0, len(group), BLOCK)]
+    translations = translate_blocks(blocks, translate, parts)
+    if empty := sum(segments[number].is_empty(text) for number, text in translations.items()):
         say(f"The translation of {counted(empty, 'sentence')} is empty; the source is written instead.")
-    return document.write([translations[number] for number in range(len(document.segments))])
+    return document.write([translations[number] for number in range(len(segments))])
 
 
 def warn_of_tags(path: Path, segments: "Sequence[Segment]") -> None:
@@ -424,17 +449,31 @@ def warn_of_tags(path: Path, segments: "Sequence[Segment]") -> None:
             return
 
 
+def is_complete_document(out: Path) -> bool:
+    """Whether the translation of a document is complete, and the folder of its blocks was not removed."""
+    from dragoman.translation.document_blocks import is_of_document, parts_of
+
+    return out.is_file() and is_of_document(parts_of(out))
+
+
 def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> bool:
     """Translate this process's part of a file, or the rest of it. Returns whether all parts are complete."""
-    from dragoman.system.files import file_hash
     from dragoman.translation.files import translate_file
+
+    rank = process_rank()
+    return translate_file(source, out, about_translations(job), job.translate, rank, processes)
+
+
+def about_translations(job: TranslationJob) -> dict[str, object]:
+    """What translations depend on besides the text."""
+    from dragoman.system.files import file_hash
     from dragoman.translation.model_folder import model_hash
 
     settings, engine = job.settings, job.settings.engine
     search = job.translator.prepare([], settings.search).settings  # raises for words that cannot be written
     search_values = dataclasses.asdict(search) | {"max_extra_tokens": search.extra_tokens}
     del search_values["batch_tokens"]
-    about = {
+    return {
         "models": list(map(model_hash, (settings.run, *settings.ensemble))),
         "search": search_values,
         "precision": engine.precision,
@@ -445,8 +484,6 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
         "trace": settings.trace,
         "alternatives": settings.alternatives,
     }
-    rank = process_rank()
-    return translate_file(source, out, about, job.translate, rank, processes)
 
 
 COMMAND = Command(

@@ -268,9 +268,7 @@ def blocks(source: Path, numbers: set[int]) -> Iterator[tuple[int, Block]]:
 
 def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
     """The items, with a progress bar on a terminal, and elsewhere a sentence now and then."""
-    unit = TextColumn(f"blocks of {BLOCK:,} lines")
-    columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), unit, TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = make_bar(f"blocks of {BLOCK:,} lines")
     if not visible:
         yield from items
     elif bar.console.is_terminal:
@@ -278,6 +276,19 @@ def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
             yield from bar.track(items, total=count)
     else:
         yield from with_progress(items, count, f"blocks of {BLOCK:,} lines are translated")
+
+
+def make_bar(unit: str) -> Progress:
+    """A progress bar on standard error that counts units. It shows nothing if that is no terminal."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("translating"),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def write(path: Path, content: bytes) -> None:
