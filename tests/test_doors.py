@@ -147,12 +147,18 @@ def test_only_a_line_feed_ends_a_line_at_every_door(run, capsysbinary, monkeypat
 
 @settings(max_examples=8)
 @given(st.lists(st.booleans(), min_size=1, max_size=4))
-def test_lines_of_several_sentences_are_counted_at_the_end(run, capsysbinary, monkeypatch, several):
-    raw = "".join("Amber birch. Cedar.\n" if each else "amber\n" for each in several).encode()
+def test_lines_of_several_sentences_that_are_translated_whole_are_counted_at_the_end(
+    run, capsysbinary, monkeypatch, several
+):
+    raw = "".join("Amber birch. Cedar.\n" if has_two else "amber\n" for has_two in several).encode()
     for door in ("translate", "translate, a stream", "translate, file to file", "backtranslate"):
-        status, _, said, _ = enter(DOORS[door], run, raw, capsysbinary, monkeypatch)
-        assert status == 0
-        counts = re.findall(r"(\d+) of (\d+) texts? ha(?:s|ve) several sentences or a line break;", said)
-        assert counts == [(str(sum(several)), str(len(several)))] * any(several), door
+        for options in ([], ["--min-length", "1"]):
+            status, _, said, _ = enter([*DOORS[door], *options], run, raw, capsysbinary, monkeypatch)
+            assert status == 0
+            is_whole = options or "stream" in door
+            counts = re.findall(r"(\d+) of (\d+) texts? ha(?:s|ve) several sentences or a line break,", said)
+            assert counts == [(str(sum(several)), str(len(several)))] * (bool(is_whole) and any(several)), (
+                door
+            )
     _, _, said, _ = enter([*DOCUMENT, "--format", "text"], run, raw, capsysbinary, monkeypatch)
     assert "several sentences" not in said

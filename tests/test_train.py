@@ -65,7 +65,7 @@ from dragoman.training.loop import is_better, stopped_early, with_extremes
 from dragoman.training.objective import make_optimizer, step_optimizer
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
-from dragoman.translation.model_folder import StoredModel
+from dragoman.translation.model_folder import StoredModel, read_about
 from dragoman.translation.translator import Translator
 from tests.conftest import MAX_SECONDS, MEASURED, small_recipe, write_copies
 from tests.processes import die_when, dragoman, fork, run_command, worst
@@ -883,7 +883,25 @@ def test_lines_of_several_sentences_in_the_data_are_not_warned_of(tmp_path):
         warnings.simplefilter("error")
         run(replace(recipe, data=data))
     with pytest.warns(SeveralSentences, match="4 of 4 texts"):
-        Translator.load(recipe.out).translate(pair[0].read_text().splitlines())
+        Translator.load(recipe.out).translate(pair[0].read_text().splitlines(), min_length=1)
+
+
+@pytest.mark.parametrize("several", [0, 7, 40])
+def test_a_model_folder_has_the_share_of_sources_with_several_sentences(tmp_path, several):
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=1, validate_every=1)
+    lines = Path(recipe.data.source).read_text().splitlines()[:40]
+    texts = [f"{line}. Cedar." if number < several else line for number, line in enumerate(lines)]
+    files = {name: tmp_path / f"text.{name}" for name in ("source", "target", "valid_source", "valid_target")}
+    for path in files.values():
+        path.write_text("".join(f"{text}\n" for text in texts))
+    tokenizer = replace(recipe.tokenizer, source_tokens="char")
+    run(replace(recipe, data=replace(recipe.data, **files), tokenizer=tokenizer))
+    assert StoredModel.load(recipe.out).several_sentences == several / 40
+    about = recipe.out / "model" / "about.json"
+    for damaged in ("true", "-0.1", "1.1", '"x"', "NaN"):
+        about.write_text(f'{{"several_sentences": {damaged}}}')
+        with pytest.raises(DragomanError, match="has to hold several_sentences as a number from 0 to 1|the number nan"):
+            read_about(recipe.out / "model")
 
 
 def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):

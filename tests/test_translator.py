@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import fields, replace
 from threading import Event
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -36,6 +37,7 @@ from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import analysis
 from dragoman.translation.alignment import align_ids
+from dragoman.translation.cut_text import cut_text
 from dragoman.translation.glossary import Glossary, Term
 from dragoman.translation.model_folder import StoredModel, Tokenizers, numpy_weights, save_model
 from dragoman.translation.segmentation import (
@@ -46,10 +48,11 @@ from dragoman.translation.segmentation import (
     split,
     split_length,
 )
+from dragoman.translation.sentence_ends import LINE_BREAK, LINE_BREAKS
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
 from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translation import Translation
-from dragoman.translation.translator import PreparedSentences
+from dragoman.translation.translator import KNOWN_SHARE, PreparedSentences
 from tests.conftest import ALL_PRECISIONS, MAX_SECONDS, MODELS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
@@ -243,16 +246,24 @@ def test_non_finite_weights_are_reported(folder, work):
     ("work", "message"),
     [
         (
-            lambda translator: translator.translate("a man"),
-            "translate takes a list of sentences and got one string",
+            lambda translator: translator.translate(b"a man"),
+            "Texts are wanted, in a list for instance; a bytes was given",
+        ),
+        (
+            lambda translator: translator.n_best("a man"),
+            "Texts are wanted, in a list for instance; a str was given",
+        ),
+        (
+            lambda translator: translator.translate({"a man": 1}),
+            "Texts are wanted, in a list for instance; a dict was given",
         ),
         (
             lambda translator: translator.translate(["a man", None]),
-            r"Sentence 1 \(counted from 0\) is None; it has to be a text",
+            r"Text 1 \(counted from 0\) is None; it has to be a text",
         ),
         (
             lambda translator: translator.translate(3),
-            "translate takes a list of sentences and got int",
+            "Texts are wanted, in a list for instance; a int was given",
         ),
         (lambda translator: translator.alternatives("a man", -1), "count is -1; it must be at least 0"),
         (
@@ -500,35 +511,92 @@ SENTENCES = st.lists(
 JOINTS = st.sampled_from([" ", "\n", "\r\n", " \u2028 ", "\n\n", "\x0c", "\t"])
 
 
+TEXTS = st.lists(
+    st.builds(
+        lambda sentences, joint, edge: edge + joint.join(sentences) + edge,
+        SENTENCES,
+        JOINTS,
+        st.sampled_from(["", "\n", " "]),
+    ),
+    max_size=6,
+)
+
+
 @settings(max_examples=25)
-@given(texts=st.lists(st.tuples(SENTENCES, JOINTS, st.sampled_from(["", "\n", " "])), max_size=6))
-def test_texts_that_are_cut_into_several_sentences_are_warned_of_with_their_number(translator, texts):
-    lines = [edge + joint.join(sentences) + edge for sentences, joint, edge in texts]
-    several = sum(len(plain_text(line.replace("\t", " "), "und").segments) > 1 for line in lines)
-    assert translator.count_several_sentences(lines) == several
+@given(texts=TEXTS)
+def test_texts_of_several_sentences_are_translated_sentence_by_sentence(translator, texts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        n_best = translator.n_best(texts, SEARCH)
+        for text, (best,) in zip(texts, n_best, strict=True):
+            sentences = plain_text(text.replace("\t", " "), "und")
+            parts = [part for (part,) in translator.n_best(sentences.sentences, SEARCH, split=0)]
+            assert best.text.split() == [word for part in parts for word in part.text.split()]
+            assert [best.text.count(end) for end in "\r\n\u2028\x0c"] == [
+                text.strip().count(end) for end in "\r\n\u2028\x0c"
+            ]
+            assert best.tokens == tuple(token for part in parts for token in part.tokens)
+            assert best.log_probability == pytest.approx(sum(part.log_probability for part in parts))
+            assert translator.translate(text, SEARCH) == best.text
+
+
+@settings(max_examples=25)
+@given(texts=TEXTS, share=st.sampled_from([0.0, 0.09, KNOWN_SHARE, 1.0]))
+def test_texts_are_whole_for_a_model_that_knows_such_texts_and_where_it_is_asked_for(
+    stored, translator, texts, share
+):
+    knowing = Translator.of([replace(stored, several_sentences=share)], EngineSettings())
+    several = sum(len(plain_text(text.replace("\t", " "), "und").segments) > 1 for text in texts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = [best.text for (best,) in translator.n_best(texts, SEARCH, split=0)]
+        assert all(len(text.splitlines()) < 2 for text in whole)
+        assert knowing.translate(texts, SEARCH) == (
+            translator.translate(texts, SEARCH) if share < KNOWN_SHARE else whole
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        translated = translator.translate(lines, SEARCH)
-    said = [str(each.message) for each in caught if each.category is SeveralSentences]
-    texts = f"{len(lines)} text{'s' * (len(lines) != 1)} ha{'s' if several == 1 else 've'} several sentences"
-    assert [message.startswith(f"{several} of {texts} or a line break;") for message in said] == [True] * (
-        several > 0
+        assert knowing.translate(texts, SEARCH, min_length=1) == translator.translate(
+            texts, SEARCH, min_length=1, split=0
+        )
+    said = [str(warning.message) for warning in caught if warning.category is SeveralSentences]
+    texts_have = f"{len(texts)} text{'s' * (len(texts) != 1)} ha{'s' if several == 1 else 've'}"
+    assert [message.startswith(f"{several} of {texts_have} several sentences") for message in said] == [
+        True
+    ] * (several > 0 and share < KNOWN_SHARE)
+
+
+@pytest.fixture(scope="module")
+def stored(folder):
+    return StoredModel.load(folder)
+
+
+@given(st.text(st.sampled_from("ab .!。日\n\r\u2028\t\x0c\ud800"), max_size=20), st.data())
+def test_what_stands_between_the_sentences_of_a_text_stays(text, data):
+    cut = cut_text(text, "en")
+    assert cut.join(cut.sentences) == (text[cut.spans[0][0] : cut.spans[-1][1]] if cut.spans else "")
+    words = data.draw(
+        st.lists(st.sampled_from(["x", "日", ""]), min_size=len(cut.spans), max_size=len(cut.spans))
     )
-    assert translated == [translate_alone(translator, line) for line in lines]
+    joined = cut.join(words)
+    assert "".join(joined.split()) == "".join(words)
+    assert LINE_BREAK.findall(joined) == LINE_BREAK.findall(text.strip(LINE_BREAKS + " \t"))
 
 
-def translate_alone(translator, line):
-    """The translation of one text, without warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return translator.translate([line], SEARCH)[0]
+@pytest.mark.parametrize("make", [iter, tuple, list, np.array])
+def test_any_iterable_of_texts_is_translated(translator, make):
+    assert translator.translate(make(LINES), SEARCH) == [translator.translate(line, SEARCH) for line in LINES]
 
 
 @pytest.mark.parametrize("search", ["stream", "trace", "alternatives"])
 def test_a_single_text_of_several_sentences_is_warned_of(translator, search):
     more = [1] if search == "alternatives" else []
-    with pytest.warns(SeveralSentences, match="^1 of 1 text has several sentences or a line break; a model"):
-        list(getattr(translator, search)("Two dogs play.\nA man rides.", *more, max_extra_tokens=2))
+    text = "Two dogs play.\nA man rides."
+    with pytest.warns(SeveralSentences, match="^1 of 1 text has several sentences or a line break, and is"):
+        list(getattr(translator, search)(text, *more, max_extra_tokens=2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(getattr(translator, search)(text, *more, max_extra_tokens=2, split=0))
 
 
 def test_options_by_keyword_are_the_fields_of_the_settings(translator):

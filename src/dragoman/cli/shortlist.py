@@ -49,7 +49,7 @@ def shortlist(arguments: Arguments) -> None:
     from dragoman.translation.model_folder import Tokenizers, model_folder, read_about
 
     folder = model_folder(settings.run)
-    tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
+    tokenizers, languages = Tokenizers.load(folder), read_about(folder).languages
     warn_of_files(settings.run, languages, [settings.source], [settings.target])
     pairs = read_pairs(settings.source, settings.target)
     texts = list(zip(*pairs, strict=True)) or [(), ()]

@@ -232,8 +232,10 @@ class TranslationJob:
         self.place = settings.input or STANDARD_INPUT
         """Where the lines come from, for errors."""
         self.long: Counter[SearchSettings] = Counter()
-        self.lines = self.several = 0
-        """Lines that were translated, and those of them with several sentences."""
+        self.lines = self.whole = 0
+        """Lines that were translated, and those of them that are translated whole with several sentences."""
+        self.is_one_by_one = bool(settings.stream or settings.alternatives or settings.trace)
+        """Whether each line is searched for alone, and never cut."""
         self.glossary = read_glossary(settings.glossary, translator.languages)
         self.terms = 0
         """The glossary's terms in sentences that were translated."""
@@ -264,7 +266,7 @@ class TranslationJob:
         lines = [decode_line(raw, self.place, number) for number, raw in block]
         self.count_long(lines, self.settings.search)
         self.lines += len(lines)
-        self.several += self.translator.count_several_sentences(lines)
+        self.whole += self.translator.count_whole_texts(lines, self.settings.search, self.is_one_by_one)
         return lines
 
     def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
@@ -299,16 +301,15 @@ class TranslationJob:
 
     def say_unusual(self) -> None:
         """Say how many lines were longer than any of training, and how many had several sentences."""
+        from dragoman.translation.cut_text import whole_texts_message
         from dragoman.translation.segmentation import long_translation_message
-        from dragoman.translation.sentence_ends import several_sentences_message
 
-        is_one_by_one = self.settings.stream or self.settings.alternatives or self.settings.trace
         for settings, count in self.long.items():
-            search = dataclasses.replace(settings, split=0) if is_one_by_one else settings
+            search = dataclasses.replace(settings, split=0) if self.is_one_by_one else settings
             if count:
                 warn(long_translation_message(count, self.translator, search))
-        if self.several:
-            warn(several_sentences_message(self.several, self.lines))
+        if self.whole:
+            warn(whole_texts_message(self.whole, self.lines))
         if self.unused:
             (term, sentence), *_ = self.unused
             warn(

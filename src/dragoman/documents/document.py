@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
 from dragoman.text.letters import has_letter
+from dragoman.translation.cut_text import gap_between
 from dragoman.translation.sentence_ends import sentence_ends
-from dragoman.translation.tags import TAG, UNSPACED, VARIABLE
+from dragoman.translation.tags import TAG, VARIABLE
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
 
@@ -34,8 +35,6 @@ KEPT_SIGN = re.compile(rf"@|://|\bwww\.|{VARIABLE}")
 KEPT_WITHOUT_TAGS = re.compile(rf"{ADDRESS.pattern}|{VARIABLE}")
 CLOSING_MARKS = re.compile(r"\A[,;:%)\]»”’]+(?=\s)")
 """Marks that belong to what they touch on their left."""
-WITHOUT_SPACES = re.compile(rf"{UNSPACED.pattern}|[\u3000-\u303f\uff00-\uffef]")
-"""Letters and punctuation marks of scripts without spaces."""
 REFERENCE_MARK = re.compile(r"\[(?:\d+|\w)\]\Z|[*†‡§¶]+\Z")
 """What refers to a footnote, inside of a pair of tags."""
 RAISED_MARK = re.compile(rf"[\d\W_]+\Z|{REFERENCE_MARK.pattern}")
@@ -257,19 +256,13 @@ class Document:
         return result + sentences[done:]
 
     def spaced(self, one: Replacement, other: Replacement) -> Replacement:
-        """A sentence's replacement with the space that its language has before the other sentence.
-
-        Scripts without spaces between words have none between sentences either.
-        """
+        """A sentence's replacement with the space that its language has before the other sentence."""
         (start, end, written), (following, after, next_written) = one, other
-        sources = self.text[start:end], self.text[following:after]
-        gap, edges = self.text[end:following], written[-1:] + next_written[:1]
-        if sources == (written, next_written) or gap not in {"", " "}:
+        before, sources = self.text[end:following], (self.text[start:end], self.text[following:after])
+        gap = gap_between(before, sources, (written, next_written))
+        if gap == before:
             return one
-        count = len(WITHOUT_SPACES.findall(edges))
-        if not gap and count == 0 and WITHOUT_SPACES.search(sources[0][-1:] + sources[1][:1]):
-            return start, end, written + " "
-        return (start, following, written) if gap and count == len(edges) else one
+        return (start, end, written + gap) if gap else (start, following, written)
 
     def fill(self, slot: Slot, sentences: Sequence[Replacement]) -> str:
         """The text of a slot with what is written in the places of its sentences."""

@@ -222,7 +222,7 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
     `DragomanError` if the teacher has no model, or reads another language than the text's.
     """
     folder = model_folder(teacher)
-    refuse_language(text, read_about(folder)[1])
+    refuse_language(text, read_about(folder).languages)
     recipe = kept_settings(teacher)
     data = replace(recipe.data, source=text, target=out / DISTILLED, drop_overlap=True)
     recipe = replace(recipe, out=out, data=overlay(data, held_out_files(teacher), "the teacher"))

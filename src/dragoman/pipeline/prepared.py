@@ -14,7 +14,10 @@ from dragoman.text.corpus import Corpus
 from dragoman.text.lines import read_lines
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World
-from dragoman.translation.model_folder import Tokenizers, read_about
+from dragoman.translation.cut_text import cut_text
+from dragoman.translation.model_folder import Tokenizers, read_about, save_model
+
+SAMPLE = 1_000  # sources
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,19 @@ class PreparedData:
         """Read the folder that `prepare` wrote. Raises `DragomanError` if a file is missing or damaged."""
         source, target = (list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target"))
         train, valid = Corpus(folder / "train"), Corpus(folder / "valid")
-        return cls(Tokenizers.load(folder), train, valid, source, target, read_about(folder)[0] or 0)
+        longest_before = read_about(folder).longest_trained or 0
+        return cls(Tokenizers.load(folder), train, valid, source, target, longest_before)
 
     @property
     def longest_trained(self) -> int:
         """Tokens of the longest training source, END included, that of an initial model too."""
         return max(int(self.train.lengths()[0].max()) + 1, self.longest_trained_before)
+
+    def several_sentences(self, language: str) -> float:
+        """Share of the training sources that have several sentences, in an evenly spaced sample."""
+        pairs = range(0, len(self.train), -(-len(self.train) // SAMPLE))
+        texts = (self.tokenizers.source.decode(self.train[pair][0].tolist()) for pair in pairs)
+        return sum(len(cut_text(text, language).spans) > 1 for text in texts) / len(pairs)
 
 
 def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Model:
@@ -89,3 +99,10 @@ def make_schedule(recipe: Recipe) -> Schedule:
     numbers = {field.name: getattr(recipe.training, field.name) for field in fields(Schedule)}
     assert all(numbers.values())
     return Schedule(**numbers)
+
+
+def keep(folder: Path, model: Model, recipe: Recipe, data: PreparedData) -> None:
+    """Write the model of a run in place of a former one."""
+    languages = recipe.data.languages
+    about = data.longest_trained, languages, data.several_sentences(languages.source)
+    save_model(folder, model, recipe.model, data.tokenizers, *about)

@@ -15,7 +15,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import duration, with_cooldown
 from dragoman.pipeline.budget import BUDGET
-from dragoman.pipeline.prepared import PreparedData, make_model, make_schedule
+from dragoman.pipeline.prepared import PreparedData, keep, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.system.errors import DragomanError
@@ -42,7 +42,6 @@ from dragoman.translation.model_folder import (
     Tokenizers,
     model_hash,
     read_settings,
-    save_model,
 )
 from dragoman.translation.token_ids import constraint_ids
 
@@ -267,7 +266,7 @@ def restore_model_from_checkpoint(out: Path, recipe: Recipe) -> None:
     data = PreparedData.load(out / "data")
     best_model = make_model(recipe, data, torch.device("cpu"))
     load_weights(best_model, tensors, best)
-    save_model(model, best_model, recipe.model, data.tokenizers, data.longest_trained, recipe.data.languages)
+    keep(model, best_model, recipe, data)
     logger.info(f"{model} is made from the checkpoint at {state.best_step:,} again.")
 
 

@@ -29,6 +29,7 @@ from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.prepared import (
     PreparedData,
+    keep,
     make_batches,
     make_model,
     make_schedule,
@@ -54,7 +55,6 @@ from dragoman.training.process_group import process_group
 from dragoman.training.schedule import make_learning_rate
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World
-from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -324,12 +324,6 @@ def make_validate(recipe: Recipe, data: PreparedData, world: World) -> Validate:
         plain = replace(recipe, adaptation=AdaptationSettings())
         return validate_both(validate, make_validate(plain, with_old_validation(recipe, data), world))
     return validate
-
-
-def keep(folder: Path, model: Model, recipe: Recipe, data: PreparedData) -> None:
-    """Write the model of a run in place of a former one."""
-    about = data.tokenizers, data.longest_trained, recipe.data.languages
-    save_model(folder, model, recipe.model, *about)
 
 
 # ---- finish

@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors.numpy import save_file
 
@@ -83,6 +83,8 @@ class StoredModel:
     longest_trained: int | None = None
     """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
     languages: Languages = field(default_factory=Languages)
+    several_sentences: float | None = None
+    """Share of the sources of training that have several sentences; None if unknown."""
 
     @classmethod
     def load(cls, folder: Path) -> "StoredModel":
@@ -108,6 +110,7 @@ class StoredModel:
                 "longest_source": self.longest_trained,
                 "source_language": self.languages.source,
                 "target_language": self.languages.target,
+                "several_sentences": self.several_sentences,
             }
             (new / ABOUT).write_text(json.dumps(about) + "\n")
             self.tokenizers.save(new)
@@ -136,14 +139,19 @@ def read_settings(folder: Path) -> ModelSettings:
     return overlay(ModelSettings(), table, str(path))
 
 
-def read_about(folder: Path) -> tuple[int | None, Languages]:
-    """The longest source of training and the languages, from `about.json`; unknown ones without it.
+class About(NamedTuple):
+    """Facts of a model's training, as in `StoredModel`."""
 
-    Raises `DragomanError` if the file is invalid.
-    """
+    longest_trained: int | None = None
+    languages: Languages = Languages()
+    several_sentences: float | None = None
+
+
+def read_about(folder: Path) -> About:
+    """The facts in `about.json`; unknown ones without it. Raises `DragomanError` if the file is invalid."""
     path = folder / ABOUT
     if not path.exists():
-        return None, Languages()
+        return About()
     about = read_json(path)
     if not isinstance(about, dict):
         raise DragomanError(f"{path} has to hold an object; it holds {str(about)[:80]!r}.")
@@ -153,9 +161,14 @@ def read_about(folder: Path) -> tuple[int | None, Languages]:
         raise DragomanError(
             f"{path} has to hold longest_source as a positive whole number; it holds {str(longest)[:80]!r}."
         )
+    share = about.get("several_sentences")
+    if share is not None and (type(share) not in {int, float} or not 0 <= share <= 1):
+        raise DragomanError(
+            f"{path} has to hold several_sentences as a number from 0 to 1; it holds {str(share)[:80]!r}."
+        )
     codes = [str(about.get(f"{side}_language", UNKNOWN_LANGUAGE))[:80] for side in ("source", "target")]
     try:
-        return longest, Languages(*codes)
+        return About(longest, Languages(*codes), share)
     except DragomanError as error:
         raise DragomanError(f"{path}: {error}") from error
 
@@ -228,10 +241,11 @@ def save_model(
     tokenizers: Tokenizers,
     longest_trained: int | None = None,
     languages: Languages | None = None,
+    several_sentences: float | None = None,
 ) -> None:
     """Write the folder that `Translator.load` reads, in place of the former one.
 
-    `longest_trained` is the number of tokens, END included, of the longest source of training.
+    The last three are facts of the training, as in `StoredModel`.
     """
-    languages = languages or Languages()
-    StoredModel(numpy_weights(model), settings, tokenizers, longest_trained, languages).save(folder)
+    about = longest_trained, languages or Languages(), several_sentences
+    StoredModel(numpy_weights(model), settings, tokenizers, *about).save(folder)

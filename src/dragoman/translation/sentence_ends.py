@@ -5,8 +5,6 @@ import unicodedata
 
 import sentencex
 
-from dragoman.system.wording import counted
-
 WINDOW = 4_000  # characters that sentencex sees at once: it is quadratic in some texts
 CONTEXT = 40  # characters before an end that are checked: the last word is among them
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
@@ -17,7 +15,6 @@ LINE_BREAK = re.compile(f"[{LINE_BREAKS}]")
 CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
 """What no sentence contains: control characters, line and paragraph separators, byte order marks and halves
 of surrogate pairs."""
-CONTROLS = re.compile(f"[{CONTROL}]+")
 
 ORDINAL_STOP = frozenset(
     ("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no",
@@ -52,21 +49,6 @@ def sentence_ends(text: str, language: str) -> list[int]:
             if start < len(text) and is_end(spaced, start, language):
                 ends.append(start)
     return ends
-
-
-def has_several_sentences(text: str, language: str) -> bool:
-    """Whether a text has several sentences, or a line break that is not at its edges."""
-    text = text.strip()
-    return LINE_BREAK.search(text) is not None or bool(sentence_ends(CONTROLS.sub(" ", text), language))
-
-
-def several_sentences_message(count: int, texts: int) -> str:
-    """The message about `count` of the texts, which have several sentences."""
-    return (
-        f"{count:,} of {counted(texts, 'text')} {'has' if count == 1 else 'have'} several sentences or a "
-        "line break; a model that was trained on single sentences may translate only the first. Split them: "
-        "dragoman translate --document does so, and dragoman.documents.document.plain_text in Python."
-    )
 
 
 def end_of_letter(text: str, place: int) -> int:

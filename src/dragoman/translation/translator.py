@@ -4,12 +4,13 @@ This module does not import torch, which takes seconds. Greedy and beam search i
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack, overload
 
 from dragoman.model.settings import Precision
 from dragoman.model.symbols import UNKNOWN
@@ -32,12 +33,12 @@ from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation import streaming
 from dragoman.translation.annotation import annotate_sentence, annotated_terms
 from dragoman.translation.constraints import MAX_TERM_TOKENS, encode_terms, word_continuations
+from dragoman.translation.cut_text import CutText, cut_text, whole_texts_message
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
 from dragoman.translation.segmentation import join_translations, long_translation_message
-from dragoman.translation.sentence_ends import has_several_sentences, several_sentences_message
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 from dragoman.translation.token_ids import constraint_ids, encode_parts
 from dragoman.translation.translation import Translation
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 GRID_WORK = 5  # measured: a hypothesis of grid beam search takes as long as so many of beam search
 FEW_SENTENCES = 16  # PyTorch translates these before the C++ decoder is compiled
+KNOWN_SHARE = 0.1  # of training's sources, from which on a model knows texts of several sentences
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class Translator:
         longest_trained: int | None = None,
         longest_source: int | None = None,
         languages: Languages | None = None,
+        cuts_sentences: bool = True,
     ) -> None:
         self.tokenizers = tokenizers
         self.languages = languages or Languages()
@@ -151,6 +154,8 @@ class Translator:
         """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
         self.longest_source = longest_source
         """Tokens, END included, of the longest source that the model can read; None is no limit."""
+        self.cuts_sentences = cuts_sentences
+        """Whether texts of several sentences are cut, because few sources of training have several."""
         self._open_torch, self._open_native = torch_backend, native_backend
 
     @classmethod
@@ -202,6 +207,7 @@ class Translator:
             min(filter(None, (model.longest_trained for model in stored)), default=None),
             min(filter(None, (model.settings.longest for model in stored)), default=None),
             stored[0].languages,
+            any((model.several_sentences or 0) < KNOWN_SHARE for model in stored),
         )
         if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
             raise OptionError(SHORTLIST_NEEDS_NATIVE)
@@ -218,8 +224,11 @@ class Translator:
         longest_trained: int | None = None,
         workers: int = 1,
         native: bool = False,
+        cuts_sentences: bool = False,
     ) -> "Translator":
         """A translator for a model in memory. It searches with PyTorch, or with `native` in C++ in float32.
+
+        With `cuts_sentences` it translates texts of several sentences sentence by sentence.
 
         The weights must not change while the translator is in use. The model is put into evaluation mode
         (`model.eval()`): call `model.train()` before you train it further.
@@ -235,7 +244,15 @@ class Translator:
                 return None
             return NativeBackend.load(StoredModel(numpy_weights(model), model.settings, tokenizers), engine)
 
-        return cls(tokenizers, lambda: backend, open_native, engine, longest_trained, model.longest_source)
+        return cls(
+            tokenizers,
+            lambda: backend,
+            open_native,
+            engine,
+            longest_trained,
+            model.longest_source,
+            cuts_sentences=cuts_sentences,
+        )
 
     @shared_property
     def torch_backend(self) -> "TorchBackend":
@@ -279,38 +296,80 @@ class Translator:
         backend = self.backend(prepared.settings, len(prepared.sources))
         return backend.search(prepared.sources, prepared.settings, prepared.constraints, prepared.terms)
 
-    def translate(
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a str is an iterable of texts too, for mypy
         self,
-        sentences: Sequence[str],
+        texts: str,
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
         **options: Unpack[SearchOptions],
-    ) -> list[str]:
-        """The best translation of each sentence; "" for a blank one. Raises as `n_best`."""
-        return [best[0].text for best in self.n_best(sentences, settings, glossary, **options)]
+    ) -> str: ...
+
+    @overload
+    def translate(
+        self,
+        texts: Iterable[str],
+        settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> list[str]: ...
+
+    def translate(
+        self,
+        texts: str | Iterable[str],
+        settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> str | list[str]:
+        """The best translation of a text, or of each of several; "" for a blank one. Raises as `n_best`."""
+        if isinstance(texts, str):
+            return self.translate([texts], settings, glossary, **options)[0]
+        return [best[0].text for best in self.n_best(texts, settings, glossary, **options)]
 
     def n_best(
         self,
-        sentences: Sequence[str],
+        texts: Iterable[str],
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
         **options: Unpack[SearchOptions],
     ) -> list[list[Translation]]:
-        """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
+        """The `n_best` best translations of each text, best first; one of them with `mbr`.
 
-        A blank sentence has one, which is empty, and a sentence that is its own translation
+        A text of several sentences is translated sentence by sentence if few of training had several
+        (`cuts_sentences`), and its translation has the scores' sums; `split=0` translates it whole, and so do
+        settings that apply to whole sentences. Line breaks in a text that is cut stay.
+
+        A blank text has one translation, which is empty, and a sentence that is its own translation
         (`is_own_translation`) has that one. Translations contain the `glossary`'s targets of the terms that a
         sentence has, wherever the model finds a translation with them.
         Warns once with `LongInput` if sentences are longer than any of training, and once with
-        `SeveralSentences` if texts have several sentences or a line break. Raises `DragomanError` for
-        settings that contradict each other, a text beyond the model's learned positions, a lack of memory,
-        and a model whose probabilities are not finite.
+        `SeveralSentences` if the model does not know texts of several sentences, and some are translated
+        whole. Raises `DragomanError` for settings that contradict each other, a text beyond the model's
+        learned positions, a lack of memory, and a model whose probabilities are not finite.
         """
         settings = self.search_settings(settings, options)
+        cut_texts = self.cut(list_of_texts(texts), settings)
+        sentences = [sentence for text in cut_texts for sentence in text.sentences]
         prepared = self.prepare(sentences, settings, glossary)
         self._warn_of_long(prepared)
-        self._warn_of_several(sentences)
-        return self.assemble(prepared, self.search(prepared))
+        self._warn_of_whole([text.text for text in cut_texts], settings)
+        translations = iter(self.assemble(prepared, self.search(prepared)))
+        return [self._join(text, list(islice(translations, len(text.spans)))) for text in cut_texts]
+
+    def cut(self, texts: Sequence[str], settings: SearchSettings) -> list[CutText]:
+        """Texts cut into the sentences that these settings translate one by one; a blank text is one."""
+        if not self.cuts_sentences or settings.split == 0 or settings.needs_whole_sentences:
+            return [CutText.whole(text) for text in texts]
+        several = (cut_text(text, self.languages.source) for text in texts)
+        return [text if len(text.spans) > 1 else CutText.whole(text.text) for text in several]
+
+    @staticmethod
+    def _join(text: CutText, translations: list[list[Translation]]) -> list[Translation]:
+        """The translations of a text from those of its sentences."""
+        if len(translations) == 1:
+            return translations[0]
+        parts = [best for best, *_ in translations]
+        return [replace(join_translations(parts), text=text.join([part.text for part in parts]))]
 
     def prepare(
         self,
@@ -321,7 +380,7 @@ class Translator:
     ) -> PreparedSentences:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
         settings = self.search_settings(settings, options)
-        refuse_non_texts(sentences)
+        sentences = list_of_texts(sentences)
         tokenizers = self.tokenizers
         constraints = constraint_ids(settings, tokenizers.target)
         visible = map(without_invisible, sentences)
@@ -455,15 +514,17 @@ class Translator:
 
     def count_long_sentences(
         self,
-        sentences: Sequence[str],
+        texts: Sequence[str],
         settings: SearchSettings | None = None,
         **options: Unpack[SearchOptions],
     ) -> int:
-        """How many sentences have more tokens than the longest source of training.
+        """How many sentences of these texts have more tokens than the longest source of training.
 
         0 if the settings ask to truncate or split.
         """
-        return self.prepare(sentences, settings, **options).count_longer(self.longest_trained)
+        settings = self.search_settings(settings, options)
+        cut = [sentence for text in self.cut(texts, settings) for sentence in text.sentences]
+        return self.prepare(cut, settings).count_longer(self.longest_trained)
 
     def _warn_of_long(self, prepared: PreparedSentences, is_unsplit: bool = False) -> None:
         """Warn if sentences are longer than any of training. `is_unsplit`: they are not split."""
@@ -473,14 +534,22 @@ class Translator:
 
     # ---- texts of several sentences
 
-    def count_several_sentences(self, sentences: Sequence[str]) -> int:
-        """How many of these texts have several sentences, or a line break that is not at their edges."""
-        return sum(has_several_sentences(sentence, self.languages.source) for sentence in sentences)
+    def count_whole_texts(
+        self, texts: Sequence[str], settings: SearchSettings, is_uncut: bool = False
+    ) -> int:
+        """How many texts are translated whole though they have several sentences. `is_uncut`: all are whole.
 
-    def _warn_of_several(self, sentences: Sequence[str]) -> None:
-        """Warn if texts have several sentences."""
-        if count := self.count_several_sentences(sentences):
-            warnings.warn(several_sentences_message(count, len(sentences)), SeveralSentences, stacklevel=3)
+        0 for a model that knows such texts, and if `split=0` asks for it.
+        """
+        is_uncut = is_uncut or settings.needs_whole_sentences
+        if not self.cuts_sentences or settings.split == 0 or not is_uncut:
+            return 0
+        return sum(len(cut_text(text, self.languages.source).spans) > 1 for text in texts)
+
+    def _warn_of_whole(self, texts: Sequence[str], settings: SearchSettings, is_uncut: bool = False) -> None:
+        """Warn if texts of several sentences are translated whole."""
+        if count := self.count_whole_texts(texts, settings, is_uncut):
+            warnings.warn(whole_texts_message(count, len(texts)), SeveralSentences, stacklevel=3)
 
     # ---- streaming and analysis
 
@@ -494,7 +563,7 @@ class Translator:
         """
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
-        self._warn_of_several([sentence])
+        self._warn_of_whole([sentence], settings, is_uncut=True)
         return streaming.stream(self, sentence, settings)
 
     def trace(
@@ -505,7 +574,7 @@ class Translator:
 
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
-        self._warn_of_several([sentence])
+        self._warn_of_whole([sentence], settings, is_uncut=True)
         return analysis.trace(self, sentence, settings)
 
     def alternatives(
@@ -523,7 +592,7 @@ class Translator:
 
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
-        self._warn_of_several([sentence])
+        self._warn_of_whole([sentence], settings, is_uncut=True)
         return analysis.alternatives(self, sentence, count, settings)
 
     def score(
@@ -571,12 +640,12 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines()) if text.strip() else ""
 
 
-def refuse_non_texts(sentences: object) -> None:
-    """Raise `DragomanError` for anything but a sequence of texts."""
-    if isinstance(sentences, str):
-        raise DragomanError("translate takes a list of sentences and got one string; put it in a list.")
-    if not isinstance(sentences, list | tuple | Sequence):  # the usual ones first, which takes less time
-        raise DragomanError(f"translate takes a list of sentences and got {type(sentences).__name__}.")
-    for number, sentence in enumerate(sentences):
-        if not isinstance(sentence, str):
-            raise DragomanError(f"Sentence {number} (counted from 0) is {sentence!r}; it has to be a text.")
+def list_of_texts(texts: object) -> list[str]:
+    """The texts of an iterable. Raises `DragomanError` for anything else."""
+    if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
+        raise DragomanError(f"Texts are wanted, in a list for instance; a {type(texts).__name__} was given.")
+    listed = list(texts)
+    for number, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise DragomanError(f"Text {number} (counted from 0) is {text!r}; it has to be a text.")
+    return listed

@@ -188,8 +188,7 @@ def training_hours(run: Path) -> float:
 def average_row(cell: Cell, recipe: Recipe, step: int) -> list[int]:
     """Write the mean of a run's last checkpoints as the row's model; returns their updates."""
     from dragoman.model.weights import load_weights
-    from dragoman.pipeline.prepared import PreparedData, make_model
-    from dragoman.pipeline.run import keep
+    from dragoman.pipeline.prepared import PreparedData, keep, make_model
     from dragoman.training.checkpoint import average_checkpoints
     from dragoman.training.world import World
 

@@ -108,7 +108,7 @@ def kept_settings(initial_model: Path) -> Recipe:
     Raises `DragomanError` if there is no model.
     """
     folder = model_folder(initial_model)
-    tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
+    tokenizers, languages = Tokenizers.load(folder), read_about(folder).languages
     tokenizer = TokenizerSettings(
         vocabulary=max(len(tokenizers.source), len(tokenizers.target)),
         share_vocabulary=tokenizers.source is tokenizers.target,
