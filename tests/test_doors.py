@@ -155,10 +155,7 @@ def test_lines_of_several_sentences_that_are_translated_whole_are_counted_at_the
         for options in ([], ["--min-length", "1"]):
             status, _, said, _ = enter([*DOORS[door], *options], run, raw, capsysbinary, monkeypatch)
             assert status == 0
-            is_whole = options or "stream" in door
             counts = re.findall(r"(\d+) of (\d+) texts? ha(?:s|ve) several sentences or a line break,", said)
-            assert counts == [(str(sum(several)), str(len(several)))] * (bool(is_whole) and any(several)), (
-                door
-            )
+            assert counts == [(str(sum(several)), str(len(several)))] * (bool(options) and any(several)), door
     _, _, said, _ = enter([*DOCUMENT, "--format", "text"], run, raw, capsysbinary, monkeypatch)
     assert "several sentences" not in said

@@ -900,7 +900,7 @@ def test_a_model_folder_has_the_share_of_sources_with_several_sentences(tmp_path
     about = recipe.out / "model" / "about.json"
     for damaged in ("true", "-0.1", "1.1", '"x"', "NaN"):
         about.write_text(f'{{"several_sentences": {damaged}}}')
-        with pytest.raises(DragomanError, match="has to hold several_sentences as a number from 0 to 1|the number nan"):
+        with pytest.raises(DragomanError, match="has to hold several_sentences as a number|the number nan"):
             read_about(recipe.out / "model")
 
 

@@ -234,8 +234,6 @@ class TranslationJob:
         self.long: Counter[SearchSettings] = Counter()
         self.lines = self.whole = 0
         """Lines that were translated, and those of them that are translated whole with several sentences."""
-        self.is_one_by_one = bool(settings.stream or settings.alternatives or settings.trace)
-        """Whether each line is searched for alone, and never cut."""
         self.glossary = read_glossary(settings.glossary, translator.languages)
         self.terms = 0
         """The glossary's terms in sentences that were translated."""
@@ -266,7 +264,8 @@ class TranslationJob:
         lines = [decode_line(raw, self.place, number) for number, raw in block]
         self.count_long(lines, self.settings.search)
         self.lines += len(lines)
-        self.whole += self.translator.count_whole_texts(lines, self.settings.search, self.is_one_by_one)
+        is_uncut = bool(self.settings.alternatives or self.settings.trace)
+        self.whole += self.translator.count_whole_texts(lines, self.settings.search, is_uncut)
         return lines
 
     def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
@@ -304,8 +303,9 @@ class TranslationJob:
         from dragoman.translation.cut_text import whole_texts_message
         from dragoman.translation.segmentation import long_translation_message
 
+        is_one_by_one = self.settings.stream or self.settings.alternatives or self.settings.trace
         for settings, count in self.long.items():
-            search = dataclasses.replace(settings, split=0) if self.is_one_by_one else settings
+            search = dataclasses.replace(settings, split=0) if is_one_by_one else settings
             if count:
                 warn(long_translation_message(count, self.translator, search))
         if self.whole:

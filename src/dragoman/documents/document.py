@@ -260,7 +260,7 @@ class Document:
         (start, end, written), (following, after, next_written) = one, other
         before, sources = self.text[end:following], (self.text[start:end], self.text[following:after])
         gap = gap_between(before, sources, (written, next_written))
-        if gap == before:
+        if gap == before or sources == (written, next_written):
             return one
         return (start, end, written + gap) if gap else (start, following, written)
 

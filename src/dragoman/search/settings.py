@@ -94,7 +94,7 @@ class SearchSettings:
         None, Excludes(WHOLE_SENTENCE_ONLY, "{split} translates a sentence in parts"), at_least=0, off=0
     )
     """Translate a sentence of more tokens than this in parts, cut after punctuation or between words. None is
-    the length of the longest training source. 0 translates every text whole, also one of several sentences."""
+    the length of the longest training source. 0 translates every text whole, one of several sentences too."""
     batch_tokens: int = option(32_000, at_least=1)
     """Sentences · beam size · (longest source + max_extra_tokens) decoded at once. Affects only memory and
     speed."""

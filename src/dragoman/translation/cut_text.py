@@ -1,7 +1,7 @@
 """Texts of several sentences: cut, and joined again from their translations. This module imports no torch."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,18 +34,27 @@ class CutText:
         return [self.text[start:end] for start, end in self.spans]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The translations in one text, with the gaps of this one; line breaks stay.
+        """The translations in one text, with the gaps of this one.
 
-        A translation without text has no gap before it, but for one with a line break.
+        Line breaks stay. A translation without text has no other gap before it.
         """
-        sources = self.sentences
-        parts = list(translations[:1])
-        for (one, other), sides, written in zip(
-            pairwise(self.spans), pairwise(sources), pairwise(translations), strict=True
-        ):
-            gap = gap_between(self.text[one[1] : other[0]], sides, written)
-            parts += [gap if written[1] or LINE_BREAK.search(gap) else "", written[1]]
-        return "".join(parts)
+        return "".join(self.join_streams([translation] for translation in translations))
+
+    def join_streams(self, translations: Iterable[Iterable[str]]) -> Iterator[str]:
+        """As `join`, piece by piece, of translations in pieces."""
+        sources, former, end = self.sentences, "", 0
+        for number, pieces in enumerate(translations):
+            start, next_end = self.spans[number]
+            gap = self.text[end:start] if number else ""
+            if has_break := LINE_BREAK.search(gap) is not None:
+                yield gap
+            translation = ""
+            for piece in filter(None, pieces):
+                if number and not translation and not has_break:
+                    yield gap_between(gap, (sources[number - 1], sources[number]), (former, piece))
+                yield piece
+                translation += piece
+            former, end = translation, next_end
 
 
 def cut_text(text: str, language: str) -> CutText:
@@ -68,7 +77,7 @@ def gap_between(gap: str, sources: tuple[str, str], translations: tuple[str, str
 
     Scripts without spaces between words have none between sentences either.
     """
-    if sources == translations or gap not in {"", " "}:
+    if gap not in {"", " "}:
         return gap
     edges = translations[0][-1:] + translations[1][:1]
     count = len(WITHOUT_SPACES.findall(edges))

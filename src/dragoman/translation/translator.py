@@ -554,17 +554,18 @@ class Translator:
     # ---- streaming and analysis
 
     def stream(
-        self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+        self, text: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
     ) -> Iterator[str]:
         """The best translation piece by piece: each as soon as all hypotheses of the beam begin with it.
 
-        The pieces join to the translation of `translate` with `split=0`. Raises as `n_best`, and
-        `DragomanError` for settings that ask for more than one beam search.
+        The pieces join to the translation of `translate`, in which no sentence is split because it is long.
+        Raises as `n_best`, and `DragomanError` for settings that ask for more than one beam search.
         """
         settings = self.search_settings(settings, options)
-        self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
-        self._warn_of_whole([sentence], settings, is_uncut=True)
-        return streaming.stream(self, sentence, settings)
+        (cut,) = self.cut(list_of_texts([text]), settings)
+        self._warn_of_long(self.prepare(cut.sentences, settings), is_unsplit=True)
+        self._warn_of_whole([text], settings)
+        return cut.join_streams([streaming.stream(self, sentence, settings) for sentence in cut.sentences])
 
     def trace(
         self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
