@@ -1,6 +1,8 @@
 """Python as programs use it: training, what is refused, and what a call leaves as it was."""
 
+import copy
 import inspect as python_inspect
+import json
 import math
 import os
 import pickle
@@ -10,22 +12,28 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import dragoman
-from dragoman import DragomanError, Translator, resume, train
+from dragoman import DragomanError, Run, Translator, resume, train
+from dragoman.evaluation.measures import chrf
 from dragoman.evaluation.metrics import bleu
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.pipeline.advice import advise, nll_of_frequencies
-from dragoman.pipeline.from_python import recipe_table
+from dragoman.pipeline.from_python import recipe_table, write_pairs
 from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.run import run
 from dragoman.search.attention_weights import cross_attention_modules, record_attention
 from dragoman.search.settings import SearchSettings
@@ -33,6 +41,7 @@ from dragoman.system.errors import NonFiniteError
 from dragoman.system.machine import shared_property
 from dragoman.system.messages import messages_to, silent
 from dragoman.system.toml import overlay, read_toml
+from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings, TokenizerSettings, WeightedCorpus
 from dragoman.training.context import DivergenceError
 from dragoman.training.interrupt import TrainingInterruptedError
@@ -43,6 +52,7 @@ from tests.conftest import MAX_SECONDS, small_recipe, write_copies
 
 SIZES = {"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 LINES = ["a b", "c d e"]
+WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord"]
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +76,97 @@ def table(folder, **others):
 def test_a_table_trains_what_a_recipe_of_the_same_settings_trains(tmp_path):
     said = []
     out = train(table(tmp_path), said.append)
-    assert out == tmp_path / "run"
+    assert out == Run(tmp_path / "run")
     assert any(sentence.startswith("Trained for 4 updates") for sentence in said)
-    recorded = overlay(Recipe(), read_toml(out / "recipe.toml"), "recipe")
+    recorded = overlay(Recipe(), read_toml(out.folder / "recipe.toml"), "recipe")
     run(replace(recorded, out=tmp_path / "other"))
-    one, other = (load_file(each / "model" / "model.safetensors") for each in (out, tmp_path / "other"))
+    one, other = (
+        load_file(each / "model" / "model.safetensors") for each in (out.folder, tmp_path / "other")
+    )
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert resume(out, said.append) == out
-    assert said[-1].startswith(f"{out} is finished.")
+    assert said[-1].startswith(f"{out.folder} is finished.")
+
+
+PAIRS = [(f"{word} {other}", f"{word.upper()} {other.upper()}") for word in WORDS for other in WORDS]
+
+
+def rows_of(make):
+    """The pairs as a program has them."""
+    return {"generator": iter, "lists": lambda pairs: map(list, pairs), "array": np.array}[make](PAIRS)
+
+
+@pytest.mark.parametrize("make", ["generator", "lists", "array"])
+def test_pairs_train_what_their_files_train(tmp_path, make):
+    recipe = table(tmp_path)
+    sides = zip(*PAIRS, strict=True)
+    for side, lines in zip(("source", "target"), sides, strict=True):
+        Path(recipe["data"][side]).write_text("".join(f"{line}\n" for line in lines))
+    by_files = train(recipe, silent)
+    settings = {name: value for name, value in recipe.items() if name not in {"data", "out"}}
+    by_pairs = train(settings, silent, pairs=rows_of(make), out=tmp_path / "pairs")
+    one, other = (load_file(run.folder / "model" / "model.safetensors") for run in (by_files, by_pairs))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    said = []
+    assert train(settings, said.append, pairs=PAIRS, out=str(tmp_path / "pairs")) == by_pairs
+    assert said[-1].startswith(f"{by_pairs.folder} is finished.")
+    for others in (PAIRS[:-1], PAIRS[::-1]):
+        with pytest.raises(DragomanError, match="has other pairs; choose another out, or delete the run"):
+            train(settings, silent, pairs=others, out=tmp_path / "pairs")
+
+
+def test_a_run_has_its_history_its_scores_and_a_translator(folder, trained):
+    made = Run(folder)
+    assert made.result == read_run_result(folder)
+    assert made.history == [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    pairs = list(read_pairs(trained / "test.source", trained / "test.target"))
+    sources, references = map(list, zip(*pairs, strict=True))
+    translations = Translator.load(made).translate(sources)
+    assert made.translator.translate(sources) == translations
+    scores = made.evaluate(iter(pairs))
+    assert scores == [bleu(translations, references), chrf(translations, references)]
+    assert made.evaluate(pairs, beam_size=1, max_length=1) != scores
+    with pytest.raises(DragomanError, match="There is nothing to score"):
+        made.evaluate([])
+
+
+@given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=5))
+def test_each_pair_has_a_line_in_both_files_with_its_words(pairs):
+    with TemporaryDirectory() as name:
+        paths = write_pairs(pairs, Path(name) / "pairs")
+        written = [path.read_bytes().decode().removesuffix("\n").split("\n") for path in paths]
+        assert [[line.split() for line in side] for side in written] == [
+            [text.split() for text in side] for side in (zip(*pairs, strict=True) if pairs else [[""], [""]])
+        ]
+        assert write_pairs(iter(pairs), Path(name) / "pairs") == paths
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["ab", b"ab", ("a",), ("a", "b", "c"), ("a", 1), ("a", None), {"en": "a", "de": "b"}, 3, ("a", "\ud800")],
+)
+def test_what_is_not_a_pair_of_texts_is_refused_with_its_number(tmp_path, wrong):
+    with pytest.raises(DragomanError, match=r"Pair 1 \(counted from 0\) "):
+        train({}, silent, pairs=[("a", "b"), wrong], out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_pairs_need_a_folder(tmp_path):
+    with pytest.raises(DragomanError, match="Pairs are kept in the run's folder; name it with out"):
+        train({}, silent, pairs=PAIRS)
+
+
+def test_minutes_are_those_of_the_recipe(tmp_path):
+    recipe = table(tmp_path)
+    del recipe["training"]["updates"]
+    made = train(recipe, silent, minutes=0.02)
+    assert read_toml(made.folder / "recipe.toml")["training"]["minutes"] == 0.02
 
 
 def test_a_run_that_was_moved_is_trained_further_where_it_is(tmp_path):
-    train(table(tmp_path), silent).rename(tmp_path / "moved")
+    train(table(tmp_path), silent).folder.rename(tmp_path / "moved")
     path, said = tmp_path / "moved" / "recipe.toml", []
-    assert train(path, said.append) == tmp_path / "moved"
+    assert train(path, said.append) == Run(tmp_path / "moved")
     assert said[-1].startswith(f"{tmp_path / 'moved'} is finished.")
     longer = read_toml(path)
     longer["training"]["updates"] = 6
@@ -127,13 +214,13 @@ def test_a_run_is_resumed_in_its_own_folder(tmp_path, monkeypatch):
     out, said = train(table(tmp_path), silent), []
     monkeypatch.chdir(out)
     resume(".", said.append)
-    assert said[0].startswith(f"{out} is finished.")
+    assert said[0].startswith(f"{out.folder} is finished.")
 
 
 def test_a_model_that_has_learned_nothing_is_named(tmp_path):
     said = []
     out = train(table(tmp_path), said.append)
-    data = PreparedData.load(out / "data")
+    data = PreparedData.load(out.folder / "data")
     found = nll_of_frequencies(data.train, data.valid, len(data.tokenizers.target))
     assert 0 < found < torch.tensor(float(len(data.tokenizers.target))).log() + 1
     assert said[-1].startswith("The model has not learned to translate. The frequencies of the tokens")
@@ -263,6 +350,25 @@ def test_errors_come_back_from_other_processes(error):
     back = pickle.loads(pickle.dumps(error))
     assert type(back) is type(error)
     assert str(back) == str(error)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_a_translator_is_copied_by_the_paths_of_its_folders(folder, monkeypatch, copied):
+    monkeypatch.chdir(folder.parent)
+    translator = Translator.load(folder.name, Path(folder.name) / "model", precision="int8", workers=1)
+    monkeypatch.chdir("/")
+    other = copied(translator)
+    assert other is not translator
+    assert other.engine_settings == translator.engine_settings
+    assert other.n_best(LINES, max_extra_tokens=4) == translator.n_best(LINES, max_extra_tokens=4)
+    assert len(pickle.dumps(translator)) < 2_000
+
+
+def test_a_translator_of_a_model_in_memory_cannot_be_pickled(folder):
+    translator = Translator.load(folder)
+    in_memory = Translator.from_model(translator.torch_backend.model, translator.tokenizers)
+    with pytest.raises(DragomanError, match="a model in memory cannot be pickled; save the model, and load"):
+        pickle.dumps(in_memory)
 
 
 def test_random_numbers_are_those_of_the_program(folder):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dragoman.pipeline.from_python import resume, train
+    from dragoman.pipeline.trained_run import Run
     from dragoman.search.settings import SearchSettings
     from dragoman.system.errors import DragomanError, LongInput, SeveralSentences
     from dragoman.translation.translation import Translation
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DragomanError",
     "LongInput",
+    "Run",
     "SearchSettings",
     "SeveralSentences",
     "Translation",
@@ -26,6 +28,7 @@ __all__ = [
 MODULES = {
     "DragomanError": "system.errors",
     "LongInput": "system.errors",
+    "Run": "pipeline.trained_run",
     "SearchSettings": "search.settings",
     "SeveralSentences": "system.errors",
     "Translation": "translation.translator",

@@ -3,6 +3,7 @@
 This module does not import torch, which takes seconds. Greedy and beam search in C++ do not need it.
 """
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
@@ -157,12 +158,14 @@ class Translator:
         self.cuts_sentences = cuts_sentences
         """Whether texts of several sentences are cut, because few sources of training have several."""
         self._open_torch, self._open_native = torch_backend, native_backend
+        self.folders: tuple[Path, ...] = ()
+        """Those of the models, if `load` has read them."""
 
     @classmethod
     def load(
         cls,
-        run: str | Path,
-        *others: str | Path,
+        run: str | os.PathLike[str],
+        *others: str | os.PathLike[str],
         device: str | None = None,
         precision: Precision = "float32",
         workers: int | None = None,
@@ -170,9 +173,10 @@ class Translator:
         shortlist: str | Path | None = None,
         cuda_graphs: bool = True,
     ) -> "Translator":
-        """Read a run's folder, or the folder `model` in it. Load it in each process: it cannot be pickled.
+        """Read a run's folder, or the folder `model` in it.
 
-        Several runs are an ensemble, which averages their probabilities.
+        Several runs are an ensemble, which averages their probabilities. A pickle has the folders' paths, and
+        another process reads them again.
 
         The keyword arguments are those of `EngineSettings`. Raises `DragomanError` if there is no model yet,
         if a file is missing, damaged or does not fit the others, if the models' vocabularies differ, and for
@@ -180,7 +184,7 @@ class Translator:
         """
         shortlist = None if shortlist is None else Path(shortlist)
         engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs, device)
-        return cls.of([StoredModel.load(Path(path)) for path in (run, *others)], engine)
+        return load_folders(tuple(Path(path).absolute() for path in (run, *others)), engine)
 
     @classmethod
     def of(cls, stored: Sequence[StoredModel], engine: EngineSettings) -> "Translator":
@@ -253,6 +257,15 @@ class Translator:
             model.longest_source,
             cuts_sentences=cuts_sentences,
         )
+
+    def __reduce__(self) -> "tuple[Callable[..., Translator], tuple[object, ...]]":
+        """A pickle has the folders' paths alone. Raises `DragomanError` for a model in memory."""
+        if not self.folders:
+            raise DragomanError(
+                "A translator of a model in memory cannot be pickled; save the model, and load it in each "
+                "process."
+            )
+        return load_folders, (self.folders, self.engine_settings)
 
     @shared_property
     def torch_backend(self) -> "TorchBackend":
@@ -639,6 +652,13 @@ class Translator:
 def one_line(text: str) -> str:
     """A text with spaces in the place of line ends; "" for a blank one."""
     return " ".join(text.splitlines()) if text.strip() else ""
+
+
+def load_folders(folders: tuple[Path, ...], engine: EngineSettings) -> Translator:
+    """`Translator.load`, of absolute paths."""
+    translator = Translator.of([StoredModel.load(folder) for folder in folders], engine)
+    translator.folders = folders
+    return translator
 
 
 def list_of_texts(texts: object) -> list[str]:
