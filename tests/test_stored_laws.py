@@ -1,22 +1,28 @@
 """What a server keeps of clients, against plain tables: glossaries of several processes, and documents."""
 
 import asyncio
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.documents.formats import ENDINGS
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import glossaries
 from dragoman.serving.admission import excess
-from dragoman.serving.documents import Documents
+from dragoman.serving.apis import documents as document_routes
+from dragoman.serving.apis.documents import check_upload, store, translated_name
+from dragoman.serving.apis.libretranslate_files import address_of
+from dragoman.serving.apis.uploads import read_form
+from dragoman.serving.documents import Documents, Upload
 from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, StoredDictionary, StoredGlossary
 from dragoman.serving.loading import load_models
@@ -24,7 +30,8 @@ from dragoman.serving.models import Models
 from dragoman.serving.settings import ServerSettings
 from dragoman.text.settings import Languages
 from dragoman.translation.glossary import Term
-from tests.test_document_routes import connected
+from tests.conftest import MAX_SECONDS
+from tests.test_document_routes import connected, send, wait
 
 PAIR, BACK, OTHER = Languages("eu", "mt"), Languages("mt", "eu"), Languages("ga", "mt")
 OWNERS, NAMES = (None, "one", "two"), ("A", "B", "b" * 40)
@@ -330,3 +337,143 @@ def test_clients_hold_the_places_and_bytes_of_their_documents(steps):
         assert (own._bytes.held, own._places.held) == ({}, {})
 
     asyncio.run(run())
+
+
+def test_a_client_gets_to_know_what_translates_its_document_and_what_it_counts(models):
+    named = Models(tuple(replace(one, adapter=f"adapter of {one.name}") for one in models.models))
+    with connected(named) as (own, client):
+        for model in named.models:
+            languages = {"source": model.source, "target": model.target}
+            job = send(client, "a.TXT", "amber birch.\ncedar", **languages).json()
+            about = {"model": model.name, "adapter": model.adapter, "name": f"a.{model.target}.TXT"}
+            assert job.items() >= (languages | about | {"sentences_total": 2}).items()
+            last = wait(client, job["id"])
+            assert last == job | {"status": "done", "sentences_done": 2}
+            (stored,) = (one for one in own.documents._jobs.values() if one.id == job["id"])
+            files = stored.path, stored.translated_path
+            assert stored.size == sum(path.stat().st_size for path in files)
+        handles, texts = [], ["amber birch", "cedar"]
+        for text in texts:
+            data = {"source_lang": "EU", "target_lang": "MT", "output_format": "TXT"}
+            answer = client.post("/v2/document", data=data, files={"file": ("a.txt", text)})
+            handles.append(answer.json())
+        for text, handle in zip(texts, handles, strict=True):
+            path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+            while (status := client.post(path, json=key).json())["status"] == "translating":
+                pass
+            assert status == {
+                "document_id": handle["document_id"],
+                "status": "done",
+                "billed_characters": len(text),
+            }
+        assert client.get("/v2/usage").json()["character_count"] == sum(map(len, texts))
+
+
+def test_a_document_that_fails_or_is_not_done_gets_a_sentence_by_each_api(models, monkeypatch, capsys):
+    with connected(models) as (own, client):
+        running, hold = threading.Event(), threading.Event()
+
+        def fail(job, path, content):
+            if path == job.translated_path:
+                running.set()
+                assert hold.wait(MAX_SECONDS)
+                raise ZeroDivisionError
+            store(job, path, content)
+
+        monkeypatch.setattr(document_routes, "store", fail)
+        data = {"source_lang": "EU", "target_lang": "MT"}
+        handle = client.post("/v2/document", data=data, files={"file": ("a.txt", "amber")}).json()
+        path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+        assert running.wait(MAX_SECONDS)
+        monkeypatch.setattr("dragoman.serving.apis.deepl_documents.STATUS_SECONDS", 0.01)
+        assert client.post(path, json=key).json() == {
+            "document_id": handle["document_id"],
+            "status": "translating",
+        }
+        early = client.post(f"{path}/result", json=key)
+        assert (early.status_code, early.json()["message"]) == (503, "Document translation is not done.")
+        hold.set()
+        while (status := client.post(path, json=key).json())["status"] == "translating":
+            pass
+        assert (status["status"], status["error_message"][:18]) == ("error", "The server failed.")
+        assert client.post(f"{path}/result", json=key).status_code == 500
+        job = send(client, "a.txt", "amber", source="eu", target="mt").json()
+        assert wait(client, job["id"])["error"]["code"] == "internal_error"
+        form = {"source": "eu", "target": "mt"}
+        answer = client.post("/translate_file", data=form, files={"file": ("a.txt", "amber")})
+        assert (answer.status_code, answer.json()["error"][:18]) == (500, "The server failed.")
+        assert capsys.readouterr().err.count("ZeroDivisionError") >= 3
+        assert not any(path.exists() for one in own.documents._jobs.values() for path in (one.path,))
+        monkeypatch.setattr(document_routes, "store", store)
+        with connected(models, document_deadline=1e-9) as (late, other):
+            answer = send(other, "a.txt", "amber", source="eu", target="mt")
+            assert answer.status_code == 504 or wait(other, answer.json()["id"])["status"] == "failed"
+            assert late.metrics.refused["deadline_passed"] == (answer.status_code != 504)
+        done = send(client, "a.txt", "amber", source="eu", target="mt").json()
+        wait(client, done["id"])
+        own.documents._jobs[done["id"]].translated_path.unlink()
+        assert client.get(f"/v1/documents/{done['id']}/result").status_code == 404
+
+
+def test_a_change_for_which_there_is_no_room_changes_nothing(models):
+    with connected(models, max_stored=10_000) as (own, client):
+        job = send(client, "a.txt", "amber", source="eu", target="mt").json()
+        wait(client, job["id"])
+        path = f"/v1/documents/{job['id']}"
+        stored = own.documents._jobs[job["id"]]
+        before = client.get(f"{path}/result").content, stored.size, client.get(f"{path}/sentences").json()
+        with own.documents._bytes.hold(10_000 - stored.size, "another"):
+            refused = client.put(f"{path}/sentences/0", json={"translation": "A" * 9_000})
+            assert refused.status_code == 429
+            after = client.get(f"{path}/result").content, stored.size, client.get(f"{path}/sentences").json()
+            assert after == before
+        assert client.put(f"{path}/sentences/0", json={"translation": "A" * 9_000}).status_code == 200
+        assert client.get(f"{path}/result").text == "A" * 9_000
+
+
+@pytest.mark.parametrize("name", ["Content-Disposition", "content-disposition", "CONTENT-DISPOSITION"])
+def test_the_headers_of_a_part_are_read_in_any_case_and_those_of_the_part_before_are_not(name):
+    first = f'--b\r\n{name}: form-data; name="file"; filename="a.txt"\r\nX: y\r\n\r\namber'.encode()
+    parts = read_form(first + b"\r\n--b--\r\n", b"multipart/form-data; boundary=b")
+    assert parts == [("file", Upload("a.txt", b"amber"))]
+    with pytest.raises(ApiError, match="a field without a name"):
+        read_form(first + b"\r\n--b\r\nX: y\r\n\r\nbirch\r\n--b--\r\n", b"multipart/form-data; boundary=b")
+
+
+@pytest.mark.parametrize(
+    ("headers", "scheme", "address"),
+    [
+        ({}, "http", "http://127.0.0.1:80"),
+        ({"host": "a.example"}, "https", "https://a.example"),
+        ({"host": "a.example:1", "x-forwarded-proto": "HTTPS"}, "http", "https://a.example:1"),
+        ({"x-forwarded-proto": "http"}, "https", "https://127.0.0.1:80"),
+        ({"x-forwarded-proto": "javascript"}, "http", "http://127.0.0.1:80"),
+    ],
+)
+def test_the_address_of_a_server_is_that_of_the_request(headers, scheme, address):
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    assert address_of({"headers": raw, "scheme": scheme, "server": ("127.0.0.1", 80)}) == address
+
+
+@given(
+    st.from_regex(r"[\w .-]{1,9}", fullmatch=True),
+    st.sampled_from([*ENDINGS, ".DOCX", ".unknown", ""]),
+    st.sampled_from(["de", "pt-BR", "und"]),
+)
+def test_the_name_of_a_translation_has_its_language_before_the_ending_of_its_format(name, suffix, target):
+    code = "translated" if target == "und" else target
+    if PurePath(name + suffix).suffix == suffix:
+        is_known = suffix.lower() in ENDINGS
+        expected = f"{name}.{code}{suffix}" if is_known else f"{name}{suffix}.{code}"
+        assert translated_name(name + suffix, target) == expected
+
+
+@pytest.mark.parametrize("letter", ["a", "ä", "表"])
+def test_the_name_of_a_document_is_bounded_in_bytes(letter):
+    size = len(letter.encode())
+    longest = (document_routes.MAX_NAME - 4) // size
+    check_upload(Upload(f"{letter * longest}.txt", b"amber"), 5)
+    with pytest.raises(ApiError, match="more than 255 bytes"):
+        check_upload(Upload(f"{letter * (longest + 1)}.txt", b"amber"), 5)
+    with pytest.raises(ApiError, match="has 6 bytes, and 5 are allowed"):
+        check_upload(Upload("a.txt", b"ambers"), 5)
