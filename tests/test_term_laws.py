@@ -3,9 +3,10 @@
 import itertools
 import math
 import re
+import time
 import unicodedata
 from collections import defaultdict
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import cache
@@ -21,6 +22,7 @@ from dragoman.documents import terms as term_files
 from dragoman.documents.terms import read_terms
 from dragoman.model.symbols import UNKNOWN
 from dragoman.pipeline.terms import AnnotatedSources, text_lexicon, with_term_symbols
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.futures import interruption
 from dragoman.text import inflection, lexicon
@@ -32,6 +34,8 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import glossary as glossaries
 from dragoman.translation.constraints import MAX_TERM_TOKENS, encode_terms, word_continuations
 from dragoman.translation.glossary import MAX_FORMS, Glossary, Term, word_spans, words_of
+from dragoman.translation.model_folder import Tokenizers
+from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
 
 LETTERS, ACCENTS, UNSPACED = "aZ9_äß", "\u0301\u093f", "狗あ"
@@ -343,3 +347,51 @@ def test_a_file_of_terms_has_a_bounded_size(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_bytes(b"one,two\n\n")
     with pytest.raises(DragomanError, match="has more than 8 bytes"):
         read_terms(tmp_path / "a.csv", NO_FORMS)
+
+
+@pytest.mark.parametrize(
+    ("longest", "options", "has_room"),
+    [
+        (None, {}, True),
+        (4, {}, True),  # three tokens and END
+        (3, {}, False),
+        (None, {"max_length": 3}, True),
+        (None, {"max_length": 2}, False),
+        (9, {"max_length": 2}, False),
+        (4, {"max_length": 9}, True),
+        (None, {"max_length": 4, "force_words": ("d",)}, True),
+        (None, {"max_length": 3, "force_words": ("d",)}, False),
+        (None, {"max_length": 5, "prefix": "cd"}, True),
+        (None, {"max_length": 4, "prefix": "cd"}, False),
+        (4, {"min_length": 1}, False),
+    ],
+)
+def test_a_term_has_the_room_that_other_rules_leave(longest, options, has_room):
+    tokenizer = Tokenizer.train(["b c d"] * 3, "char", TokenizerSettings(), 20)
+    glossary = Glossary([Term("b", "ccc")], NO_FORMS)
+    translator = Translator(
+        Tokenizers(tokenizer, tokenizer), lambda: pytest.fail("no search"), longest_source=longest
+    )
+    prepared = translator.prepare(["b"], SearchSettings(**options), glossary)
+    assert [len(phrases) for phrases in prepared.terms] == [has_room]
+    assert prepared.constraints.continuing == word_continuations(tokenizer) != frozenset()
+    assert (
+        prepared.constraints.forced == translator.prepare(["b"], SearchSettings(**options)).constraints.forced
+    )
+
+
+def test_both_dictionaries_are_read_at_once_and_each_by_one_thread(monkeypatch):
+    languages, reads = [], []
+
+    def read(code):
+        reads.append(code)
+        time.sleep(0.02)
+        return {}
+
+    monkeypatch.setattr(glossaries, "base_form", lambda word, language: languages.append(language) or word)
+    monkeypatch.setattr(inflection, "is_known", lambda code: True)
+    monkeypatch.setattr(inflection, "forms_by_base", cache(read))
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(4):
+            threads.submit(Glossary([Term("x", "y")], LANGUAGES).load_dictionaries)
+    assert (set(languages), reads) == ({"source"}, ["target"])
