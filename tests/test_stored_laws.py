@@ -242,7 +242,7 @@ def test_requests_that_make_or_change_a_glossary_get_it_or_a_sentence(models, tm
         refused = [
             ("/v2/glossaries", body | {"name": " "}, "name"),
             ("/v2/glossaries", body | {"name": "x" * 1_025}, "name"),
-            ("/v2/glossaries", body | {"target_lang": "eu"}, "eu|EU"),
+            ("/v2/glossaries", body | {"target_lang": "eu"}, "Unsupported"),
             ("/v2/glossaries", body | {"entries": "x" * 501 + "\ty"}, "501 characters"),
             ("/v2/glossaries", body | {"entries_format": "xml"}, "xml"),
             ("/v3/glossaries", {"name": "Trees"}, "dictionaries"),
@@ -251,7 +251,7 @@ def test_requests_that_make_or_change_a_glossary_get_it_or_a_sentence(models, tm
         ]
         for path, request, message in refused:
             answer = client.post(path, json=request)
-            assert (answer.status_code, message.split("|")[0] in answer.text) == (400, True), answer.text
+            assert (answer.status_code, message in answer.text) == (400, True), answer.text
         assert list(tmp_path.glob("*.json")) == []
         before = datetime.now(UTC)
         made = client.post("/v3/glossaries", json={"name": "Trees", "dictionaries": both}).json()
@@ -404,11 +404,17 @@ def test_a_document_that_fails_or_is_not_done_gets_a_sentence_by_each_api(models
         assert (answer.status_code, answer.json()["error"][:18]) == (500, "The server failed.")
         assert capsys.readouterr().err.count("ZeroDivisionError") >= 3
         assert not any(path.exists() for one in own.documents._jobs.values() for path in (one.path,))
+
+        def refuse(job, path, content):
+            if path == job.translated_path:
+                raise ApiError(413, "It is too large.")
+            store(job, path, content)
+
+        monkeypatch.setattr(document_routes, "store", refuse)
+        job = send(client, "a.txt", "amber", source="eu", target="mt").json()
+        assert wait(client, job["id"])["error"] == {"code": "too_large", "message": "It is too large."}
+        assert own.metrics.refused["too_large"] == 1
         monkeypatch.setattr(document_routes, "store", store)
-        with connected(models, document_deadline=1e-9) as (late, other):
-            answer = send(other, "a.txt", "amber", source="eu", target="mt")
-            assert answer.status_code == 504 or wait(other, answer.json()["id"])["status"] == "failed"
-            assert late.metrics.refused["deadline_passed"] == (answer.status_code != 504)
         done = send(client, "a.txt", "amber", source="eu", target="mt").json()
         wait(client, done["id"])
         own.documents._jobs[done["id"]].translated_path.unlink()
@@ -456,7 +462,7 @@ def test_the_address_of_a_server_is_that_of_the_request(headers, scheme, address
 
 
 @given(
-    st.from_regex(r"[\w .-]{1,9}", fullmatch=True),
+    st.text("aB1. -_é", min_size=1, max_size=6),
     st.sampled_from([*ENDINGS, ".DOCX", ".unknown", ""]),
     st.sampled_from(["de", "pt-BR", "und"]),
 )
