@@ -595,22 +595,35 @@ def rows_before(server: HeldServer, name: str) -> dict:
 
 
 def test_a_file_that_is_translated_again_shows_its_first_sentences(server):
+    """And its words are buttons when it is done, also if all sentences had come before."""
     held = server.held
-    server.add("a.md", text=" Hello." * 120)
-    server.add("b.md", text="Hello.")
-    server.finish()
+    server.add("b.md", text="Hello world.")
+    document, stream = server.begin("b.md")
+    document.done = 1
+    button(held.page, "Sentences of b.md").click()
+    held.run()
+    server.answer(server.waiting()[-1])
+    assert file_of(held, "b.md")["buttons"] == 0
+    server.go_on(stream)
+    assert file_of(held, "b.md")["buttons"] == 2
     assert "1 sentence ·" in file_of(held, "b.md")["facts"]
-    for label in ("Sentences of a.md", "Later"):
+    server.add("a.md", text=" Hello." * 100)
+    server.finish()
+    for label in ("Sentences of b.md", "Sentences of a.md", "Later"):
         button(held.page, label).click()
         held.run()
         server.finish()
+    assert button(held.page, "Later").is_disabled()
     held.page.locator(".sentences [data-word]").nth(0).click()
     held.run()
     held.answer()
     assert held.read_files()["menu"]
-    button(held.page, "Later").click()
+    button(held.page, "Earlier").click()
     held.run()
     assert held.read_files()["menu"] == []
+    server.finish()
+    button(held.page, "Later").click()
+    held.run()
     held.page.select_option(TARGET, "ar")
     held.run()
     button(held.page, "Translate a.md again").click()
