@@ -55,7 +55,8 @@ def test_words_are_runs_of_letters_with_their_accents_and_inner_apostrophes(text
 
 
 def forms_with_s(words, language):
-    assert language == "target"
+    if language != "target":
+        return {word: [word] for word in words}
     return {word: [word, *(f"{word}{'s' * count}" for count in range(1, len(word)))] for word in words}
 
 
@@ -389,6 +390,7 @@ def test_both_dictionaries_are_read_at_once_and_each_by_one_thread(monkeypatch):
         return {}
 
     monkeypatch.setattr(glossaries, "base_form", lambda word, language: languages.append(language) or word)
+    monkeypatch.setattr(glossaries, "inflected_forms", inflection.inflected_forms)
     monkeypatch.setattr(inflection, "is_known", lambda code: True)
     monkeypatch.setattr(inflection, "forms_by_base", cache(read))
     with ThreadPoolExecutor(4) as threads:

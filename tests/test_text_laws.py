@@ -1,6 +1,7 @@
 """Bounds and defaults of text: translation memories, names of corpora, sampled sentences, open files."""
 
 import resource
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from dragoman.system.errors import DragomanError
 from dragoman.text import corpus, sampled_sentences, tmx
 from dragoman.text.conversion import ConvertedData, with_languages
-from dragoman.text.mixture import WeightedCorpus
-from dragoman.text.sampled_sentences import WordModel
+from dragoman.text.mixture import WeightedCorpus, check_corpora
+from dragoman.text.sampled_sentences import WordModel, sample_sentences
 from dragoman.text.settings import Languages
 from dragoman.text.tmx import read_tmx
 
@@ -21,11 +22,13 @@ from dragoman.text.tmx import read_tmx
 @pytest.mark.parametrize(
     ("attributes", "code"), [('lang="en"', "en"), ('xml:lang="de"', "de"), ('lang="en" xml:lang="de"', "de")]
 )
-def test_the_language_of_a_text_is_that_of_any_version_of_tmx(tmp_path, attributes, code):
-    path = tmp_path / "a.tmx"
-    path.write_text(f"<tmx><body><tu><tuv {attributes}><seg>a</seg></tuv></tu></body></tmx>")
+@pytest.mark.parametrize("chunk", [1, 7, 2**16])
+def test_the_language_of_a_text_is_that_of_any_version_of_tmx(tmp_path, monkeypatch, attributes, code, chunk):
+    monkeypatch.setattr(tmx, "CHUNK", chunk)
+    path, text = tmp_path / "a.tmx", "a" * 99
+    path.write_text(f"<tmx><body><tu><tuv {attributes}><seg>{text}</seg></tuv></tu></body></tmx>")
     (record,) = read_tmx(path)
-    assert record.texts == ((code, "a"),)
+    assert record.texts == ((code, text),)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
@@ -72,3 +75,26 @@ def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows(count, so
         corpus.raise_open_file_limit(count)
     needed = count + 500 if hard == resource.RLIM_INFINITY else min(count + 500, hard)
     assert limits == [max(soft, needed), hard]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [((1.0, None), "corpus 2"), ((None, 1.0), "corpus 2"), ((0.0, 0.0), "sum to 0"), ((0.0, 2.0), None)],
+)
+def test_all_corpora_have_weights_or_none_has(weights, message):
+    corpora = [WeightedCorpus(Path("a.en"), Path("a.de"), weight) for weight in weights]
+    with nullcontext() if message is None else pytest.raises(DragomanError, match=message):
+        check_corpora(corpora)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_last_new_sentences_are_found_and_no_more(tmp_path, count):
+    """Of `p a b q` and `r a b s` there are two."""
+    (tmp_path / "a").write_text("p a b q\nr a b s\n")
+    if count < 3:
+        found = sample_sentences(tmp_path / "a", count)
+        assert len(found) == count
+        assert set(found) <= {"p a b s", "r a b q"}
+    else:
+        with pytest.raises(DragomanError, match="2 new sentences could be made, and 3 were asked for"):
+            sample_sentences(tmp_path / "a", count)
