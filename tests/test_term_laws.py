@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from threading import Event
+from threading import Barrier, Event
 from types import SimpleNamespace
 
 import pytest
@@ -36,7 +36,7 @@ from dragoman.translation.constraints import MAX_TERM_TOKENS, encode_terms, word
 from dragoman.translation.glossary import MAX_FORMS, Glossary, Term, word_spans, words_of
 from dragoman.translation.model_folder import Tokenizers
 from dragoman.translation.translator import Translator
-from tests.conftest import small_recipe
+from tests.conftest import MAX_SECONDS, small_recipe
 
 LETTERS, ACCENTS, UNSPACED = "aZ9_äß", "\u0301\u093f", "狗あ"
 NO_FORMS = Languages("und", "und")
@@ -381,19 +381,29 @@ def test_a_term_has_the_room_that_other_rules_leave(longest, options, has_room):
     )
 
 
-def test_both_dictionaries_are_read_at_once_and_each_by_one_thread(monkeypatch):
-    languages, reads = [], []
+def test_both_dictionaries_are_read_when_they_are_loaded(monkeypatch):
+    languages = []
+    for name, result in (("base_form", "x"), ("inflected_forms", {})):
+        note = lambda _, language, result=result: languages.append(language) or result  # noqa: E731
+        monkeypatch.setattr(glossaries, name, note)
+    Glossary([Term("x", "y")], LANGUAGES).load_dictionaries()
+    assert languages == ["source", "target"]
+
+
+def test_a_dictionary_is_read_by_one_thread(monkeypatch):
+    reads, together = [], Barrier(4)
 
     def read(code):
         reads.append(code)
         time.sleep(0.02)
-        return {}
+        return {b"a": b"as"}
 
-    monkeypatch.setattr(glossaries, "base_form", lambda word, language: languages.append(language) or word)
-    monkeypatch.setattr(glossaries, "inflected_forms", inflection.inflected_forms)
+    def forms(word):
+        together.wait(MAX_SECONDS)
+        return inflection.inflected_forms([word], "de")
+
     monkeypatch.setattr(inflection, "is_known", lambda code: True)
     monkeypatch.setattr(inflection, "forms_by_base", cache(read))
     with ThreadPoolExecutor(4) as threads:
-        for _ in range(4):
-            threads.submit(Glossary([Term("x", "y")], LANGUAGES).load_dictionaries)
-    assert (set(languages), reads) == ({"source"}, ["target"])
+        assert list(threads.map(forms, "aaaa")) == [{"a": ["a", "as"]}] * 4
+    assert reads == ["de"]
