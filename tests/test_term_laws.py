@@ -21,7 +21,14 @@ from hypothesis import strategies as st
 from dragoman.documents import terms as term_files
 from dragoman.documents.terms import read_terms
 from dragoman.model.symbols import UNKNOWN
-from dragoman.pipeline.terms import AnnotatedSources, text_lexicon, with_term_symbols
+from dragoman.pipeline import terms as pipeline_terms
+from dragoman.pipeline.terms import (
+    COPIES,
+    AnnotatedSources,
+    text_lexicon,
+    with_term_symbols,
+    write_annotated_copies,
+)
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.futures import interruption
@@ -407,3 +414,22 @@ def test_a_dictionary_is_read_by_one_thread(monkeypatch):
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(forms, "aaaa")) == [{"a": ["a", "as"]}] * 4
     assert reads == ["de"]
+
+
+def test_copies_are_annotated_by_the_lexicon_in_base_forms_of_the_target_language(tmp_path, monkeypatch):
+    """If the vocabulary of the source has the symbols."""
+    written = []
+    monkeypatch.setattr(pipeline_terms, "write_copies", lambda *values: written.append(values[4:]))
+    files = tmp_path / "a", tmp_path / "b"
+    for path, word in zip(files, ("Red", "Rot"), strict=True):
+        path.write_text(f"{word}\n" * 9)
+    recipe = small_recipe(tmp_path, tmp_path / "run", seed=7)
+    recipe = replace(recipe, data=replace(recipe.data, source_language="en", target_language="de"))
+    knowing, other = (
+        Tokenizer.train(["a b"] * 9, "bpe", TokenizerSettings(symbols=symbols), 300)
+        for symbols in (SYMBOLS, ())
+    )
+    write_annotated_copies(tmp_path, recipe, files, Tokenizers(knowing, other), PairFilter(), 9)
+    assert written == [(AnnotatedSources(TermSampler({"red": {"Rot"}}, "de"), 7), COPIES)]
+    with pytest.raises(DragomanError, match="The vocabulary that the run takes over has no <term>, <is>"):
+        write_annotated_copies(tmp_path, recipe, files, Tokenizers(other, knowing), PairFilter(), 9)
