@@ -267,6 +267,12 @@ def expected_reasons(pairs, max_ratio, duplicates, near_duplicates):
     duplicates=True,
     near_duplicates=True,
 )
+@example(  # the first pair is far from the first median alone
+    sizes=[((100, 63), ""), ((80, 1), ""), ((40, 1), ""), ((200, 50), "")],
+    max_ratio=1.53,
+    duplicates=False,
+    near_duplicates=False,
+)
 @example(sizes=[((20, 31), ""), ((31, 20), "")], max_ratio=0, duplicates=True, near_duplicates=False)
 @example(sizes=[((20, 31), ""), ((31, 20), "")], max_ratio=0, duplicates=False, near_duplicates=True)
 def test_reasons_and_figures_are_those_of_plain_repetition(

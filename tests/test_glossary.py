@@ -403,3 +403,17 @@ def test_a_glossary_of_other_languages_is_refused(folder, tmp_path, command_line
     status, out, err = command_line("translate", folder, "--glossary", tmp_path / "g.csv", stdin=b"dogs\n")
     assert (status, out) == (2, "")
     assert "has no terms from und to und" in err
+
+
+def test_documents_and_files_are_translated_with_terms(folder, tmp_path, command_line):  # noqa: F811
+    for name, target in (("g", "bike"), ("h", "kalt")):
+        (tmp_path / f"{name}.tsv").write_text(f"dogs\t{target}\n")
+    (tmp_path / "a.txt").write_text("".join(f"{line}\n\n" for line in LINES))
+    before = ["translate", folder, "--max-length", "9", "--glossary"]
+    for name, target in (("g", "bike"), ("h", "kalt")):
+        glossary, out = tmp_path / f"{name}.tsv", tmp_path / f"{name}.out"
+        status, text, err = command_line(*before, glossary, "--document", tmp_path / "a.txt")
+        assert (status, target in words_of(text)) == (0, True), err
+        status, _, err = command_line(*before, glossary, "--input", tmp_path / "a.txt", "--output", out)
+        assert (status, target in words_of(out.read_text())) == (0, True), err
+        assert "are not used" not in err

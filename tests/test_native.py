@@ -719,3 +719,19 @@ def test_an_error_that_is_no_lack_of_memory_stays_what_it_is(error):
     with pytest.raises(type(error)) as found, explain_out_of_memory(2):
         raise error
     assert found.value is error
+
+
+def test_forced_phrases_may_have_tokens_that_are_not_listed(lib):
+    """Those of all sentences, and those of one alone, which no other sentence has."""
+    model, sources = model_of("pre-norm, GELU, biases"), [row for row in texts(12) if len(row) > 1]
+    terms = [[Phrase([[7, 9]])] * (number % 2) for number in range(len(sources))]
+    rules = Constraints(forced=[Phrase([[8], [20, 21]])])
+    listed = {UNKNOWN, *range(40, 110)}
+    found = native(lib, model, "float32", 2, listing(listed)).search(sources, SearchSettings(), rules, terms)
+    for phrases, best in zip(terms, found, strict=True):
+        allowed = listed | {8, 20, 21} | {token for phrase in phrases for token in phrase.forms[0]}
+        for one in best:
+            text = " ".join(map(str, ["", *one.ids, ""]))
+            assert set(one.ids) <= allowed
+            assert " 8 " in text or " 20 21 " in text
+            assert not phrases or " 7 9 " in text

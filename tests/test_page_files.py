@@ -504,3 +504,141 @@ def test_a_file_that_cannot_be_read_or_sent_says_so_and_is_sent_when_the_page_is
     server.finish()
     assert file_of(held, "a.md")["failure"] is None
     assert file_of(held, "folder")["failure"] is not None
+
+
+def test_the_menu_and_the_changes_of_a_file_are_its_own(server):
+    """With the same sentences in two files. The menu closes when its words go, and what comes for a file that
+    has been translated again is not shown.
+    """
+    held, page = server.held, server.held.page
+    text = "Hello world. A man rides."
+    server.add("a.md", "b.md", text=text)
+    server.finish()
+
+    def click(label: str) -> None:
+        button(page, label).click()
+        held.run()
+
+    def open_menu(row: int = 0) -> None:
+        page.locator("#file-2 .sentences li").nth(row).locator("[data-word]").nth(0).click()
+        held.run()
+        held.answer()
+        assert held.read_files()["menu"]
+
+    for name in ("a.md", "b.md"):
+        click(f"Sentences of {name}")
+        server.finish()
+    rows = file_of(held, "b.md")["rows"]
+    assert rows == file_of(held, "a.md")["rows"]
+    languages = (
+        page.locator("#file-2 .sentences li")
+        .nth(0)
+        .locator("p")
+        .evaluate_all("(all) => all.map((one) => one.lang)")
+    )
+    assert languages == ["en", "de"]
+    open_menu()
+    page.keyboard.press("Escape")
+    held.run()
+    assert page.evaluate("document.activeElement.closest('li[id]').id") == "file-2"
+    assert (
+        page.locator("#file-1 [tabindex='0']").count() == page.locator("#file-2 [tabindex='0']").count() == 1
+    )
+    for _ in range(2):  # the second time the server refuses, and the file says so until a change is taken
+        open_menu()
+        click("Sentences of b.md")
+        assert (held.read_files()["menu"], file_of(held, "b.md")["rows"]) == ([], [])
+        click("Sentences of b.md")
+        server.finish()
+    for is_refused in (True, False):
+        open_menu()
+        page.locator("[role=menuitem]").nth(2).click()
+        held.run()
+        (change,) = server.waiting()
+        changed = file_of(held, "b.md")["rows"]
+        assert changed != rows
+        click("Sentences of b.md")
+        click("Sentences of b.md")
+        held.answer(server.waiting()[-1]["number"], content=rows_before(server, "b.md"))
+        assert file_of(held, "b.md")["rows"] == changed  # and not what the server had before
+        if is_refused:
+            held.answer(change["number"], status=400, content=error("no"))
+        server.finish()
+        assert file_of(held, "b.md")["failure"] == ("The server says no." if is_refused else None)
+        assert file_of(held, "b.md")["rows"] == (rows if is_refused else changed)
+        assert file_of(held, "a.md")["rows"] == rows
+    click("Download b.de.md")
+    (download,) = server.waiting()
+    open_menu(1)
+    page.locator("[role=menuitem]").nth(2).click()
+    held.run()
+    late = server.waiting()[-1]
+    page.select_option(TARGET, "ar")
+    held.run()
+    open_menu()
+    click("Translate b.md again")
+    assert held.read_files()["menu"] == []
+    held.answer(late["number"], content={"source": "", "is_changeable": True})
+    with pytest.raises(Exception, match="Timeout"), page.expect_download(timeout=100):  # of the former run
+        held.answer(download["number"], content=b"old")
+    server.finish()
+    shown = file_of(held, "b.md")
+    assert (shown["failure"], shown["actions"][0]) == (None, "Download b.ar.md")
+    assert len(shown["rows"]) == len(rows)
+    assert shown["buttons"] == sum(len(translation.split()) for _, translation in shown["rows"])
+
+
+def rows_before(server: HeldServer, name: str) -> dict:
+    """The sentences that the server has of a file."""
+    (document,) = (one for one in server.documents.values() if one.name == name)
+    return document.rows(0, 50)
+
+
+def test_a_file_that_is_translated_again_shows_its_first_sentences(server):
+    """And its words are buttons when it is done, also if all sentences had come before."""
+    held = server.held
+    server.add("b.md", text="Hello world.")
+    document, stream = server.begin("b.md")
+    document.done = 1
+    button(held.page, "Sentences of b.md").click()
+    held.run()
+    server.answer(server.waiting()[-1])
+    assert file_of(held, "b.md")["buttons"] == 0
+    server.go_on(stream)
+    assert file_of(held, "b.md")["buttons"] == 2
+    assert "1 sentence ·" in file_of(held, "b.md")["facts"]
+    server.add("a.md", text=" Hello." * 100)
+    server.finish()
+    for label in ("Sentences of b.md", "Sentences of a.md", "Later"):
+        button(held.page, label).click()
+        held.run()
+        server.finish()
+    assert button(held.page, "Later").is_disabled()
+    held.page.locator(".sentences [data-word]").nth(0).click()
+    held.run()
+    held.answer()
+    assert held.read_files()["menu"]
+    button(held.page, "Earlier").click()
+    held.run()
+    assert held.read_files()["menu"] == []
+    server.finish()
+    button(held.page, "Later").click()
+    held.run()
+    held.page.select_option(TARGET, "ar")
+    held.run()
+    button(held.page, "Translate a.md again").click()
+    held.run()
+    server.finish()
+    assert held.page.get_attribute(".sentences ol", "start") == "1"
+    assert len(file_of(held, "a.md")["rows"]) == 50
+    for label, told in (("Remove b.md", "b.md is removed."), ("Translate a.md again", None)):
+        if told is None:
+            held.page.select_option(TARGET, "de")
+            held.run()
+        button(held.page, label).click()
+        held.run()
+        if told:
+            assert held.read_files()["told"] == told
+    button(held.page, "Cancel a.md").click()
+    held.run()
+    assert held.read_files()["told"] == "a.md is cancelled."

@@ -42,17 +42,24 @@ class Shares:
 
     def take(self, amount: int, client: str) -> None:
         """Let a client hold so much more. Raises `ApiError` 429 if it is too much; the first may hold any."""
+        self.exchange(0, amount, client)
+
+    def exchange(self, former: int, amount: int, client: str) -> None:
+        """Let a client hold an amount in the place of a former one.
+
+        Raises as `take`, and changes nothing then.
+        """
         with self._lock:
-            if self.held and excess(self.held, client, amount, self.limit) > 0:
+            rest = self.held - Counter({client: former})
+            if rest and amount > former and excess(rest, client, amount, self.limit) > 0:
                 raise ApiError(429, BUSY, retry_after=1)
-            self.held[client] += amount
+            self.held[client] += amount - former
+            if not self.held[client]:
+                del self.held[client]
 
     def give_back(self, amount: int, client: str) -> None:
         """Let a client hold so much less."""
-        with self._lock:
-            self.held[client] -= amount
-            if not self.held[client]:
-                del self.held[client]
+        self.exchange(amount, 0, client)
 
     @contextmanager
     def hold(self, amount: int, client: str) -> Iterator[None]:

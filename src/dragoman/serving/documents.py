@@ -219,13 +219,13 @@ class Documents:
         return submit_interruptible(self._thread, function)
 
     def resize(self, job: Job, size: int) -> None:
-        """Change the bytes for which a client has space. Raises `ApiError` 429 as `add`."""
+        """Change the bytes for which a client has space.
+
+        Raises `ApiError` 429 as `add`, and changes nothing then.
+        """
         if not job.is_removed:
-            self._bytes.give_back(job.size, job.client)
-            job.size = 0
-            if size:
-                self._bytes.take(size, job.client)
-                job.size = size
+            self._bytes.exchange(job.size, size, job.client)
+            job.size = size
 
     def keep(self, job: Job) -> None:
         """Remove a job that has ended after `KEEP_SECONDS`, and the files of one that has failed now."""

@@ -143,6 +143,8 @@ class Glossaries:
         served = self._served.get(name)
         if served is None or not (served.is_read_only or served.owner == owner):
             named = [one for one in self._served.values() if (one.name, one.owner) == (name, owner)]
+            if any(stamp_of(one.path) != one.stamp for one in named):
+                return None
             if len(named) > 1:
                 raise ApiError(400, f"{len(named)} glossaries are named {shown(name)}; give the id of one.")
             served = named[0] if named else None

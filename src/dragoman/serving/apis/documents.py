@@ -139,15 +139,17 @@ class DocumentTranslation:
         search. Raises `ApiError` as `in_time`, and 429 if the client has no space for the translation.
         """
 
-        def write() -> int:
+        def compose() -> tuple[int, bytes]:
             content = self.job.path.read_bytes()
             translation = READERS[self._format](content, self._reading).write(translations)
-            store(self.job, self.job.translated_path, translation)
-            return len(content) + len(translation)
+            return len(content) + len(translation), translation
 
-        documents = self._service.documents
-        (size,) = await self._service.in_time([documents.in_thread(write)], scope)
-        documents.resize(self.job, size)
+        documents, job = self._service.documents, self.job
+        ((size, translation),) = await self._service.in_time([documents.in_thread(compose)], scope)
+        documents.resize(job, size)
+        await self._service.in_time(
+            [documents.in_thread(lambda: store(job, job.translated_path, translation))], scope
+        )
 
 
 async def let_in(
