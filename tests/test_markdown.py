@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from dragoman.documents.file import Reading
 from dragoman.documents.markdown import read
-from tests.document_laws import damaged, ends_in_a_sentence_or_a_document, takes_linear_time
+from tests.document_laws import damaged, ends_in_a_sentence_or_a_document, repeated_part_takes_linear_time
 
 READING = Reading("a.md", "en", "de")
 ORACLE = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -123,7 +123,7 @@ def test_damaged_files_end_in_a_sentence_or_a_document(content):
      "_a", "\\", "a\n", "- a\n", "[a]", "a  \n", "<b>", "~~"],
 )  # fmt: skip
 def test_the_time_is_linear(part):
-    takes_linear_time(lambda raw: read(raw, READING), "[a]: b\n\n", part)
+    repeated_part_takes_linear_time(lambda raw: read(raw, READING), "[a]: b\n\n", part)
 
 
 def sentences_of(text):

@@ -1,7 +1,6 @@
 """Subtitles: SubRip, WebVTT and .ass files come back with other texts in the same cues."""
 
 import re
-import time
 from contextlib import suppress
 from html import unescape
 from itertools import combinations, pairwise
@@ -16,6 +15,7 @@ from dragoman.documents.file import Reading
 from dragoman.documents.subtitle_lines import cut, wrap
 from dragoman.documents.subtitles import NOTHING
 from dragoman.system.errors import DragomanError
+from tests.document_laws import takes_linear_time
 
 READING = Reading("a.srt", "en", "de")
 READERS = {"srt": srt.read_srt, "vtt": srt.read_vtt, "ass": ass.read}
@@ -173,14 +173,12 @@ def test_damaged_files_end_in_a_sentence_or_a_document(form, data):
     "part", ["<", "<i>", "{\\b", "a", ". ", "-", " ", "\n", "\n-", "&", "a\\N", "...", "\t\\N"]
 )
 def test_the_time_is_linear(form, part):
-    def seconds(length):
+    def work(length):
         text = write_file(form, [[part * (length // len(part))], ["One"]])
-        start = time.process_time()
         document = READERS[form](text.encode(), READING)
         document.write([f"{segment.sentence} x" for segment in document.segments])
-        return time.process_time() - start
 
-    assert min(seconds(20_000) for _ in range(2)) < 40 * max(seconds(2_000), 0.01)
+    takes_linear_time(work, 10_000)
 
 
 def sentences_of(text, form="srt"):
