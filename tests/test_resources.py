@@ -268,7 +268,7 @@ def test_a_byte_order_mark_stays_and_changes_nothing_else(name):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_refused_or_read_and_written_as_it_was(name, data):
     content = HOSTILE[name]
