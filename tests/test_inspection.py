@@ -113,7 +113,7 @@ def test_the_weights_shown_are_those_that_were_multiplied_with_values(translator
         return output
 
     monkeypatch.setattr(MultiHeadAttention, "attend", watched)
-    found = inspected(translator, LINES[0], SETTINGS[0])
+    found = inspect(translator, LINES[0], SETTINGS[0])
     for module, weights, values, output in calls:
         assert torch.equal(module.output((weights @ values).transpose(1, 2).flatten(2)), output)
     model = one_transformer(translator)
