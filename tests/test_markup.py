@@ -42,7 +42,7 @@ def tags(text, is_html=True):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(SOURCE)
 def test_unchanged_sentences_give_the_same_bytes(reader, text):
     document = READERS[reader](text, "en")
@@ -56,7 +56,7 @@ def test_unchanged_sentences_give_the_same_bytes(reader, text):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(SOURCE, st.data())
 def test_tags_are_kept_with_every_translation(reader, text, data):
     document = READERS[reader](text, "en")
@@ -84,7 +84,7 @@ WELL_FORMED = st.recursive(
 ).map(lambda text: f"<doc>{text}</doc>")
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(WELL_FORMED, st.data())
 def test_xml_stays_well_formed_with_every_translation(text, data):
     document = xml(text, "en", ignore_tags=("x",))
@@ -112,7 +112,7 @@ class Oracle(HTMLParser):
         self.found.append(f"</{tag}>")
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.sampled_from(

@@ -3,7 +3,7 @@
 import re
 from contextlib import suppress
 from html import unescape
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import pysubs2
 import pytest
@@ -543,25 +543,29 @@ def test_a_translation_begins_no_tag(form, new, written):
     assert f"{written}\n" in READERS[form](text.encode(), READING).write([new]).decode()
 
 
-@pytest.mark.parametrize("form", ["srt", "vtt"])
-@pytest.mark.parametrize("time", ["00:00:01{}000 --> 00:00:02{}000", "0:00:01{}0 --> 0:00:02{}5",
+TIMES = [
+    "00:00:01{}000 --> 00:00:02{}000",
+    "0:00:01{}0 --> 0:00:02{}5",
     "00:01{}000 --> 00:02{}000 align:start",
-                                  "  0100:00:01{}000-->0100:00:02{}000",
-                                  "00:00:01{}000\t-->  00:00:02{}000 X1:1"])  # fmt: skip
-@pytest.mark.parametrize("point", [",", "."])
-@pytest.mark.parametrize("number", ["1", "1234", " 12 ", "id x", ""])
-def test_times_and_numbers_are_no_text(form, time, point, number):
-    cue = (number + "\n" if number and not (form == "srt" and number == "id x") else "") + time.replace(
-        "{}", point
-    )
-    head = "WEBVTT\n\n" if form == "vtt" else ""
-    text = f"{head}{cue}\nOne dog.\n\n{cue}\nTwo dogs.\n\n"
-    assert sentences_of(text, form) == ["One dog.", "Two dogs."]
-    assert (
-        sentences_of(text.replace("\n", "\r\n"), form)
-        == sentences_of(text.replace("\n", "\r"), form)
-        == ["One dog.", "Two dogs."]
-    )
+    "  0100:00:01{}000-->0100:00:02{}000",
+    "00:00:01{}000\t-->  00:00:02{}000 X1:1",
+]
+
+
+@pytest.mark.parametrize("form", ["srt", "vtt"])
+def test_times_and_numbers_are_no_text(form):
+    for time, point, number in product(TIMES, ",.", ["1", "1234", " 12 ", "id x", ""]):
+        cue = (number + "\n" if number and not (form == "srt" and number == "id x") else "") + time.replace(
+            "{}", point
+        )
+        head = "WEBVTT\n\n" if form == "vtt" else ""
+        text = f"{head}{cue}\nOne dog.\n\n{cue}\nTwo dogs.\n\n"
+        assert sentences_of(text, form) == ["One dog.", "Two dogs."]
+        assert (
+            sentences_of(text.replace("\n", "\r\n"), form)
+            == sentences_of(text.replace("\n", "\r"), form)
+            == ["One dog.", "Two dogs."]
+        )
 
 
 def test_only_the_lines_before_a_blank_one_are_a_cue_of_webvtt():
