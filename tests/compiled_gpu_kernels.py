@@ -80,10 +80,10 @@ def shared_memory(name: str, capability: int, length: int, width: int) -> int:
 
 
 def main() -> None:
-    """Compile for the capability that the first argument is: the kernels that the others name, or all."""
+    """Compile for the capability that the first argument is: all, or a form of those named."""
     for name in sys.argv[2:] or SIGNATURES:
-        attends = "attention" in name
-        for length, width in ((128, 64), (64, 128)) if attends else ((128, 64),):
+        both = "attention" in name and not sys.argv[2:]
+        for length, width in ((128, 64), (64, 128)) if both else ((128, 64),):
             print(name, length, width, shared_memory(name, int(sys.argv[1]), length, width))
 
 

@@ -31,7 +31,7 @@ if "EMULATED" in os.environ:
     import tests.emulated  # noqa: F401  it replaces `load_library`
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("untimed", deadline=None, suppress_health_check=LENIENT)  # no test asserts a time
+settings.register_profile("untimed", deadline=None, max_examples=50, suppress_health_check=LENIENT)
 settings.load_profile("untimed")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton's interpreter, which it chooses when it is imported
@@ -82,6 +82,16 @@ CHECKED_FILES = {
     "test_variants",
 }
 """Files whose tests check the shapes of every call: those of `model`, `search` and `text/batches.py`."""
+SEARCHING_FILES = {
+    "test_cancellation",
+    "test_constraints",
+    "test_ensemble",
+    "test_sampling",
+    "test_search",
+    "test_search_tree",
+    "test_trace",
+}
+"""Of these the files in which the first case of each test alone does: the others call the same searches."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
@@ -265,6 +275,15 @@ def shape_checks(request: pytest.FixtureRequest) -> Iterator[None]:
     Other tests call the same functions and would take twice as long.
     """
     with nullcontext() if request.path.stem in CHECKED_FILES else no_shape_checks():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def shape_checks_of_the_first_case(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check the shapes of a search once in each test, and not again for each model and setting."""
+    case = getattr(request.node, "callspec", None)
+    is_first = case is None or not any(case.indices.values())
+    with nullcontext() if is_first or request.path.stem not in SEARCHING_FILES else no_shape_checks():
         yield
 
 

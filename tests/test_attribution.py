@@ -43,7 +43,7 @@ def ids(translator, found):
 
 
 def test_contributions_sum_to_what_the_source_changes(translator):
-    found = attribute(translator, LINES[0], LINES[2], steps=128)
+    found = attribute(translator, LINES[0], LINES[2], steps=64)
     change = found.log_probabilities - found.baseline
     np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=5e-3)
     coarse = attribute(translator, LINES[0], LINES[2], steps=2)
@@ -64,7 +64,8 @@ def test_the_path_of_a_trained_model_is_refined_until_the_sum_is_right(trained):
     assert np.abs(coarse.of("integrated-gradients").sum(1) - change).max() > TOLERANCE
 
 
-def test_a_path_that_is_refined_without_end_has_an_end(translator, monkeypatch):
+def test_a_path_that_is_refined_without_end_has_an_end(monkeypatch):
+    translator = translator_of(MODELS["transformer"])
     monkeypatch.setattr(path_attribution, "TOLERANCE", -1.0)
     found = attribute(translator, LINES[1], LINES[3])
     change = found.log_probabilities - found.baseline
@@ -343,8 +344,8 @@ def test_contributions_of_a_layer_are_those_of_a_decoder_that_reads_it(name):
 def test_contributions_of_a_layer_sum_to_what_its_output_changes(with_prefix):
     translator = translator_of(MODELS["transformer"])
     methods = ["integrated-gradients", "sequential-integrated-gradients", "occlusion"]
-    found = attribute(translator, LINES[0], LINES[2], 64, with_prefix, methods=methods, layer=1)
-    below = attribute(translator, LINES[0], LINES[2], 1, with_prefix)
+    found = attribute(translator, LINES[1], LINES[2], 32, with_prefix, methods=methods, layer=1)
+    below = attribute(translator, LINES[1], LINES[2], 1, with_prefix)
     np.testing.assert_allclose(found.baseline, below.baseline, atol=1e-5)
     np.testing.assert_allclose(found.log_probabilities, below.log_probabilities, atol=1e-5)
     integrated, alone, occluded = (found.of(method) for method in methods)

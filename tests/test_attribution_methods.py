@@ -81,7 +81,7 @@ def test_gradients_end_after_an_interruption(of):
 
 
 def test_sequential_integrals_are_what_one_token_changes(of):
-    assert_close(sequential_integrated_gradients(of, 24), occlusion(of), 0.1)
+    assert_close(sequential_integrated_gradients(of, 12), occlusion(of), 0.1)
 
 
 def test_of_one_token_sequential_integrals_are_integrals(of):

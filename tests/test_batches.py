@@ -41,7 +41,7 @@ class Pairs(Corpus):
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(LENGTHS, st.integers(31, 200), st.integers(31, 200), st.integers(0, 3))
 def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, source_cap, target_cap, epoch):
     batches = Batches(Pairs(lengths), source_cap, target_cap, seed=1)
@@ -62,7 +62,7 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
     assert len(odd) <= 1, "the last that is cut"
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(LENGTHS, st.integers(1, 4), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 60)))
 def test_the_ranks_together_compute_the_update_of_one_process(lengths, accumulate, ranks, micro_batch_tokens):
     corpus = Pairs(lengths)
@@ -91,7 +91,7 @@ def test_the_ranks_together_compute_the_update_of_one_process(lengths, accumulat
                 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 9000), st.integers(1, 9000)), min_size=1, max_size=5), st.booleans())
 def test_the_chosen_batches_have_room_for_every_pair_that_longest_admits(lengths, gpu):
     corpus, tokenizer = Pairs(lengths), Tokenizer.train(["a b"], "word", TokenizerSettings(), 10)

@@ -82,8 +82,7 @@ def interrupt_at(monkeypatch, step):
     monkeypatch.setattr(run_module, "make_learning_rate", make)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("step", [1, 7])
+@pytest.mark.parametrize(("schedule", "step"), [("paper", 1), ("trapezoid", 7)])
 def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, monkeypatch, schedule, step):
     recipe, messages, started = recipe_for(tmp_path, schedule, minutes=20), [], time.monotonic()
     with monkeypatch.context() as patch:
@@ -100,9 +99,8 @@ def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, mon
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_updates_that_are_given_to_an_interrupted_run_are_its_number(tmp_path, monkeypatch, schedule):
-    recipe = recipe_for(tmp_path, schedule, minutes=20)
+def test_updates_that_are_given_to_an_interrupted_run_are_its_number(tmp_path, monkeypatch):
+    recipe = recipe_for(tmp_path, "paper", minutes=20)
     with monkeypatch.context() as patch:
         interrupt_at(patch, 3)
         with pytest.raises(TrainingInterruptedError):
@@ -113,10 +111,9 @@ def test_updates_that_are_given_to_an_interrupted_run_are_its_number(tmp_path, m
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_run_that_is_killed_in_the_choice_is_as_if_it_were_not(tmp_path, monkeypatch, schedule):
+def test_a_run_that_is_killed_in_the_choice_is_as_if_it_were_not(tmp_path, monkeypatch):
     """After the number was written, and before the file that asks for it was deleted."""
-    recipe, budgets = recipe_for(tmp_path, schedule), []
+    recipe, budgets = recipe_for(tmp_path, "trapezoid"), []
 
     class KilledError(Exception):
         pass
@@ -229,11 +226,10 @@ def test_a_damaged_budget_is_named(tmp_path):
             Budget.read(tmp_path)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_chosen_updates_have_the_bound_of_passes(tmp_path, monkeypatch, schedule):
+def test_the_chosen_updates_have_the_bound_of_passes(tmp_path, monkeypatch):
     for module in ("minutes", "budget"):
         monkeypatch.setattr(f"dragoman.pipeline.{module}.MAX_PASSES", 2)
-    recipe = recipe_for(tmp_path, schedule, minutes=5)
+    recipe = recipe_for(tmp_path, "trapezoid", minutes=5)
     run(recipe)
     chosen = read_recipe(recipe.out)
     batches = make_batches(chosen, PreparedData.load(recipe.out / "data"), World())

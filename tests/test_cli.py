@@ -312,7 +312,7 @@ def test_pairs_are_scored_line_by_line(command_line, folder):
     assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} per token" in err
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(st.lists(st.sampled_from(["", " ", "  "]), min_size=4, max_size=4))
 def test_spaces_around_tokens_change_no_score(command_line, folder, more):
     tokens, scores = ["▁AMBER", "▁BIRCH", "▁CEDAR"], []
@@ -946,7 +946,7 @@ def test_what_nobody_reads_any_more_ends_nothing():
 
 
 @pytest.mark.parametrize(("verb", "done"), [("score", "scored"), ("align", "aligned")])
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=7), st.integers(1, 7))
 @example([50, 1, 50, 1], 1)
 @example([1], 1)

@@ -176,19 +176,19 @@ def numbers_of(settings, names=()):
 
 
 @pytest.mark.parametrize("names", [*numbers_of(Recipe)], ids=".".join)
-@pytest.mark.parametrize("value", [True, False])
-def test_true_and_false_are_no_numbers(names, value):
-    *tables, name = names
-    table = {name: value}
-    for outer in reversed(tables):
-        table = {outer: table}
-    with pytest.raises(DragomanError, match=rf"{name} is {value}; it has to be"):
-        overlay(Recipe(), table, "r.toml")
-    settings = Recipe()
-    for outer in tables:
-        settings = getattr(settings, outer)
-    with pytest.raises(DragomanError, match=rf"{name} is {value}; it has to be"):
-        check_types(dataclasses.replace(settings, **{name: value}))
+def test_true_and_false_are_no_numbers(names):
+    for value in [True, False]:
+        *tables, name = names
+        table = {name: value}
+        for outer in reversed(tables):
+            table = {outer: table}
+        with pytest.raises(DragomanError, match=rf"{name} is {value}; it has to be"):
+            overlay(Recipe(), table, "r.toml")
+        settings = Recipe()
+        for outer in tables:
+            settings = getattr(settings, outer)
+        with pytest.raises(DragomanError, match=rf"{name} is {value}; it has to be"):
+            check_types(dataclasses.replace(settings, **{name: value}))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Plain texts are cut into sentences, and come back with everything else as it was."""
 
 import re
-import time
 import unicodedata
 from dataclasses import replace
 
@@ -27,6 +26,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.cut_text import cut_text
 from dragoman.translation.sentence_ends import WINDOW, sentence_ends
 from dragoman.translation.translator import Translator
+from tests.document_laws import takes_linear_time
 
 PARTS = (
     "Dr. Smith came. ", "z. B. ", "He left! ", "3.14 ", "1. Januar ", "...", "…", "„So.“ ", "(No.) ", "a",
@@ -82,13 +82,11 @@ ORDINALS = (
 
 
 @pytest.mark.parametrize("language", [*ORDINALS, "de-AT", "NB", "en", "fr", "es"])
-@pytest.mark.parametrize("number", [1, 9, 10, 31, 99, 100, 1999])
-def test_a_full_stop_after_a_day_ends_no_sentence_where_ordinals_have_one_and_after_a_year_it_does(
-    language, number
-):
-    is_ordinal = number < 100 and language.lower().split("-")[0] in ORDINALS
-    document = plain_text(f"Abcd efgh {number}. Xyzd efgh.", language)
-    assert len(document.sentences) == 1 + (not is_ordinal)
+def test_a_full_stop_after_a_day_ends_no_sentence_where_ordinals_have_one_and_after_a_year_it_does(language):
+    for number in [1, 9, 10, 31, 99, 100, 1999]:
+        is_ordinal = number < 100 and language.lower().split("-")[0] in ORDINALS
+        document = plain_text(f"Abcd efgh {number}. Xyzd efgh.", language)
+        assert len(document.sentences) == 1 + (not is_ordinal)
 
 
 @given(
@@ -126,7 +124,7 @@ def test_scripts_without_spaces_are_cut():
         assert "|".join(plain_text(text.replace("|", ""), language).sentences) == text
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(TEXT, LANGUAGES, st.booleans())
 def test_the_laws_of_a_text(text, language, split):
     document = plain_text(text, language, split)
@@ -150,7 +148,7 @@ def test_the_laws_of_a_text(text, language, split):
     assert written + text[end:] == text
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(TEXT, LANGUAGES, st.booleans())
 def test_a_plain_block_is_cut_as_any_block(text, language, split):
     for block in plain_blocks(text):
@@ -159,7 +157,7 @@ def test_a_plain_block_is_cut_as_any_block(text, language, split):
             assert fast == list(segments_of(text, block, language, split, PLAIN))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(TEXT, st.text(alphabet="aä <>&{}/g0\n", max_size=9))
 def test_addresses_are_kept_with_every_translation(text, translation):
     document = plain_text(text, "en")
@@ -302,15 +300,12 @@ def test_windows_of_a_long_line_are_cut_like_the_line():
     "part", ["a", "a. ", "“", "Dr. ", "www.", "a@", "@a", "{", "<a ", "(", "http://(", "\n", "> "]
 )
 def test_the_time_is_linear(part):
-    def seconds(length):
+    def work(length):
         text = part * (length // len(part))
-        start = time.process_time()
         document = plain_text(text, "en")
         assert document.join(document.sentences) == text
-        return time.process_time() - start
 
-    # Quadratic is 100. The least of three: other programs slow some of them down.
-    assert min(seconds(100_000) for _ in range(3)) < 50 * max(seconds(10_000), 0.01)
+    takes_linear_time(work, 40_000)
 
 
 def test_a_text_is_translated(trained):
@@ -349,6 +344,9 @@ def test_the_mark_of_a_list_is_in_no_sentence(mark):
 # ---- addresses, marks and gaps, each by its kind
 
 
+BEHIND = ["", *".,;:!?])»”’。ก한中", "\u2009x", " >"]
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -357,17 +355,14 @@ def test_the_mark_of_a_list_is_in_no_sentence(mark):
         "https://x.org:80/a,b;c", "{name}", "%s",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    "after",
-    ["", ".", ",", ";", ":", "!", "?", "]", ")", "»", "”", "’", "。", "ก", "한", "中", "\u2009x", " >"],
-)
-def test_an_address_is_kept_without_the_marks_behind_it(address, after):
-    if address[0] == "@" and after.isalpha():
-        after = f" {after}"  # a letter of any script is one of a name
-    text = f"One word {address}{after} and more"
-    (segment,) = plain_text(text, "und", split=False).segments
-    assert [source for _, source in segment.marks] == [address]
-    assert segment.sentence == text.replace(address, "<g1/>")
+def test_an_address_is_kept_without_the_marks_behind_it(address):
+    for mark in BEHIND:
+        # A letter of any script is one of a name.
+        after = f" {mark}" if address[0] == "@" and mark.isalpha() else mark
+        text = f"One word {address}{after} and more"
+        (segment,) = plain_text(text, "und", split=False).segments
+        assert [source for _, source in segment.marks] == [address]
+        assert segment.sentence == text.replace(address, "<g1/>")
 
 
 @pytest.mark.parametrize(

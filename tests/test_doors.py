@@ -101,7 +101,7 @@ def broken_text(draw):
 
 
 @pytest.mark.parametrize("door", DOORS)
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(broken=broken_text())
 @example(broken=(b"amber\rbirch\rcedar", 1, 6))
 def test_a_text_with_one_fault_is_refused_with_its_place(door, run, capsysbinary, monkeypatch, broken):
@@ -128,7 +128,7 @@ def test_a_document_with_one_fault_is_refused_with_its_place(run, capsysbinary, 
     assert f", line {line}, byte {byte}: " in said, said
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(LINES, st.sampled_from(["\n", "\r\n"]))
 def test_only_a_line_feed_ends_a_line_at_every_door(run, capsysbinary, monkeypatch, lines, end):
     raw = "".join(line + end for line in lines).encode()
@@ -145,7 +145,7 @@ def test_only_a_line_feed_ends_a_line_at_every_door(run, capsysbinary, monkeypat
         assert list(read_lines(Path(folder) / "text")) == lines
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(st.lists(st.booleans(), min_size=1, max_size=4))
 def test_lines_of_several_sentences_that_are_translated_whole_are_counted_at_the_end(
     run, capsysbinary, monkeypatch, several

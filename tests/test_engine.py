@@ -137,19 +137,19 @@ def wait_until_none_is_pending(decoder):
     assert not decoder._engine._pending
 
 
-def test_ten_thousand_cancelled_searches_leave_nothing_behind(lib):
+def test_thousands_of_cancelled_searches_leave_nothing_behind(lib):
     decoder = native(lib, model_of("as in the paper"), "float32", 2)
     sources = texts(2, 9)
     expected = search(decoder, sources, SearchSettings())
     trim_memory()  # pages that glibc keeps are no leak
     threads, size = len(all_threads()), resident_bytes()
-    for _ in range(10_000):
+    for _ in range(4_000):
         decoder.submit(sources, *FOREVER).cancel()
     assert search(decoder, sources, SearchSettings()) == expected
     wait_until_none_is_pending(decoder)
     assert len(all_threads()) == threads
     trim_memory()
-    assert resident_bytes() < 1.2 * size
+    assert resident_bytes() < 1.08 * size
 
 
 def resident_bytes() -> int:
@@ -363,7 +363,7 @@ def test_ctrl_c_in_submit_ends_one_search_alone(lib):
 
 def test_a_forked_process_may_drop_the_parents_decoder(lib):
     decoder = native(lib, model_of("as in the paper"), "float32", 2)
-    for _ in range(20):
+    for _ in range(8):
         assert search(decoder, texts(1, 5), SearchSettings())
         if (child := os.fork()) == 0:
             signal.alarm(SECONDS)  # ends the child if it hangs
@@ -387,7 +387,7 @@ def test_a_search_of_many_sentences_leaves_places_to_others(lib):
 def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
     model = model_of("as in the paper")
     decoder, settings = native(lib, model, "float32", 1), SearchSettings(beam_size=beam_size)
-    sources = [*texts(3, 6), [3], *texts(3, 9, seed=2)]
+    sources = [*texts(2, 6), [3], *texts(2, 9, seed=2)]
     progress = Progress()
     found = decoder.submit(sources, settings, None, progress).result(SECONDS)
     for number, source in enumerate(sources):

@@ -345,7 +345,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \0
 NEW = ["<pad>", "<unk>", "<s>", "</s>"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(WORDS.filter(lambda word: word not in NEW), min_size=1, max_size=6, unique=True), st.data())
 def test_any_words_of_a_vocabulary_are_read_as_themselves_and_written_again(words, data):
     text = data.draw(st.lists(st.sampled_from(words), min_size=1, max_size=5))
@@ -355,7 +355,7 @@ def test_any_words_of_a_vocabulary_are_read_as_themselves_and_written_again(word
     assert tokenizer.decode(ids) == " ".join(text)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.sampled_from(" ".join("aﬁＡ①é²")), max_size=9).map("".join))
 def test_any_characters_of_a_vocabulary_are_read_as_themselves_and_written_again(text):
     letters = ["▁", *"aﬁＡ①é²"]
@@ -369,7 +369,7 @@ LAYERS = weights(Transformer(ModelSettings(**SIZES, attention_bias=True), 5, 5))
 TABLES = [torch.randn(9, SIZES["d_model"], generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_a_built_model_has_the_embeddings_and_biases_of_its_tensors(data):
     """Whatever of them is equal, or zero, so that it can be shared or left out."""

@@ -373,7 +373,7 @@ def test_each_step_shows_its_keys_and_their_weights(translator):
 
 def test_what_is_measured_of_a_long_sentence_is_drawn_up_to_60_tokens():
     translator, search = translator_of(MODELS["transformer"]), SearchSettings(max_extra_tokens=0, beam_size=1)
-    line = "ein Mann fährt Rad " * 20
+    line = "ein Mann fährt Rad " * 16
     for svg in (
         measured_pictures.normalisation_picture(normalisation(translator, line, search, 0), 0),
         measured_pictures.feed_forward_picture(hidden_units(translator, line, search)),

@@ -480,7 +480,7 @@ def hostile(tmp_path_factory):
 
 @given(data=HOSTILE)
 @example(BILLION_LAUGHS.encode())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_hostile_file_is_read_or_refused(hostile, data):
     refused_or_read(hostile, data)
 

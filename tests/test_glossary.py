@@ -48,7 +48,7 @@ def fits(term, words):
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(TERMS, SENTENCE)
 def test_the_longest_terms_are_found_from_left_to_right(sources, sentence):
     glossary = Glossary([Term(source, "x") for source in sources], NO_FORMS)
@@ -130,9 +130,9 @@ def test_without_a_dictionary_a_word_has_one_form(monkeypatch):
     inflection.is_known.cache_clear()
 
 
-def test_a_glossary_of_a_million_terms_is_searched_as_fast_as_a_small_one():
+def test_a_large_glossary_is_searched_as_fast_as_a_small_one():
     draw = random.Random(1)
-    names = ("".join(draw.choices(string.ascii_lowercase, k=8)) for _ in range(200_000))
+    names = ("".join(draw.choices(string.ascii_lowercase, k=8)) for _ in range(20_000))
     glossary = Glossary([Term("a", "b"), *(Term(f"a {name}", "x") for name in names)], NO_FORMS)
     looked_up = []
     glossary._by_words = Counting(glossary._by_words, looked_up)
@@ -259,7 +259,7 @@ def test_translations_have_their_terms_and_others_do_not_change(folder, native):
     translator = Translator.load(folder, native=native, workers=1)  # noqa: F811
     draw = random.Random(3)
     plain = translator.n_best(LINES, SEARCH)
-    for _ in range(6):
+    for _ in range(6 if native else 2):
         words = draw.sample(sorted({word for line in LINES for word in line.split()}), 2)
         glossary = Glossary([Term(word, draw.choice(PHRASES)) for word in words], NO_FORMS)
         with_terms = translator.n_best(LINES, SEARCH, glossary)

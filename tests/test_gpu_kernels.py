@@ -81,7 +81,7 @@ def test_dropout_has_the_masks_of_its_key(precision, shape):
     all_close((out, *gradients(out, x)), (x * kept(shape), *gradients(x * kept(shape), x)), precision)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.999999])
+@pytest.mark.parametrize("p", [0.1, 0.999999])
 def test_a_drawn_mask_keeps_the_expected_value(p):
     mask = kernels.DropoutMask.draw(p, torch.device(DEVICE))
     dropped = (mask.threshold + 2**15) / 2**16
@@ -94,12 +94,12 @@ def test_a_drawn_mask_keeps_the_expected_value(p):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("width", [21, 64, 512 if GPU else 128])  # the interpreter runs 8 columns at a time
+@pytest.mark.parametrize("width", [21, 512 if GPU else 128])  # the interpreter runs 8 columns at a time
 def test_a_residual_equals_its_equation(masked, precision, width):
     norm = nn.LayerNorm(width, 0.1).to(DEVICE)
     nn.init.normal_(norm.weight)
     nn.init.normal_(norm.bias)
-    x, y = randn(3, 7, width), randn(3, 7, width, dtype=precision)
+    x, y = randn(2, 3, width), randn(2, 3, width, dtype=precision)
     out = kernels.residual(x, y, MASK if masked else None, norm)
     expected = norm(x + y.float() * (kept(y.shape) if masked else 1.0))
     leaves = (x, y, norm.weight, norm.bias)
@@ -130,10 +130,10 @@ def test_a_feed_forward_equals_its_equation(widths):
 def test_attention_equals_its_equation(shape, kind):
     queries, keys, d_k, d_v = shape
     leaves = [
-        randn(2, count, 3 * width, dtype=MULTIPLIED)
+        randn(2, count, 2 * width, dtype=MULTIPLIED)
         for count, width in ((queries, d_k), (keys, d_k), (keys, d_v))
     ]
-    heads = [leaf.unflatten(2, (3, -1)).transpose(1, 2) for leaf in leaves]
+    heads = [leaf.unflatten(2, (2, -1)).transpose(1, 2) for leaf in leaves]
     masks = {
         "padding": torch.rand(2, 1, 1, keys, device=DEVICE) > 0.4,
         "any": torch.rand(2, 1, queries, keys, device=DEVICE) > 0.5,
@@ -206,7 +206,7 @@ def test_the_heads_that_the_kernels_support(dtype, width, queries, supported):
 @pytest.mark.parametrize(
     ("capability", "shared_memory", "names"),
     [
-        (86, 101_376, ["attention_forward", "cross_entropy_backward"]),
+        (86, 101_376, ["attention_forward"]),
         *(
             pytest.param(capability, memory, [], marks=pytest.mark.long)
             for capability, memory in (
@@ -229,7 +229,7 @@ def test_the_kernels_compile_for_a_gpu_and_fit_into_its_shared_memory(
     )
     assert compiled.returncode == 0, compiled.stderr
     needed = [int(line.split()[-1]) for line in compiled.stdout.splitlines()]
-    assert len(needed) == (3 if names else 10)
+    assert len(needed) == (len(names) or 10)
     assert max(needed) <= shared_memory
 
 
@@ -245,7 +245,7 @@ def check_cross_entropy(logits, gold, precision):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("shape", [(64, 50, 100), (64, 64, 37), (3, 1, 9000)])
+@pytest.mark.parametrize("shape", [(9, 7, 100), (9, 9, 37), (3, 1, 9000)])
 def test_cross_entropy_equals_its_equation(precision, shape):
     rows, tokens, vocabulary = shape
     logits = (3 * torch.randn(rows, vocabulary, device=DEVICE)).to(precision).requires_grad_()
@@ -271,8 +271,8 @@ def test_nan_stays_nan():
 
 
 def test_padding_has_no_loss():
-    features, weight, bias = randn(50, 16, dtype=MULTIPLIED), randn(37, 16), randn(37)
-    gold = torch.randint(1, 37, (50,), device=DEVICE)
+    features, weight, bias = randn(10, 16, dtype=MULTIPLIED), randn(37, 16), randn(37)
+    gold = torch.randint(1, 37, (10,), device=DEVICE)
     gold[::3] = PAD
     is_token = gold != PAD
     found = kernels.cross_entropy(kernels.linear(features, weight, bias), gold, 0.1, PAD)
@@ -309,8 +309,7 @@ def test_nothing_has_no_loss_and_no_gradient():
 
 MODELS = {
     "as in the paper": {},
-    "pre-norm": {"norm": "pre"},
-    "biases": {"output_bias": True, "attention_bias": True},
+    "pre-norm, biases": {"norm": "pre", "output_bias": True, "attention_bias": True},
     "odd widths": {"d_model": 18, "d_ff": 50},
     "attention drops too": {"attention_dropout": 0.3},
     "recurrent": {"architecture": "gru"},

@@ -50,7 +50,7 @@ def in_batches(search, sources, asked, size, device="cpu"):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("kind", "asked"), TOGETHER)
 def test_it_finds_what_the_growing_search_finds(kind, asked, device):
-    model, sources = model_of(kind), [row for row in texts(6) if len(row) > 1]
+    model, sources = model_of(kind), [row for row in texts(4) if len(row) > 1]
     expected = python_search(model, sources, ASKED[asked])
     search = GraphSearch(model.to(device))
     for size in (1, len(sources)):  # the first one by one through a few graphs, whose buffers are used again

@@ -156,7 +156,7 @@ def test_an_imported_model_has_the_same_logits_and_translations(kind, tmp_path):
             engine_of(folder, imported),
             imported.model,
             imported.tokenizers,
-            [*SOURCE, *samples(imported.tokenizers)],
+            [*SOURCE[:2], *samples(imported.tokenizers, count=2)],
         )
         < 1e-5
     )
@@ -169,7 +169,7 @@ def test_the_name_of_a_language_is_read_as_a_token(tmp_path):
         engine_of(folder, imported),
         imported.model,
         imported.tokenizers,
-        [f">>eng<< {line}" for line in SOURCE],
+        [f">>eng<< {line}" for line in SOURCE[:2]],
     )
 
 
@@ -202,10 +202,8 @@ def test_export_then_import_gives_the_same_model_bit_for_bit(kind, tmp_path):
     folder.mkdir()
     huggingface.write(model, tokenizers, folder, longest_trained=29, languages=Languages("en", "pt-BR"))
     everyone = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
-    assert (
-        verify(huggingface.engine(folder, *everyone), model, tokenizers, [*SOURCE, *samples(tokenizers)])
-        < 1e-5
-    )
+    sentences = [*SOURCE[:2], *samples(tokenizers, count=2)]
+    assert verify(huggingface.engine(folder, *everyone), model, tokenizers, sentences) < 1e-5
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     AutoModelForSeq2SeqLM.from_pretrained(folder).save_pretrained(tmp_path / "back")
@@ -388,7 +386,7 @@ def test_the_folders_precision_and_generation_settings_are_ignored(tmp_path):
     (folder / "generation_config.json").write_text(json.dumps(search))
     changed(folder, eos_token_id=[0])
     imported = huggingface.read(folder)
-    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE[:2]) < 1e-5
     cut(folder, "tokenizer_config.json")
     with pytest.raises(DragomanError, match="transformers cannot load .*theirs: "):
         engine_of(folder, imported)
@@ -440,7 +438,7 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
     renamed = {f"lost {name}" if name in lost else name: number for number, name in enumerate(names)}
     (folder / "vocab.json").write_text(json.dumps(renamed))
     imported = huggingface.read(folder)
-    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE[:2]) < 1e-5
     assert any(
         imported.vocabularies[0].rows[token] == 1
         for token in imported.tokenizers.source.encode(["der Schnee"])[0]
@@ -565,7 +563,7 @@ def test_a_model_without_a_bias_of_the_logits_has_none(tmp_path):
     folder = marian(tmp_path / "theirs")
     without(folder, "final_logits_bias")
     imported = huggingface.read(folder)
-    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE[:2]) < 1e-5
     assert imported.model.output_bias.count_nonzero() == len(imported.vocabularies[1].never_written)
 
 
@@ -581,7 +579,7 @@ def test_one_vocabulary_may_have_an_embedding_for_each_side(tmp_path):
     changed(folder, share_encoder_decoder_embeddings=False)
     imported = huggingface.read(folder)
     assert imported.model.settings.tied == "target"
-    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE[:2]) < 1e-5
 
 
 def test_a_search_by_the_folders_own_settings_writes_neither_padding_nor_start(tmp_path):

@@ -3,6 +3,7 @@
 import base64
 import inspect as code
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 from threading import get_ident
@@ -42,10 +43,19 @@ SETTINGS = [
 ]
 
 
+inspected = cache(inspect)  # several tests look at one inspection
+
+
+@cache
+def small_tokenizer() -> Tokenizer:
+    """Of both sides."""
+    return Tokenizer.train(LINES * 5, "bpe", TokenizerSettings(), 330)
+
+
 def translator_of(settings: ModelSettings) -> Translator:
     """A random model in float64."""
     torch.manual_seed(3)
-    tokenizer = Tokenizer.train(LINES * 5, "bpe", TokenizerSettings(), 330)
+    tokenizer = small_tokenizer()
     model = build_model(settings, len(tokenizer), len(tokenizer)).double().eval()
     with torch.no_grad():
         for weight in model.parameters():
@@ -61,8 +71,8 @@ def translator(request):
 @pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
 @no_shape_checks()
 def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settings):
-    for line in LINES:
-        found = inspect(translator, line, settings)
+    for line in LINES[1:3]:
+        found = inspected(translator, line, settings)
         ((best,),) = translator.n_best([line], settings)
         assert (found.translation, found.target[:-1]) == (best.text, best.tokens)
         assert (found.log_probability, found.score) == pytest.approx((best.log_probability, best.score))
@@ -77,7 +87,7 @@ def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settin
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
 def test_the_candidates_are_those_that_the_search_extended(translator, settings):
-    found = inspect(translator, LINES[0], settings)
+    found = inspected(translator, LINES[0], settings)
     for number, node in enumerate(found.nodes):
         if node.parent is None or (number not in found.candidates and node.end != "finished"):
             continue
@@ -124,7 +134,7 @@ def test_the_weights_shown_are_those_that_were_multiplied_with_values(translator
 
 
 def test_weights_are_those_of_forced_decoding(translator):
-    found = inspect(translator, LINES[1], SETTINGS[0])
+    found = inspected(translator, LINES[1], SETTINGS[0])
     sides = (translator.tokenizers.source, found.source), (translator.tokenizers.target, found.target)
     rows = (torch.tensor([side.ids(tokens)]) for side, tokens in sides)
     forced = all_attention(one_transformer(translator), *rows)
@@ -134,7 +144,7 @@ def test_weights_are_those_of_forced_decoding(translator):
 
 
 def test_the_alignment_is_that_of_the_ordinary_command(translator):
-    found = inspect(translator, LINES[1], SETTINGS[0])
+    found = inspected(translator, LINES[1], SETTINGS[0])
     tokenizer = translator.tokenizers.target
     if tuple(tokenizer.pieces(tokenizer.encode([found.translation])[0])) == found.target[:-1]:
         assert list(found.alignment) == translator.align([(LINES[1], found.translation)])[0]
@@ -143,7 +153,7 @@ def test_the_alignment_is_that_of_the_ordinary_command(translator):
 
 
 def test_each_query_attends_to_what_it_may_and_weights_sum_to_one(translator):
-    found = inspect(translator, LINES[3], SETTINGS[0])
+    found = inspected(translator, LINES[3], SETTINGS[0])
     attention = found.attention
     for weights in (attention.encoder, attention.decoder, attention.cross):
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
@@ -151,13 +161,13 @@ def test_each_query_attends_to_what_it_may_and_weights_sum_to_one(translator):
 
 
 def test_the_lens_of_the_last_layer_is_what_the_search_saw(translator):
-    found = inspect(translator, LINES[0], SETTINGS[0])
+    found = inspected(translator, LINES[0], SETTINGS[0])
     for row, (parent, _) in zip(found.lens[-1], pairwise(found.best_path), strict=True):
         assert row == found.candidates[parent]
 
 
 def test_the_stream_has_a_row_for_each_layer_and_the_embedding(translator):
-    found = inspect(translator, LINES[0], SETTINGS[0])
+    found = inspected(translator, LINES[0], SETTINGS[0])
     model, source, target = found.model, len(found.source), len(found.target)
     stream = found.stream
     assert stream.encoder.shape == (model.encoder_layers + 1, source)
@@ -207,21 +217,21 @@ def test_nothing_is_left_in_the_model(translator):
 @pytest.mark.parametrize("kind", ["transformer", "lstm", "conv", "lstm, enriched"])
 def test_what_another_thread_computes_meanwhile_is_not_recorded(kind):
     translator = translator_of((MODELS | VARIANTS)[kind])
-    alone, here = to_json(inspect(translator, LINES[0], SETTINGS[0])), get_ident()
+    alone, here = to_json(inspect(translator, LINES[1], SETTINGS[1])), get_ident()
     with ThreadPoolExecutor(1) as other:
 
         def translate_elsewhere(*_):
             if get_ident() == here:
-                other.submit(translator.translate, LINES[1:3], max_extra_tokens=2).result()
+                other.submit(translator.translate, LINES[:1], max_extra_tokens=2, beam_size=1).result()
 
         for side in ("source", "target"):
             embedding = translator.torch_backend.model.get_submodule(f"{side}_embedding")
             embedding.register_forward_hook(translate_elsewhere)
-        assert to_json(inspect(translator, LINES[0], SETTINGS[0])) == alone
+        assert to_json(inspect(translator, LINES[1], SETTINGS[1])) == alone
 
 
 def test_arrays_come_back_from_json(translator):
-    found = inspect(translator, LINES[0], SETTINGS[0])
+    found = inspected(translator, LINES[0], SETTINGS[0])
     table = to_json(found)
     shown = array_from_json(table["attention"]["cross"])
     np.testing.assert_allclose(shown, found.attention.cross, atol=1e-3)
@@ -239,7 +249,7 @@ def test_what_cannot_be_inspected_gets_a_sentence(translator):
 
 
 def test_an_inspection_draws_itself(translator):
-    found = inspect(translator, LINES[0], SETTINGS[0])
+    found = inspected(translator, LINES[0], SETTINGS[0])
     for view in get_args(Picture):
         assert found.svg(view).startswith("<svg")
     assert found.svg("cross", layer=1, lines=True) != found.svg("cross", layer=1)
@@ -273,7 +283,7 @@ def test_an_ensemble_is_refused(tmp_path):
 def test_a_variant_is_shown_as_it_computed(name):
     translator = translator_of(VARIANTS[name])
     model, settings = one_transformer(translator), SETTINGS[0]
-    found = inspect(translator, LINES[0], settings)
+    found = inspected(translator, LINES[0], settings)
     ((best,),) = translator.n_best([LINES[0]], settings)
     assert (found.translation, found.target[:-1]) == (best.text, best.tokens)
     sides = (translator.tokenizers.source, found.source), (translator.tokenizers.target, found.target)

@@ -231,6 +231,7 @@ def test_a_document_is_translated_in_its_form(command_line, folder, tmp_path, na
 
 
 @pytest.mark.parametrize("ending", FORMATS)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_the_case_of_an_ending_does_not_matter(ending, data):
     written = "".join(data.draw(st.sampled_from([letter, letter.upper()])) for letter in ending)

@@ -36,11 +36,10 @@ def test_step_by_step_equals_at_once(model, sources, targets):
         torch.testing.assert_close(one[:, 0], at_once[:, step])
 
 
-@settings(max_examples=5)
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=3))
+@settings(max_examples=2)
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=3))
 @example([2, 4])
-@example([40])
-@example([1, 16, 40])
+@example([1, 16, 20])
 def test_tokens_in_parts_of_any_size_equal_at_once(model, sources, parts):
     generator = torch.Generator().manual_seed(5)
     targets = torch.randint(4, VOCABULARY, (len(sources), sum(parts)), generator=generator)
@@ -130,7 +129,7 @@ def test_gradients_do_not_reach_the_future(model, sources, targets):
 @pytest.mark.parametrize("tied", ["target", "none"])
 def test_the_same_seed_gives_the_same_weights_wherever_they_lie_in_memory(architecture, tied):
     made = []
-    for _ in range(8):  # all are kept, so that each lies elsewhere
+    for _ in range(4):  # all are kept, so that each lies elsewhere
         torch.manual_seed(1)
         made.append(
             build_model(

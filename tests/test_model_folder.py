@@ -388,7 +388,7 @@ def load_or_refuse(intact, mutation):
 FUZZ = {"deadline": 2000, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}
 
 
-@settings(max_examples=300, **FUZZ)
+@settings(max_examples=100, **FUZZ)
 @given(mutations())
 def test_a_mutated_folder_is_loaded_or_refused_with_a_sentence(intact, mutation):
     load_or_refuse(intact, mutation)

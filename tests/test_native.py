@@ -183,7 +183,7 @@ def test_weights_of_a_search_are_those_of_forced_decoding(lib, kind, asked, head
 def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
     model, sources = (
         tiny(kind, VOCABULARY, 7).float(),
-        [[first, *range(4, last), END] for first in (5, 8, 9) for last in (5, 7)],
+        [[5, 4, END], [8, *range(4, 7), END], [9, *range(4, 7), END]],
     )
     in_cpp = native(lib, model, "float32", 1)
     for (beam_size, n_best), most, penalty in product(((1, 1), (2, 1), (4, 1), (6, 3)), (None, 5), PENALTIES):
@@ -195,7 +195,7 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
             same_hypotheses(found, ranked[:n_best])
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (10, 20))])
 def test_the_n_best_are_those_of_pytorch_for_any_n_and_any_penalty(lib, first):
     for seed in range(first, first + 10):
         draw = random.Random(seed)
@@ -265,7 +265,7 @@ def any_phrases(draw, source):
     ]
 
 
-@pytest.mark.parametrize("first", range(0, 24, 8))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (8, 16))])
 def test_forced_phrases_are_found_as_in_pytorch(lib, first):
     """Sentences with phrases and without in one search, with every rule and size."""
     for seed in range(first, first + 8):
@@ -292,8 +292,7 @@ def test_forced_phrases_are_found_as_in_pytorch(lib, first):
                 assert in_cpp.search([source], asked, rules)[0] == best
 
 
-@pytest.mark.parametrize("least", [1, 2, 4])
-@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize(("beam_size", "least"), [(1, 2), (4, 1), (4, 4)])
 def test_no_translation_is_shorter_than_it_may_be(lib, beam_size, least):
     """Of models that would end before, without any other rule."""
     asked, shorter = SearchSettings(beam_size=beam_size, max_extra_tokens=3), 0

@@ -31,7 +31,7 @@ from dragoman.system.toml import MAX_NUMBER
 
 VALUES: dict[Any, list[Any]] = {bool: [True, False], str: ["a"], Path: [Path("a")]}
 VALUES |= {tuple[int, ...]: [(1, 2)], tuple[str, ...]: [("a",)], tuple[Path, ...]: [(Path("a"),)]}
-FEW = settings(max_examples=20)
+FEW = settings(max_examples=8)
 
 
 def classes_of(kind: type) -> Iterator[type]:

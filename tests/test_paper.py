@@ -99,7 +99,10 @@ AS_WRITTEN = [
 
 @pytest.mark.parametrize(
     ("name", "as_written"),
-    [*((name, False) for name in TRANSFORMERS), *((name, True) for name in AS_WRITTEN)],
+    [
+        *((name, False) for name in TRANSFORMERS if name in MODELS | VARIANTS or name in ("base", "two")),
+        *((name, True) for name in AS_WRITTEN),
+    ],
 )
 def test_counted_multiply_adds_are_those_of_a_forward_pass(name, as_written):
     settings, vocabulary, source, target = TRANSFORMERS[name], 50, 9, 7

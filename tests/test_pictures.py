@@ -962,11 +962,11 @@ def test_scales_are_ordered_by_luminance(dark, scale):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("share", [step / 50 for step in range(51)])
-def test_labels_on_shades_can_be_read(dark, share):
-    shade = sequential(share)
-    label = COLOURS[shade.label.removeprefix("fill-")][dark]
-    assert contrast(channels(label), shade.rgb(dark)) > 4.5
+def test_labels_on_shades_can_be_read(dark):
+    for share in [step / 50 for step in range(51)]:
+        shade = sequential(share)
+        label = COLOURS[shade.label.removeprefix("fill-")][dark]
+        assert contrast(channels(label), shade.rgb(dark)) > 4.5
 
 
 @pytest.mark.parametrize("dark", [False, True])

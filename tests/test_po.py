@@ -225,7 +225,7 @@ CHARACTERS = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | st.
 TEXT = st.text(CHARACTERS, max_size=40)  # Babel does not know all escapes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(TEXT.filter(str.strip), TEXT), max_size=4), st.sampled_from(["\n", "\r\n"]))
 def test_any_text_is_written_and_read_back(messages, newline):
     messages = {f"{number} abc {source}": written for number, (source, written) in enumerate(messages)}
@@ -326,7 +326,7 @@ def po_capitals(text, is_format):
     return re.sub(rf"({places})|.", lambda match: match[1] or match[0].upper(), text, flags=re.DOTALL)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(ENTRY, max_size=4),
     st.integers(1, 3),

@@ -111,7 +111,7 @@ def test_only_texts_of_json_change(value, indent, is_ascii, is_capital):
     assert not is_ascii or translate("json", text).isascii()
 
 
-@settings(max_examples=150)
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(["{", "}", "[", "]", ",", ":", '"a"', "1", "-1", "null", " "]), max_size=8))
 def test_a_file_is_json_if_another_reader_says_so(tokens):
     text = "".join(tokens)
@@ -256,7 +256,7 @@ PROPERTY = texts_of(["word", "\\u00e9a", "\\uD83D\\ude00", "\\\n \t more", "\\\r
                      "%s"])  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.one_of(
@@ -318,7 +318,7 @@ STYLES = ["", "'", '"', "|", "|-", "|+", ">", ">-", "> # no", "|2-"]
 OTHERS = ["1", "1.5", "true", "no", "null", "~", "2020-01-01", "*anchor", "[1, 2]", "{}", "!x no", "", ":sym"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.sampled_from(STYLES), YAML_TEXT) | st.tuples(st.just(None), st.sampled_from(OTHERS)),
@@ -395,7 +395,7 @@ ANDROID_TEXT = texts_of([
 ANDROID_HEAD = '<resources xmlns:xliff="x" xmlns:q="x">'
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(
@@ -466,7 +466,7 @@ APPLE_TEXT = texts_of([
 SPACE = st.sampled_from(["", " ", "\n", "/* no */", "// no\n", '/* no * " = ; */', "\r\n\t"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(
@@ -542,7 +542,7 @@ def test_only_values_of_net_change(elements):
 TABLE_TEXT = texts_of(["word", "é", 'say "x"', "a,b", "a;b", "a|b", "a\tb", *kept("%s"), *TAGS])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.sampled_from(",;\t|"),
     st.permutations(["source", "target", "x", "key"]),
@@ -702,7 +702,7 @@ def fluent_entries(text, is_text):
     return result
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(

@@ -107,7 +107,7 @@ CONTENT = st.one_of(
     JSON.map(safetensors),
     st.text("[]{}\"'#=.,: \n-&*<aé1\\", max_size=60).map(str.encode),
 )
-FAST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -178,7 +178,7 @@ TABLES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.text(max_size=9), TABLES, max_size=4), st.text("\"'#.[]{}\\ \n", max_size=12))
 def test_the_bounds_refuse_no_toml_of_few_tables(table, text):
     """What is in texts and comments is neither key nor bracket, in any of the four kinds of strings."""
@@ -434,7 +434,7 @@ def looked_at(folder):
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_commands_name_a_damaged_file_of_a_run(damaged, name, data):
     place = checkpoints(damaged / "intact")[-1].name

@@ -312,8 +312,14 @@ def asked(tmp_path):
     return recipe
 
 
-@pytest.mark.parametrize("source", get_args(TokenKind))
-@pytest.mark.parametrize("target", [None, *get_args(TokenKind)])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        *zip(get_args(TokenKind), reversed(get_args(TokenKind)), strict=True),
+        ("unigram", None),
+        ("char", None),
+    ],
+)
 def test_a_coverage_of_characters_is_for_a_side_that_learns_pieces(asked, source, target):
     options = ["--source-tokens", source, *(["--target-tokens", target] if target else [])]
     options += ["--no-share-vocabulary", "--character-coverage", "0.99"]

@@ -531,7 +531,7 @@ def test_any_n_and_any_penalty_are_searched_as_in_the_reference(first):
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 @no_shape_checks()
 def test_the_stop_rule_is_that_of_the_reference(kept_model, sources, penalty):
-    for beam_size, n_best in ((1, 1), (2, 1), (3, 2), (4, 1), (4, 4)):
+    for beam_size, n_best in ((1, 1), (3, 2), (4, 4)):
         assert_equals_reference(
             kept_model,
             sources[1:],

@@ -78,7 +78,8 @@ def test_the_seed_alone_determines_the_samples(tmp_path, monkeypatch, settings):
     one = sampled(tmp_path / "one", plain, settings, 1, 10_000)
     assert sampled(tmp_path / "again", plain, settings, 1, 10_000) == one
     assert sampled(tmp_path / "other", plain, settings, 2, 10_000) != one
-    monkeypatch.setattr(processors, "granted_processors", lambda: 2)
+    if settings is BPE:  # processes take a second to start
+        monkeypatch.setattr(processors, "granted_processors", lambda: 2)
     assert sampled(tmp_path / "shards", plain, settings, 1, 40) == one
 
 
@@ -163,7 +164,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, settings):
     recipe = replace(
         small_recipe(tmp_path, tmp_path / "whole", updates=16, warmup_steps=4), tokenizer=settings
     )
-    recipe = replace(recipe, batches=replace(recipe.batches, accumulate=8))
+    recipe = replace(recipe, batches=replace(recipe.batches, accumulate=4))
     stopped = replace(recipe, out=tmp_path / "stopped")
 
     def copy(words):

@@ -80,12 +80,12 @@ def test_the_operations_grow_as_the_paper_says(name, expected):
 
 
 def test_a_separable_convolution_costs_the_sum_of_its_parts():
-    n, width = 128, 64
+    n, width = 64, 64
     assert count_flops(BY_NAME[SEPARABLE], n, width) == 2 * (KERNEL * n * width + n * width**2)
 
 
 def test_the_operations_are_those_of_the_formulas():
-    n, width = 128, 64
+    n, width = 64, 64
     assert count_flops(BY_NAME[ATTENTION], n, width) == 2 * 2 * n**2 * width
     assert count_flops(BY_NAME[RECURRENT], n, width) == 2 * 8 * n * width**2
     assert count_flops(BY_NAME[CONTIGUOUS], n, width) == 2 * KERNEL * n * width**2

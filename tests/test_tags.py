@@ -146,7 +146,7 @@ def test_a_placeholder_before_punctuation_stays_before_it():
         assert restore_tags(tags, translation, alignment) == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @example("<i>amber <b>birch.</i> cedar...</b>", ["rot"], [])  # tags that cross
 @given(
     TEXT,
@@ -234,7 +234,7 @@ def test_a_placeholder_before_punctuation_stays_inside_its_pair():
     assert restore_tags(tags, plain, links) == "The cat <b>{x}, dog</b> runs"
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @example(["<b>amber</b>"] * 2, ["rot"] * 8, [(0, 0), (0, 7)])  # the first pair takes all words
 @given(
     st.lists(st.sampled_from(["<b>amber</b>", "<i>birch <b>cedar</b></i>", "elm"]), min_size=1, max_size=4),
@@ -259,7 +259,7 @@ KEPT = st.tuples(
 KEPT_PARTS = st.lists(st.one_of(KEPT, st.sampled_from(["amber", "birch"])), min_size=1, max_size=5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(KEPT_PARTS, st.lists(st.sampled_from(["rot", "haus"]), max_size=5), st.data())
 def test_what_is_kept_touches_no_word_and_keeps_the_marks_beside_it(parts, translation, data):
     """Brackets and quotation marks that have no partner on the other side are the words' affair."""
@@ -312,7 +312,7 @@ WELL_FORMED = st.tuples(
 ).map(lambda drawn: drawn[1].join(drawn[0]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     WELL_FORMED,
     st.lists(st.sampled_from(["rot", "Haus.", "(„x", ".", "..."]), max_size=6),
@@ -381,7 +381,7 @@ def pairs_around(written):
     return around, enclosed
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(TREES.map(with_numbers), CAPITALS, LINKS)
 @example("<p0>{v0}.</p0><p1></p1>§", ["."], [(0, 0), (0, 1)])  # a link to a word that is not there
 @example("<p0>a <p1>{v0}</p1> b</p0>", [".", "ROT"], [(0, 1), (1, 0)])  # marks are often aligned wrongly
@@ -406,7 +406,7 @@ def test_a_tag_stays_inside_the_pairs_around_it_and_cuts_no_other_word(sentence,
 ALONE = st.lists(st.sampled_from(["<a>", "</b>", "<br/>", "amber", "birch.", " ", " "]), max_size=10)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(ALONE, CAPITALS, LINKS)
 def test_a_tag_that_follows_its_word_stays_after_those_that_precede_theirs(parts, translation, links):
     """Where tags have no partners."""

@@ -9,7 +9,7 @@ from dragoman.search.beam import sort_key, top_k_extensions
 VALUES = st.sampled_from([-torch.inf, -3.0, -2.5, -1.0, -0.0, 0.0, 0.5])
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(2, 150), st.integers(0, 2**31), st.booleans())
 def test_the_best_of_all_extensions_in_order_ties_by_hypothesis_and_token(
     sentences, width, vocabulary, seed, ties
@@ -26,7 +26,7 @@ def test_the_best_of_all_extensions_in_order_ties_by_hypothesis_and_token(
     assert torch.equal(origin * vocabulary + token, place[:, :count])
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.lists(VALUES, min_size=2, max_size=8))
 def test_integers_order_as_the_numbers_do_and_equal_ones_by_place(values):
     value = torch.tensor([values])

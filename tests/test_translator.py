@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from threading import Event
@@ -117,8 +118,16 @@ def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences
 MANY = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for first in range(12)]
 
 
-@pytest.mark.parametrize("kind", ["transformer", "gru", "conv"])
-@pytest.mark.parametrize("more", [{}, {"groups": 2}, {"temperature": 1.0}, {"force_words": ("a",)}], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("transformer", {}),
+        ("transformer", {"temperature": 1.0}),
+        ("gru", {"groups": 2}),
+        ("conv", {"force_words": ("a",)}),
+    ],
+    ids=str,
+)
 def test_threads_of_pytorch_change_no_translation(translator, kind, more):
     tokenizers = translator.tokenizers
     model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).double()
@@ -173,23 +182,17 @@ def test_a_search_that_needs_pytorch_builds_its_model_in_another_thread(folder):
 
 
 def test_workers_leave_the_number_of_threads_as_it_was(folder):
-    code = (
-        "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import "
-        "SearchSettings, Translator\n"
-        "torch.set_num_threads(2); translator = Translator.load(sys.argv[1], native=False)\n"
-        "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(max_extra_tokens=4, "
-        "batch_tokens=60))\n"
-        "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
-        "print(translator.torch_backend.workers, torch.get_num_threads(), later)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=MAX_SECONDS,
-        check=True,
-    )
-    assert done.stdout.split() == ["2", "2", "2"]
+    torch.set_num_threads(2)
+    try:
+        translator = Translator.load(folder, native=False)
+        translator.translate(
+            ["a man", "two dogs play"] * 9, SearchSettings(max_extra_tokens=4, batch_tokens=60)
+        )
+        with ThreadPoolExecutor(1) as pool:
+            later = pool.submit(torch.get_num_threads).result()
+        assert [translator.torch_backend.workers, torch.get_num_threads(), later] == [2, 2, 2]
+    finally:
+        torch.set_num_threads(1)
 
 
 IN_EACH_PRECISION = """

@@ -170,7 +170,7 @@ def with_differences(engine, differences):
     return replace(engine, log_probs=log_probs)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.floats(-8e-4, 8e-4), min_size=1, max_size=5), min_size=4, max_size=4))
 def test_the_largest_difference_of_all_sentences_is_returned(engine_of_some_tokens, differences):
     engine, model, tokenizers = engine_of_some_tokens
@@ -179,7 +179,7 @@ def test_the_largest_difference_of_all_sentences_is_returned(engine_of_some_toke
     assert found == pytest.approx(largest, abs=2e-6)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 4), st.sampled_from([-1, 1]), st.floats(2e-3, 9.0))
 def test_one_token_that_differs_is_refused(engine_of_some_tokens, place, sign, size):
     engine, model, tokenizers = engine_of_some_tokens

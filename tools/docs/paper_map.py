@@ -6,6 +6,7 @@ This module needs neither Sphinx nor torch.
 import ast
 import tomllib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,15 @@ def lines_of_test(name: str) -> Lines:
     return lines_of(ROOT / "tests" / file, test)
 
 
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    """Of a file of Python."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def lines_of(path: Path, name: str) -> Lines:
     """The lines that define a function, class, method, field or variable, with decorators and docstring."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = syntax_tree(path).body
     for part in name.split("."):
         found = next((number for number, node in enumerate(body) if part in names_of(node)), None)
         if found is None:

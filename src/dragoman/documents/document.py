@@ -370,7 +370,7 @@ def without_reference_marks(block: Block) -> Block:
     place = 0
     while place < len(block):
         piece, closing = block[place], partner[place]
-        if closing > place:
+        if place < closing <= place + MAX_TAGS:  # a mark is short; nested pairs are not all searched
             inside = block[place + 1 : closing]
             text = "".join(part.text for part in inside if part.kind == "text").strip()
             is_raised = "sup" in {piece.text, *(part.text for part in inside if part.kind == "open")}
