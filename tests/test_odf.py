@@ -42,7 +42,8 @@ INLINE = st.recursive(
             '<text:bookmark text:name="a"/>', '<text:bookmark-start text:name="b"/>',
             "<![CDATA[c & d]]>",
             '<text:bookmark-end text:name="b"/>', "<text:page-number>Seven</text:page-number>",
-            '<draw:frame draw:name="f"/>',
+            '<draw:frame draw:name="f"/>', '<text:change text:change-id="d"/>',
+            '<text:change-start text:change-id="e"/>', '<text:change-end text:change-id="e"/>',
         )
     ),
     lambda inner: st.tuples(
@@ -51,6 +52,7 @@ INLINE = st.recursive(
                 *(f'<text:span text:style-name="T{number}">{{}}</text:span>' for number in (1, 2, 3)),
                 '<text:a office:name="x">{}</text:a>', "<draw:text-box><text:p>{}</text:p></draw:text-box>",
                 "<text:note><text:note-body><text:p>{}</text:p></text:note-body></text:note>",
+                '<text:tracked-changes><text:p text:style-name="P">{}</text:p></text:tracked-changes>',
             )
         ),
         st.lists(inner, max_size=4),
@@ -156,7 +158,6 @@ def test_values_of_attributes_that_nobody_expects_are_read():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("<text:tracked-changes><text:changed-region/></text:tracked-changes>", "accept or reject"),
         ("<text:p>", "damaged"),
         ("&unknown;", "damaged"),
     ],
@@ -285,10 +286,14 @@ def test_a_cell_with_a_value_or_a_formula_is_kept(attributes, is_text):
         assert sentences("odf", content) == ["Two", *["One"] * is_text, "three"]
 
 
-@pytest.mark.parametrize("name", ["text:changed-region", "table:cell-content-change"])
-def test_each_tracked_change_is_refused(name):
-    with pytest.raises(DragomanError, match="accept or reject"):
-        read("odf", text_file(f"<{name}/>"))
+@pytest.mark.parametrize("kind", ["text", "table"])
+def test_what_is_inserted_is_translated_and_what_is_deleted_stays(kind):
+    gone = f"<{kind}:tracked-changes><text:p>old</text:p></{kind}:tracked-changes>"
+    deleted, start, end = (f'<text:change{name} text:change-id="c"/>' for name in ("", "-start", "-end"))
+    content = text_file(f"{gone}<text:p>The {deleted}{start}new{end} house.</text:p>")
+    assert sentences("odf", content) == ["The <g1/><g2>new</g2> house."]
+    result = member(translate("odf", content, "Das <g1/><g2>neue</g2> Haus."), "content.xml")
+    assert f"{gone}<text:p>Das {deleted}{start}neue{end} Haus.</text:p>" in result
 
 
 @pytest.mark.parametrize(

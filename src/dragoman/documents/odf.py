@@ -25,9 +25,19 @@ from dragoman.text.settings import UNKNOWN_LANGUAGE
 TEXT_NAMESPACE = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 PART = re.compile(r"(?:.*/)?(?:content|styles)\.xml\Z")
 CONTAINERS = frozenset(("a", "meta"))
-RANGES = frozenset(("bookmark-start", "bookmark-end", "reference-mark-start", "reference-mark-end"))
+RANGES = frozenset(
+    (
+        "bookmark-start",
+        "bookmark-end",
+        "reference-mark-start",
+        "reference-mark-end",
+        "change-start",
+        "change-end",
+    )
+)
+POINTS = frozenset(("note", "bookmark", "reference-mark", "change"))
+"""What stands between words, and is none."""
 BREAKS = frozenset(("tab", "line-break"))
-TRACKED = frozenset(("text:changed-region", "table:cell-content-change"))
 WITHOUT_TEXT = re.compile(
     r"""\s(?:table:formula\s*=|office:value-type\s*=\s*["'](?!string))|\sstyle:data-style-name\s*="""
 )
@@ -58,7 +68,7 @@ class Text:
 
     def __post_init__(self) -> None:
         self.ends = element_ends(self.tokens, self.name)
-        self.computed = set(computed_paragraphs(self.text, self.tokens))
+        self.kept = set(kept_paragraphs(self.text, self.tokens))
 
     def local(self, place: int) -> str:
         """The name of a tag in the namespace of texts; "" for others."""
@@ -77,7 +87,7 @@ class Text:
         """A paragraph in the normal form. The format of a text is the row of the spans around it."""
         place = paragraph.first
         first = self.tokens[place - 1].end
-        if place - 1 in self.computed:
+        if place - 1 in self.kept:
             return first, ""
         items: list[Item] = []
         spans: list[str] = []
@@ -115,8 +125,8 @@ class Text:
             self.add_range(place, name, items)
         elif name != "soft-page-break":
             source = paragraph.source(token.start, self.tokens[end].end)
-            is_word = name and name not in {"note", "bookmark", "reference-mark"}  # a field
-            items.append(Item("word" if is_word else "alone", source))
+            is_field = name and name not in POINTS
+            items.append(Item("word" if is_field else "alone", source))
         return end
 
     def span(self, place: int) -> str:
@@ -126,20 +136,24 @@ class Text:
         return f'<{self.prefix}span {self.prefix}style-name="{same}">' if same else ""
 
     def add_range(self, place: int, name: str, items: list[Item]) -> None:
-        """Add the start or the end of a bookmark."""
-        bookmark = self.attribute(place, "name")
+        """Add the start or the end of a bookmark, or of what somebody has inserted."""
+        bookmark = self.attribute(place, "name") or self.attribute(place, "change-id")
         if bookmark != "_GoBack":  # where somebody has stopped writing
             key = f"{name.rpartition('-')[0]} {bookmark}"
             items.append(Item("start" if name.endswith("start") else "stop", self.tag(place), name=key))
 
 
-def computed_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
-    """The places of the tags in cells whose text is a number, a date or the value of a formula."""
+def kept_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
+    """The places of the tags in what is no text of the document.
+
+    These are cells whose text is a number, a date or the value of a formula, and what somebody has deleted.
+    """
     cells: list[bool] = []
     for place, token in enumerate(tokens):
-        is_cell = token.name.endswith(("table-cell", "office:annotation"))
+        is_cell = token.name.endswith(("table-cell", "office:annotation", ":tracked-changes"))
         if is_cell and token.kind == "start":
-            cells.append(WITHOUT_TEXT.search(text, token.start, token.end) is not None)
+            is_deleted = token.name.endswith(":tracked-changes")
+            cells.append(is_deleted or WITHOUT_TEXT.search(text, token.start, token.end) is not None)
         elif is_cell and token.kind == "end":
             cells.pop()
         elif cells and cells[-1] and token.kind == "start":
@@ -147,7 +161,7 @@ def computed_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
 
 
 def read(content: bytes, reading: Reading) -> Archive:
-    """A file of OpenDocument. Raises `DragomanError` if it is damaged, encrypted, or has tracked changes."""
+    """A file of OpenDocument. Raises `DragomanError` if it is damaged or encrypted."""
     members = read_office(content, reading)
     if "content.xml" not in members:
         raise DragomanError(f"{reading.name} is a zip file, but not one of OpenDocument.")
@@ -170,10 +184,6 @@ def read_part(content: bytes, reading: Reading) -> OfficePart:
     """A member with paragraphs. Raises as `read`."""
     text, encoding = decode_part(content, reading.name)
     tokens = read_markup(text, is_html=False)
-    if any(token.name in TRACKED for token in tokens):
-        raise DragomanError(
-            f"{reading.name} has tracked changes; accept or reject them all, and translate it then."
-        )
     prefix = prefix_of(text, TEXT_NAMESPACE)
     paragraphs = Text(text, tokens, prefix, reading.name, span_styles(text, tokens))
     rewritten, slots = rewrite(text, tokens, {f"{prefix}p", f"{prefix}h"}, paragraphs.normal_form)
