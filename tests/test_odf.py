@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.documents.file import Reading
+from dragoman.documents.odf import TEXT_NAMESPACE
 from dragoman.documents.read import READERS
 from dragoman.system.errors import DragomanError
 from tests.office_files import (
@@ -98,6 +99,42 @@ def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
     content = text_file(body, STYLES)
     result = translate("odf", content, *(shuffled(text, chance) for text in sentences("odf", content)))
     assert shape(result) == shape(content)
+
+
+def spans_around_links(content: bytes) -> Counter:
+    """For each link how often the spans around it look bold."""
+    result: Counter = Counter()
+
+    def count(element: ET.Element, bold: int) -> None:
+        name = element.tag.partition("}")[2]
+        result[bold] += name == "a"
+        is_bold = name == "span" and not {"T1"} & set(element.attrib.values())
+        for child in element:
+            count(child, bold + is_bold)
+
+    for paragraph in ET.fromstring(member(content, "content.xml")).iter(f"{{{TEXT_NAMESPACE}}}p"):
+        count(paragraph, 0)
+    return result
+
+
+def nested(styles: list[str], text: str) -> str:
+    for style in styles:
+        text = f'<text:span text:style-name="{style}">{text}</text:span>'
+    return text
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.tuples(*[st.lists(st.sampled_from(["T1", "T2", "T3"]), max_size=2)] * 2), max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_the_spans_around_a_link_stay_around_it(links, chance):
+    texts = (
+        nested(outside, f"One <text:a>{nested(inside, 'two')}</text:a> three") for outside, inside in links
+    )
+    content = text_file(f"<text:p>Zero {' '.join(texts)}</text:p>", STYLES)
+    result = translate("odf", content, *(shuffled(text, chance) for text in sentences("odf", content)))
+    assert spans_around_links(result) == spans_around_links(content)
 
 
 @settings(max_examples=20)

@@ -90,37 +90,43 @@ class Text:
         if place - 1 in self.kept:
             return first, ""
         items: list[Item] = []
-        spans: list[str] = []
+        spans: list[list[str]] = [[]]  # around the texts of the paragraph, and of each link that is open
         while place < last:
             place = self.add(paragraph, place, items, spans) + 1
         return first, normal_form(items)
 
-    def add(self, paragraph: Paragraph, place: int, items: list[Item], spans: list[str]) -> int:
-        """Add a token. Returns the place of the last one that is read."""
+    def add(self, paragraph: Paragraph, place: int, items: list[Item], spans: list[list[str]]) -> int:
+        """Add a token. Returns the place of the last one that is read.
+
+        Spans around a link stay around it: presentations show no link whose text is in a span.
+        """
         token, name, tag = self.tokens[place], self.local(place), self.tag(place)
         end = self.ends[place]
+        around = "".join(spans[-1][:MAX_SPANS])
         if token.kind in {"text", "other"}:
-            text = plain_characters(tag)
-            items.append(Item("text", text, "".join(spans[:MAX_SPANS])))
+            items.append(Item("text", plain_characters(tag), around))
         elif name == "span":
             if token.kind == "start":
-                spans.append(self.span(place))
+                spans[-1].append(self.span(place))
             elif token.kind == "end":
-                spans.pop()
+                spans[-1].pop()
             return place
         elif token.kind == "end":
-            items.append(Item("close", tag, name=name))
+            spans.pop()
+            items.append(Item("close", tag + self.closing("".join(spans[-1][:MAX_SPANS])), name=name))
         elif name in CONTAINERS and token.kind == "start":
             if self.tokens[place + 1].name == "office:event-listeners":  # stands at the start of a link only
                 place = self.ends[place + 1]
-            items.append(Item("open", paragraph.source(token.start, self.tokens[place].end), name=name))
+            tag = paragraph.source(token.start, self.tokens[place].end)
+            items.append(Item("open", around + tag, name=name))
+            spans.append([])
             return place
         elif name in BREAKS:
             items.append(Item("break", tag))
         elif name == "s":
             count = self.attribute(place, "c")
             spaces = " " * (int(count) if count.isdecimal() and len(count) < 4 else 1)
-            items.append(Item("text", spaces, "".join(spans[:MAX_SPANS])))
+            items.append(Item("text", spaces, around))
         elif name in RANGES:
             self.add_range(place, name, items)
         elif name != "soft-page-break":
@@ -134,6 +140,10 @@ class Text:
         style = self.attribute(place, "style-name")
         same = self.styles.get(style, style).replace('"', "&quot;")
         return f'<{self.prefix}span {self.prefix}style-name="{same}">' if same else ""
+
+    def closing(self, spans: str) -> str:
+        """The end tags of spans."""
+        return f"</{self.prefix}span>" * spans.count("<")
 
     def add_range(self, place: int, name: str, items: list[Item]) -> None:
         """Add the start or the end of a bookmark, or of what somebody has inserted."""
