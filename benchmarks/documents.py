@@ -48,7 +48,7 @@ ENDINGS: dict[DocumentFormat, str] = {
     "srt": ".srt",
 }
 """The formats that argos-translate-files has too."""
-ROUNDS = 3
+ROUNDS = 5
 SIMPLE = re.compile("[A-Z][A-Za-z ,-]+[.]")
 """A sentence that no format has to escape, and that is one sentence everywhere."""
 
@@ -174,22 +174,24 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
     parser.add_argument("--argos", type=Path, help="The Python of argos-translate-files")
-    parser.add_argument("--count", type=int, default=200, help="Sentences of a document")
+    parser.add_argument("--count", type=int, default=100, help="Sentences of the documents that are timed")
+    parser.add_argument("--bold", type=int, default=200, help="Sentences with a word in bold type, at most")
     arguments = parser.parse_args()
     translator = Translator.load(arguments.run, workers=1)
     sources = arguments.source.read_text().splitlines()
     references = arguments.reference.read_text().splitlines()
     simple = [number for number, source in enumerate(sources) if SIMPLE.fullmatch(source)]
     random.Random(1).shuffle(simple)  # noqa: S311  a sample, the same each time
-    chosen = simple[: arguments.count]
     words = {planted.line: planted for planted in planted_words(sources)}
-    rows = [(words[number], sources[number], references[number]) for number in chosen if number in words]
+    rows = [(words[number], sources[number], references[number]) for number in simple if number in words]
     translator.translate(sources[:100])  # the first search compiles
     with tempfile.TemporaryDirectory() as folder:
         argos = None if arguments.argos is None else Argos(arguments.argos, translator, folder)
         results = {
-            "speed": measure_speed(translator, argos, [sources[number] for number in chosen]),
-            "bold": measure_bold(translator, argos, rows),
+            "speed": measure_speed(
+                translator, argos, [sources[number] for number in simple[: arguments.count]]
+            ),
+            "bold": measure_bold(translator, argos, rows[: arguments.bold]),
         }
     command = asked("documents.py", arguments, "run", "argos")
     keep(passport(command) | {"results": results}, RESULTS, "documents")
