@@ -9,11 +9,16 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 from benchmarks import tables
+from benchmarks.document_files import read_sentences, write_document
+from dragoman.documents.file import Reading
+from dragoman.documents.formats import DocumentFormat
+from dragoman.documents.read import READERS
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.model.symbols import END, PAD, START
@@ -25,6 +30,7 @@ from dragoman.translation.model_folder import Tokenizers, save_model
 from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import fork, run_command, worst
 
+SENTENCES = ["Two dogs sleep.", "A man runs.", "A woman is red."]
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -430,3 +436,20 @@ def test_the_benchmark_of_minutes_measures_what_a_run_takes(tmp_path):
         assert row["updates"] == read_run_result(tmp_path / "runs" / f"0.2-{row['condition']}").updates
         assert f"| {row['seconds']:.0f} s |" in out
     assert found["command"].startswith("python benchmarks/minutes.py FOLDER FILES --minutes 0.2")
+
+
+@pytest.mark.parametrize("file_format", get_args(DocumentFormat))
+def test_documents_of_all_formats_have_the_same_sentences(file_format):
+    content = write_document(SENTENCES, file_format)
+    document = READERS[file_format](content, Reading("file", "en", "de"))
+    assert [segment.sentence for segment in document.segments] == SENTENCES
+
+
+@pytest.mark.parametrize("file_format", ["html", "srt", "docx", "pptx", "odf", "epub"])
+def test_bold_words_of_documents_are_read_back_as_dragoman_has_written_them(file_format):
+    bold = ["Two <b>dogs</b> sleep.", "<b>A</b> man runs."]
+    content = write_document(bold, file_format)
+    document = READERS[file_format](content, Reading("file", "en", "de"))
+    assert read_sentences(
+        document.write([f"Da {segment.sentence}" for segment in document.segments]), file_format
+    ) == [f"Da {sentence}" for sentence in bold]

@@ -58,6 +58,9 @@ SIMPLE = st.sampled_from(
         field("PAGE", run("Seven")), field("REF _a", run("Section two")), field("HYPERLINK", run("a link")),
         '<w:r><w:fldChar w:fldCharType="begin"/></w:r>', '<w:r><w:fldChar w:fldCharType="end"/></w:r>',
         "<w:r><w:t><![CDATA[c & d]]></w:t></w:r>", "<!-- no -->",
+        '<w:del w:id="5"><w:r><w:delText>Gone. </w:delText></w:r></w:del>',
+        '<w:moveFrom w:id="6"><w:r><w:t>Elsewhere. </w:t></w:r></w:moveFrom>',
+        '<w:moveFromRangeStart w:id="7" w:name="m"/>', '<w:moveFromRangeEnd w:id="7"/>',
     )
 )  # fmt: skip
 INLINE = st.recursive(
@@ -68,6 +71,7 @@ INLINE = st.recursive(
                 '<w:hyperlink r:id="x">{}</w:hyperlink>',
                 "<w:sdt><w:sdtPr/><w:sdtContent>{}</w:sdtContent></w:sdt>",
                 BOX, '<w:fldSimple w:instr=" REF a ">{}</w:fldSimple>', "<w:smartTag>{}</w:smartTag>",
+                '<w:ins w:id="8">{}</w:ins>', '<w:moveTo w:id="9">{}</w:moveTo>',
                 '<w:hyperlink r:id="y"><w:r><w:fldChar w:fldCharType="begin"/></w:r>{}</w:hyperlink>',
             )
         ),
@@ -217,12 +221,15 @@ def test_a_translation_changes_the_language_of_the_styles():
     assert read("docx", word_file(f"<w:p>{text}</w:p>")).language == "fr-FR"
 
 
-@pytest.mark.parametrize(
-    "change", ["<w:ins>{}</w:ins>", "<w:del><w:r><w:delText>x</w:delText></w:r></w:del>{}"]
-)
-def test_tracked_changes_are_refused(change):
-    with pytest.raises(DragomanError, match="accept or reject"):
-        read("docx", word_file(f"<w:p>{change.format(run('One'))}</w:p>"))
+@pytest.mark.parametrize("inserted", ["ins", "moveTo"])
+@pytest.mark.parametrize("deleted", ["del", "moveFrom"])
+def test_what_is_inserted_is_translated_and_what_is_deleted_stays(inserted, deleted):
+    old = f'<w:{deleted} w:id="1" w:author="A">{run("old")}</w:{deleted}>'
+    new = f'<w:{inserted} w:id="2" w:author="A">{{}}</w:{inserted}>'
+    content = word_file(f"<w:p>{run('The ')}{old}{new.format(run('new'))}{run(' house.')}</w:p>")
+    assert sentences("docx", content) == ["The <g1/><g2>new</g2> house."]
+    result = member(translate("docx", content, "Das <g1/><g2>neue</g2> Haus."), "word/document.xml")
+    assert f"<w:p>{run('Das ')}{old}{new.format(run('neue'))}{run(' Haus.')}</w:p>" in result
 
 
 @pytest.mark.parametrize("namespace", [W, "http://purl.oclc.org/ooxml/wordprocessingml/main"])
@@ -293,12 +300,6 @@ def test_drawings_of_a_document_are_translated():
     content = pack({"[Content_Types].xml": types(**{"a.xml": f"{WORD_TYPE}.styles+xml"}), "a.xml": "<a/>"})
     with pytest.raises(DragomanError, match="no text of Word"):
         read("docx", content)
-
-
-@pytest.mark.parametrize("name", ["ins", "del", "moveFrom", "moveTo"])
-def test_each_tracked_change_is_refused(name):
-    with pytest.raises(DragomanError, match="accept or reject"):
-        read("docx", word_file(f"<w:p><w:{name}>{run('One')}</w:{name}></w:p>"))
 
 
 @pytest.mark.parametrize("name", ["hyperlink", "smartTag", "customXml", "dir", "bdo"])

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.documents.file import Reading
+from dragoman.documents.odf import TEXT_NAMESPACE
 from dragoman.documents.read import READERS
 from dragoman.system.errors import DragomanError
 from tests.office_files import (
@@ -42,7 +43,8 @@ INLINE = st.recursive(
             '<text:bookmark text:name="a"/>', '<text:bookmark-start text:name="b"/>',
             "<![CDATA[c & d]]>",
             '<text:bookmark-end text:name="b"/>', "<text:page-number>Seven</text:page-number>",
-            '<draw:frame draw:name="f"/>',
+            '<draw:frame draw:name="f"/>', '<text:change text:change-id="d"/>',
+            '<text:change-start text:change-id="e"/>', '<text:change-end text:change-id="e"/>',
         )
     ),
     lambda inner: st.tuples(
@@ -51,6 +53,7 @@ INLINE = st.recursive(
                 *(f'<text:span text:style-name="T{number}">{{}}</text:span>' for number in (1, 2, 3)),
                 '<text:a office:name="x">{}</text:a>', "<draw:text-box><text:p>{}</text:p></draw:text-box>",
                 "<text:note><text:note-body><text:p>{}</text:p></text:note-body></text:note>",
+                '<text:tracked-changes><text:p text:style-name="P">{}</text:p></text:tracked-changes>',
             )
         ),
         st.lists(inner, max_size=4),
@@ -96,6 +99,42 @@ def test_marks_keep_the_structure_wherever_they_come_to_stand(body, chance):
     content = text_file(body, STYLES)
     result = translate("odf", content, *(shuffled(text, chance) for text in sentences("odf", content)))
     assert shape(result) == shape(content)
+
+
+def spans_around_links(content: bytes) -> Counter:
+    """For each link how often the spans around it look bold."""
+    result: Counter = Counter()
+
+    def count(element: ET.Element, bold: int) -> None:
+        name = element.tag.partition("}")[2]
+        result[bold] += name == "a"
+        is_bold = name == "span" and not {"T1"} & set(element.attrib.values())
+        for child in element:
+            count(child, bold + is_bold)
+
+    for paragraph in ET.fromstring(member(content, "content.xml")).iter(f"{{{TEXT_NAMESPACE}}}p"):
+        count(paragraph, 0)
+    return result
+
+
+def nested(styles: list[str], text: str) -> str:
+    for style in styles:
+        text = f'<text:span text:style-name="{style}">{text}</text:span>'
+    return text
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.tuples(*[st.lists(st.sampled_from(["T1", "T2", "T3"]), max_size=2)] * 2), max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_the_spans_around_a_link_stay_around_it(links, chance):
+    texts = (
+        nested(outside, f"One <text:a>{nested(inside, 'two')}</text:a> three") for outside, inside in links
+    )
+    content = text_file(f"<text:p>Zero {' '.join(texts)}</text:p>", STYLES)
+    result = translate("odf", content, *(shuffled(text, chance) for text in sentences("odf", content)))
+    assert spans_around_links(result) == spans_around_links(content)
 
 
 @settings(max_examples=20)
@@ -156,7 +195,6 @@ def test_values_of_attributes_that_nobody_expects_are_read():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("<text:tracked-changes><text:changed-region/></text:tracked-changes>", "accept or reject"),
         ("<text:p>", "damaged"),
         ("&unknown;", "damaged"),
     ],
@@ -285,10 +323,14 @@ def test_a_cell_with_a_value_or_a_formula_is_kept(attributes, is_text):
         assert sentences("odf", content) == ["Two", *["One"] * is_text, "three"]
 
 
-@pytest.mark.parametrize("name", ["text:changed-region", "table:cell-content-change"])
-def test_each_tracked_change_is_refused(name):
-    with pytest.raises(DragomanError, match="accept or reject"):
-        read("odf", text_file(f"<{name}/>"))
+@pytest.mark.parametrize("kind", ["text", "table"])
+def test_what_is_inserted_is_translated_and_what_is_deleted_stays(kind):
+    gone = f"<{kind}:tracked-changes><text:p>old</text:p></{kind}:tracked-changes>"
+    deleted, start, end = (f'<text:change{name} text:change-id="c"/>' for name in ("", "-start", "-end"))
+    content = text_file(f"{gone}<text:p>The {deleted}{start}new{end} house.</text:p>")
+    assert sentences("odf", content) == ["The <g1/><g2>new</g2> house."]
+    result = member(translate("odf", content, "Das <g1/><g2>neue</g2> Haus."), "content.xml")
+    assert f"{gone}<text:p>Das {deleted}{start}neue{end} Haus.</text:p>" in result
 
 
 @pytest.mark.parametrize(

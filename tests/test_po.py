@@ -20,6 +20,7 @@ from dragoman.documents.file import Reading
 from dragoman.documents.plural_forms import FORMS, plural_forms
 from dragoman.documents.po_strings import columns_of, escape, move_accelerator, wrap
 from dragoman.system.errors import DragomanError
+from dragoman.text.letters import has_letter
 from tests.document_laws import upper
 
 READING = Reading("a.po", "en", "de")
@@ -241,6 +242,21 @@ def test_any_text_is_written_and_read_back(messages, newline):
         line = po.read(b'msgid "abc"\nmsgstr ""', READING).write([written]).decode()
         (message,) = (message for message in read_po(io.StringIO(line)) if message.id)
         assert message.string == (written if written.strip() else "")
+
+
+@settings(max_examples=60)
+@given(st.lists(TEXT, min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_the_text_of_which_the_msgid_is_the_key_is_translated_like_a_msgid(lines, newline, is_fuzzy):
+    first, *following = (f'"{escape(line)}"' for line in lines)
+    comments = ["#. A note", f"#. Default: {first}", *(f"#. {line}" for line in following), "#: a.pt:1"]
+    flags = ["#, fuzzy"] * is_fuzzy
+    keyed = newline.join([*comments, *flags, 'msgid "front-title"', 'msgstr ""', ""])
+    text = "".join(lines)
+    message = text if has_letter(text) else "front-title"
+    plain = newline.join([f'msgid "{escape(message)}"', 'msgstr ""', ""])
+    head, _, written = translate(keyed, upper).partition("msgstr")
+    assert written == translate(plain, upper).partition("msgstr")[2]
+    assert head == newline.join([*comments, 'msgid "front-title"', ""]) or written == f' ""{newline}'
 
 
 @given(st.text(), st.sampled_from(["msgstr", "msgstr[0]"]))

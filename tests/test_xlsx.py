@@ -81,11 +81,15 @@ def test_texts_in_cells_are_translated_and_formulas_are_not():
     assert "<v>Three</v>" in member(result, "xl/worksheets/sheet1.xml")
 
 
-def test_the_heads_of_tables_are_kept():
+@pytest.mark.parametrize(
+    ("kind", "column"), [("table", "tableColumn"), ("pivotCacheDefinition", "cacheField")]
+)
+def test_the_heads_of_columns_that_others_refer_to_are_kept(kind, column):
     content = workbook(
-        "<si><t>Net price</t></si><si><t>Red</t></si>", columns='<tableColumn name="Net price"/>'
+        "<si><t>Net price</t></si><si><t>Red</t></si>", columns=f'<{column} name="Net price"/>'
     )
-    assert sentences("xlsx", content) == ["Red"]
+    parts = {name: data.replace(b".table+xml", f".{kind}+xml".encode()) for name, _, data in unpack(content)}
+    assert sentences("xlsx", pack(parts)) == ["Red"]
 
 
 # ---- parts of a text one by one

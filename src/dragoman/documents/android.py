@@ -11,6 +11,7 @@ from dragoman.documents.file import Reading
 from dragoman.documents.markup import (
     BLOCK_ELEMENTS,
     ENTITY,
+    FORBIDDEN,
     VOID,
     XML_ENCODING,
     Token,
@@ -36,6 +37,7 @@ CDATA = "<![CDATA["
 
 def escape_android(text: str) -> str:
     """A text as it stands in an element. Of several spaces all but the first are escapes."""
+    text = FORBIDDEN.sub(" ", text)
     text = re.sub(r"[\\'\"\n\t\r]", lambda match: NAMES[match[0]], text)
     text = re.sub(r"(?<= ) ", r"\\u0020", text)
     return escape_markup(re.sub(r"\A( *)([@?])", r"\1\\\2", text))  # it is no reference

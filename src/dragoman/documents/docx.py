@@ -28,11 +28,10 @@ PART = re.compile(
 )
 """The types of the members that have paragraphs."""
 STYLES = "wordprocessingml.styles+xml"
-TRACKED = ("ins", "del", "moveFrom", "moveTo")
 
 
 def read(content: bytes, reading: Reading) -> Archive:
-    """A file of Word. Raises `DragomanError` if it is damaged, or has tracked changes."""
+    """A file of Word. Raises `DragomanError` if it is damaged, or has no text."""
     members = read_office(content, reading)
     types = content_types(members, reading.name)
     names = [name for name, content_type in types.items() if PART.search(content_type)]
@@ -57,11 +56,6 @@ def read_part(content: bytes, reading: Reading, languages: Counter[str]) -> Offi
     text, encoding = decode_part(content, reading.name)
     tokens = read_markup(text, is_html=False)
     prefix = prefix_of(text, *NAMESPACES)
-    tracked = {prefix + name for name in TRACKED}
-    if any(token.name in tracked for token in tokens):
-        raise DragomanError(
-            f"{reading.name} has tracked changes; accept or reject them all in Word, and translate it then."
-        )
     word = Word(text, tokens, prefix, reading.name)
     rewritten, slots = rewrite(text, tokens, {f"{prefix}p"}, word.normal_form)
     languages.update(word.languages)

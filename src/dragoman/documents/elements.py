@@ -120,6 +120,15 @@ def space_before(text: str, position: int) -> str:
     return before[len(before.rstrip()) :]
 
 
+def text_blocks(text: str, element: Element) -> Iterator[Block]:
+    """The lines of an element's text, in which all tags stand within sentences."""
+    tokens = [
+        token._replace(start=token.start + element.first, end=token.end + element.first)
+        for token in read_markup(text[element.first : element.last], is_html=False)
+    ]
+    return element_blocks(text, tokens, [False] * len(tokens), keeps_lines=True)
+
+
 def element_blocks(
     text: str, tokens: Sequence[Token], splits: Sequence[bool], keeps_lines: bool
 ) -> Iterator[Block]:

@@ -25,9 +25,19 @@ from dragoman.text.settings import UNKNOWN_LANGUAGE
 TEXT_NAMESPACE = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 PART = re.compile(r"(?:.*/)?(?:content|styles)\.xml\Z")
 CONTAINERS = frozenset(("a", "meta"))
-RANGES = frozenset(("bookmark-start", "bookmark-end", "reference-mark-start", "reference-mark-end"))
+RANGES = frozenset(
+    (
+        "bookmark-start",
+        "bookmark-end",
+        "reference-mark-start",
+        "reference-mark-end",
+        "change-start",
+        "change-end",
+    )
+)
+POINTS = frozenset(("note", "bookmark", "reference-mark", "change"))
+"""What stands between words, and is none."""
 BREAKS = frozenset(("tab", "line-break"))
-TRACKED = frozenset(("text:changed-region", "table:cell-content-change"))
 WITHOUT_TEXT = re.compile(
     r"""\s(?:table:formula\s*=|office:value-type\s*=\s*["'](?!string))|\sstyle:data-style-name\s*="""
 )
@@ -58,7 +68,7 @@ class Text:
 
     def __post_init__(self) -> None:
         self.ends = element_ends(self.tokens, self.name)
-        self.computed = set(computed_paragraphs(self.text, self.tokens))
+        self.kept = set(kept_paragraphs(self.text, self.tokens))
 
     def local(self, place: int) -> str:
         """The name of a tag in the namespace of texts; "" for others."""
@@ -77,46 +87,52 @@ class Text:
         """A paragraph in the normal form. The format of a text is the row of the spans around it."""
         place = paragraph.first
         first = self.tokens[place - 1].end
-        if place - 1 in self.computed:
+        if place - 1 in self.kept:
             return first, ""
         items: list[Item] = []
-        spans: list[str] = []
+        spans: list[list[str]] = [[]]  # around the texts of the paragraph, and of each link that is open
         while place < last:
             place = self.add(paragraph, place, items, spans) + 1
         return first, normal_form(items)
 
-    def add(self, paragraph: Paragraph, place: int, items: list[Item], spans: list[str]) -> int:
-        """Add a token. Returns the place of the last one that is read."""
+    def add(self, paragraph: Paragraph, place: int, items: list[Item], spans: list[list[str]]) -> int:
+        """Add a token. Returns the place of the last one that is read.
+
+        Spans around a link stay around it: presentations show no link whose text is in a span.
+        """
         token, name, tag = self.tokens[place], self.local(place), self.tag(place)
         end = self.ends[place]
+        around = "".join(spans[-1][:MAX_SPANS])
         if token.kind in {"text", "other"}:
-            text = plain_characters(tag)
-            items.append(Item("text", text, "".join(spans[:MAX_SPANS])))
+            items.append(Item("text", plain_characters(tag), around))
         elif name == "span":
             if token.kind == "start":
-                spans.append(self.span(place))
+                spans[-1].append(self.span(place))
             elif token.kind == "end":
-                spans.pop()
+                spans[-1].pop()
             return place
         elif token.kind == "end":
-            items.append(Item("close", tag, name=name))
+            spans.pop()
+            items.append(Item("close", tag + self.closing("".join(spans[-1][:MAX_SPANS])), name=name))
         elif name in CONTAINERS and token.kind == "start":
             if self.tokens[place + 1].name == "office:event-listeners":  # stands at the start of a link only
                 place = self.ends[place + 1]
-            items.append(Item("open", paragraph.source(token.start, self.tokens[place].end), name=name))
+            tag = paragraph.source(token.start, self.tokens[place].end)
+            items.append(Item("open", around + tag, name=name))
+            spans.append([])
             return place
         elif name in BREAKS:
             items.append(Item("break", tag))
         elif name == "s":
             count = self.attribute(place, "c")
             spaces = " " * (int(count) if count.isdecimal() and len(count) < 4 else 1)
-            items.append(Item("text", spaces, "".join(spans[:MAX_SPANS])))
+            items.append(Item("text", spaces, around))
         elif name in RANGES:
             self.add_range(place, name, items)
         elif name != "soft-page-break":
             source = paragraph.source(token.start, self.tokens[end].end)
-            is_word = name and name not in {"note", "bookmark", "reference-mark"}  # a field
-            items.append(Item("word" if is_word else "alone", source))
+            is_field = name and name not in POINTS
+            items.append(Item("word" if is_field else "alone", source))
         return end
 
     def span(self, place: int) -> str:
@@ -125,21 +141,29 @@ class Text:
         same = self.styles.get(style, style).replace('"', "&quot;")
         return f'<{self.prefix}span {self.prefix}style-name="{same}">' if same else ""
 
+    def closing(self, spans: str) -> str:
+        """The end tags of spans."""
+        return f"</{self.prefix}span>" * spans.count("<")
+
     def add_range(self, place: int, name: str, items: list[Item]) -> None:
-        """Add the start or the end of a bookmark."""
-        bookmark = self.attribute(place, "name")
+        """Add the start or the end of a bookmark, or of what somebody has inserted."""
+        bookmark = self.attribute(place, "name") or self.attribute(place, "change-id")
         if bookmark != "_GoBack":  # where somebody has stopped writing
             key = f"{name.rpartition('-')[0]} {bookmark}"
             items.append(Item("start" if name.endswith("start") else "stop", self.tag(place), name=key))
 
 
-def computed_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
-    """The places of the tags in cells whose text is a number, a date or the value of a formula."""
+def kept_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
+    """The places of the tags in what is no text of the document.
+
+    These are cells whose text is a number, a date or the value of a formula, and what somebody has deleted.
+    """
     cells: list[bool] = []
     for place, token in enumerate(tokens):
-        is_cell = token.name.endswith(("table-cell", "office:annotation"))
+        is_cell = token.name.endswith(("table-cell", "office:annotation", ":tracked-changes"))
         if is_cell and token.kind == "start":
-            cells.append(WITHOUT_TEXT.search(text, token.start, token.end) is not None)
+            is_deleted = token.name.endswith(":tracked-changes")
+            cells.append(is_deleted or WITHOUT_TEXT.search(text, token.start, token.end) is not None)
         elif is_cell and token.kind == "end":
             cells.pop()
         elif cells and cells[-1] and token.kind == "start":
@@ -147,7 +171,7 @@ def computed_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
 
 
 def read(content: bytes, reading: Reading) -> Archive:
-    """A file of OpenDocument. Raises `DragomanError` if it is damaged, encrypted, or has tracked changes."""
+    """A file of OpenDocument. Raises `DragomanError` if it is damaged or encrypted."""
     members = read_office(content, reading)
     if "content.xml" not in members:
         raise DragomanError(f"{reading.name} is a zip file, but not one of OpenDocument.")
@@ -170,10 +194,6 @@ def read_part(content: bytes, reading: Reading) -> OfficePart:
     """A member with paragraphs. Raises as `read`."""
     text, encoding = decode_part(content, reading.name)
     tokens = read_markup(text, is_html=False)
-    if any(token.name in TRACKED for token in tokens):
-        raise DragomanError(
-            f"{reading.name} has tracked changes; accept or reject them all, and translate it then."
-        )
     prefix = prefix_of(text, TEXT_NAMESPACE)
     paragraphs = Text(text, tokens, prefix, reading.name, span_styles(text, tokens))
     rewritten, slots = rewrite(text, tokens, {f"{prefix}p", f"{prefix}h"}, paragraphs.normal_form)

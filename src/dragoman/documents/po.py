@@ -1,12 +1,14 @@
 """Catalogues of gettext (PO, POT): what is not translated yet gets a translation beside its source.
 
-An entry is read line by line; its `msgstr` is a slot with a copy of `msgid`. Fuzzy entries are translated
-anew, and lose their flag and the former `msgid`. What changes is wrapped as gettext does it.
+An entry is read line by line; its `msgstr` is a slot with a copy of `msgid`, or of the text of which `msgid`
+is the key. Fuzzy entries are translated anew, and lose their flag and the former `msgid`. What changes is
+wrapped as gettext does it.
 """
 
 import gettext
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dragoman.documents.document import Block, Document, Syntax
@@ -30,9 +32,13 @@ from dragoman.documents.po_strings import (
 )
 from dragoman.documents.strings import DeclaringFile, Rewriting, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
+from dragoman.text.letters import has_letter
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.tags import VARIABLE
 
+_STRING = r'"((?:[^"\\\n]|\\[^\n])*+)"'
+DEFAULT = re.compile(rf"\s*#\.[ \t]*Default:[ \t]*{_STRING}[ \t]*\r?\n?")
+CONTINUED = re.compile(rf"\s*#\.[ \t]*{_STRING}[ \t]*\r?\n?")
 PLURALS = re.compile(r"nplurals[ \t]*=[ \t]*(\d{1,3})[ \t]*;[ \t]*plural[ \t]*=([^;\\]+)")
 
 
@@ -216,7 +222,7 @@ def rewrite_entry(
     parts = [head_without_fuzzy(entry, text, first)] if fuzzy else []
     new: dict[str, bool] = {}
     copies: list[tuple[int, int]] = []
-    for key, source in sources(entry, plural).items():
+    for key, source in sources(entry, plural, default_text(comments)).items():
         if key in existing:
             parts.append(text[existing[key].start : existing[key].end])
             continue
@@ -236,11 +242,22 @@ def rewrite_entry(
     )
 
 
-def sources(entry: Entry, plural: Plural) -> dict[str, str]:
-    """What each translation of an entry is made from: `msgid`, or `msgid_plural` for most plural forms."""
+def default_text(comments: Sequence[str]) -> str:
+    """The text of which `msgid` is the key, as Zope has it in comments (#. Default: "…"); "" without one."""
+    lines = iter(comments)
+    first = next(filter(None, map(DEFAULT.fullmatch, lines)), None)
+    following = itertools.takewhile(bool, map(CONTINUED.fullmatch, lines))
+    return String(0, 0, "".join(match[1] for match in (first, *following) if match)).text if first else ""
+
+
+def sources(entry: Entry, plural: Plural, default: str) -> dict[str, str]:
+    """What each translation of an entry is made from: `msgid`, or `msgid_plural` for most plural forms.
+
+    Without plural forms it is `default`, if that has a letter.
+    """
     singular = entry.strings["msgid"].text
     if "msgid_plural" not in entry.strings:
-        return {"msgstr": singular}
+        return {"msgstr": default if has_letter(default) else singular}
     other = entry.strings["msgid_plural"].text
     is_same = sorted(re.findall(VARIABLE, singular)) == sorted(re.findall(VARIABLE, other))
     has_singular = plural.count > 1 and (is_same or plural.is_for_one)

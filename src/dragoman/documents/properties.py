@@ -1,12 +1,14 @@
-"""Properties of Java: the values of keys. Keys and comments stay."""
+"""Properties of Java: the values of keys, also in XML. Keys and comments stay."""
 
 import json
 import re
 from collections.abc import Iterator
 
 from dragoman.documents.document import Block, Document, Syntax
+from dragoman.documents.elements import read_elements, root_of, text_blocks
 from dragoman.documents.file import Reading, decode_text
 from dragoman.documents.icu import blocks_of_message, escape_branch
+from dragoman.documents.markup import MARKUP, XML_ENCODING, decode_markup
 from dragoman.documents.strings import Value, is_code, part_pattern, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
 
@@ -20,6 +22,7 @@ ESCAPE = re.compile(
 )
 NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 NAMES = {"\\": "\\\\", **{character: f"\\{name}" for name, character in NAMED.items()}}
+XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml\s|!DOCTYPE\s+properties\s)")
 MESSAGE = re.compile(r"\{\d+(?:,[^{}]*)?\}")
 """A place of MessageFormat, in whose texts ' quotes and '' is an apostrophe."""
 PARTS = part_pattern(r"\{\d+,choice,(?:[^{}]|\{[^{}]*\})*\}|\{\d+,[^{}]*\}")
@@ -43,7 +46,12 @@ def escape_from(code: int) -> Syntax:
 
 
 def read(content: bytes, reading: Reading) -> Document:
-    """The values of a file in UTF-8, or in ISO 8859-1 if it is not UTF-8. Raises `DragomanError` for NUL."""
+    """The values of a file in UTF-8, or in ISO 8859-1 if it is not UTF-8.
+
+    Raises `DragomanError` for NUL, and for properties in XML that are not well-formed.
+    """
+    if XML.match(content):
+        return read_xml(content, reading)
     try:
         text, encoding = decode_text(content, reading.name)
     except DragomanError:
@@ -64,6 +72,18 @@ def read(content: bytes, reading: Reading) -> Document:
             blocks += ((block, doubled) for block in without_doubled(value).blocks(PARTS))
         else:
             blocks += ((block, syntax) for block in value.blocks(PARTS))
+    return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)
+
+
+def read_xml(content: bytes, reading: Reading) -> Document:
+    """The entries of properties in XML (`Properties.storeToXML`). Raises `DragomanError` if it has none."""
+    text, encoding = decode_markup(content, reading.name, (XML_ENCODING,))
+    elements = read_elements(text, reading.name)
+    root_of(elements, "properties", reading.name)
+    blocks: list[tuple[Block, Syntax]] = []
+    for element in elements:
+        if element.name == "entry" and not is_code(text[element.first : element.last]):
+            blocks += ((block, MARKUP) for block in text_blocks(text, element))
     return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)
 
 

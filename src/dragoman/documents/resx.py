@@ -3,9 +3,9 @@
 from html import unescape
 
 from dragoman.documents.document import Block, Document, Syntax
-from dragoman.documents.elements import children_of, element_blocks, read_elements, root_of
+from dragoman.documents.elements import children_of, read_elements, root_of, text_blocks
 from dragoman.documents.file import Reading
-from dragoman.documents.markup import MARKUP, XML_ENCODING, decode_markup, read_markup
+from dragoman.documents.markup import MARKUP, XML_ENCODING, decode_markup
 from dragoman.documents.strings import is_code, segments_of_blocks
 
 
@@ -23,10 +23,5 @@ def read(content: bytes, reading: Reading) -> Document:
         if value is None or element.attributes.get("name", "").startswith(">>"):
             continue  # >> stands before what the designer of forms keeps
         if not is_code(unescape(text[value.first : value.last])):
-            tokens = [
-                token._replace(start=token.start + value.first, end=token.end + value.first)
-                for token in read_markup(text[value.first : value.last], is_html=False)
-            ]
-            value_blocks = element_blocks(text, tokens, [False] * len(tokens), keeps_lines=True)
-            blocks += ((block, MARKUP) for block in value_blocks)
+            blocks += ((block, MARKUP) for block in text_blocks(text, value))
     return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)

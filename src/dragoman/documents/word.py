@@ -10,7 +10,7 @@ from dragoman.documents.nested import Paragraph
 from dragoman.documents.office import element_ends, plain_characters
 from dragoman.documents.runs import Item, normal_form
 
-CONTAINERS = frozenset(("hyperlink", "smartTag", "customXml", "dir", "bdo"))
+CONTAINERS = frozenset(("hyperlink", "smartTag", "customXml", "dir", "bdo", "ins", "moveTo"))
 FIRST = frozenset(("smartTagPr", "customXmlPr", "fldData"))
 """What may stand at the start of a container, and nowhere else."""
 RANGES = {
@@ -20,6 +20,10 @@ RANGES = {
     "commentRangeEnd": "comment",
     "permStart": "permission",
     "permEnd": "permission",
+    "moveFromRangeStart": "move from",
+    "moveFromRangeEnd": "move from",
+    "moveToRangeStart": "move to",
+    "moveToRangeEnd": "move to",
 }
 DROPPED = frozenset(("proofErr", "lastRenderedPageBreak", "softHyphen"))
 """What the program writes again itself, or what belongs to a word that is translated."""

@@ -29,7 +29,7 @@ NAMESPACES = (
     "http://purl.oclc.org/ooxml/spreadsheetml/main",
 )
 TEXTS = re.compile(r"spreadsheetml\.(?:sharedStrings|worksheet|comments)\+xml\Z")
-TABLE = "spreadsheetml.table+xml"
+COLUMNS = re.compile(r"spreadsheetml\.(?:table|pivotCacheDefinition)\+xml\Z")
 LINE_END = re.compile(r"(\r?\n|&#(?:10|13|x[aAdD]);|_x[0-9A-Fa-f]{4}_)")
 """A line end in a cell, or another character as Excel writes it."""
 ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}_)")
@@ -52,8 +52,8 @@ def read(content: bytes, reading: Reading) -> Archive:
     headings = {
         column
         for name, kind in types.items()
-        if kind.endswith(TABLE)
-        for column in table_columns(*decode_part(members[name], reading.name))
+        if COLUMNS.search(kind)
+        for column in column_names(*decode_part(members[name], reading.name))
     }
     parts: dict[str, Part] = {}
     for name, kind in types.items():
@@ -64,10 +64,14 @@ def read(content: bytes, reading: Reading) -> Archive:
     return Archive(content, parts)
 
 
-def table_columns(text: str, _: str) -> Iterator[str]:
-    """The names of a table's columns. The cells above have to have these texts, or Excel repairs the file."""
+def column_names(text: str, _: str) -> Iterator[str]:
+    """The names of the columns of a table, or of the cells that a pivot table reads.
+
+    The cells above them have to have these texts: Excel repairs the file of another table, and a pivot table
+    finds no other column.
+    """
     for token in read_markup(text, is_html=False):
-        if token.name.endswith("tableColumn") and token.kind in {"start", "empty"}:
+        if token.name.endswith(("tableColumn", "cacheField")) and token.kind in {"start", "empty"}:
             attributes = attributes_of(text[token.start + 1 + len(token.name) : token.end - 1])
             yield normal_text(attributes.get("name", ""))
 
@@ -78,7 +82,7 @@ def normal_text(xml: str) -> str:
 
 
 def read_texts(content: bytes, reading: Reading, headings: Collection[str]) -> OfficePart:
-    """A member with texts, but the headings of tables, which formulas refer to. Raises as `read`."""
+    """A member with texts, but the headings of columns, which others refer to. Raises as `read`."""
     text, encoding = decode_part(content, reading.name)
     tokens = read_markup(text, is_html=False)
     prefix = prefix_of(text, *NAMESPACES)
