@@ -446,6 +446,27 @@ def test_v1_lists_glossaries_and_takes_ids_and_names(client, models):
         assert by_v1(without, LINES, terms=[["amber", "HEATH"]])
 
 
+def test_v1_lists_the_terms_of_a_glossary_in_parts(client):
+    count = 7
+    entries = {f"{word} {number}": word.upper() for number in range(3) for word in WORDS}
+    with made(client, "Many", tsv_of(entries)) as made_id:
+        path = f"/v1/glossaries/{made_id}/terms"
+        parts = []
+        while len(parts) < len(entries):
+            answer = client.get(path, params={"source": "eu-ES", "start": len(parts), "count": count}).json()
+            assert answer["terms_total"] == len(entries)
+            assert 0 < len(answer["terms"]) <= count
+            parts += answer["terms"]
+        assert parts == [list(pair) for pair in entries.items()]
+        for address, status in (
+            (f"{path}?source=mt", 400),
+            (f"{path}?count=1000000", 400),
+            ("/v1/glossaries/none/terms", 404),
+            ("/v1/glossaries/..%2Ftrees.eu-mt/terms", 404),
+        ):
+            assert client.get(address).status_code == status
+
+
 @contextmanager
 def made(client, name, entries="amber\tBIRCH", **options):
     """The id of a glossary, which is removed in the end."""
@@ -475,6 +496,7 @@ def test_a_glossary_is_its_keys_alone(models, folder):
             ("POST", "/v1/translate", {"text": "amber", "glossary": made_id}),
             ("POST", "/v1/translate", {"text": "amber", "glossary": "Mine"}),
             ("POST", "/v1/translate", {"text": "amber", "glossary": ["trees", made_id]}),
+            ("GET", f"/v1/glossaries/{made_id}/terms", None),
         ]
         for method, address, body in refused:
             answer = client.request(method, address, json=body, **other)

@@ -11,11 +11,13 @@ from dragoman.search.settings import SearchSettings
 from dragoman.serving.glossaries import MAX_GLOSSARIES, MAX_NAME
 from dragoman.serving.service import MAX_TERMS
 from dragoman.system.docs import field_docs
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 GLOSSARY = (
     "The id or the name of a glossary of /v1/glossaries, whose terms the translation uses; or up to "
     f"{MAX_GLOSSARIES}, of which the first that has a term counts."
 )
+MAX_LISTED = 500  # terms of a glossary in one answer
 SERVER_DECIDES = ("batch_tokens",)  # settings of a search that requests do not have
 Text = Annotated[str, Field(max_length=1_000_000)]
 Texts = Annotated[list[Text], Field(fail_fast=True)]
@@ -165,6 +167,28 @@ class GlossariesResponse(BaseModel):
     """The server's glossaries, and those made with the key of the request."""
 
     glossaries: list[GlossaryDescription]
+
+
+class GlossaryTermsRequest(Strict):
+    """Which terms of a glossary, in the query string."""
+
+    model_config = ConfigDict(strict=False)
+
+    source: str = Field(
+        UNKNOWN_LANGUAGE, max_length=35, description="Language code of the terms; `und` is any language."
+    )
+    target: str = Field(
+        UNKNOWN_LANGUAGE, max_length=35, description="Language code of their translations; `und` is any."
+    )
+    start: int = Field(0, ge=0, description="The number of the first one, counted from 0.")
+    count: int = Field(100, ge=1, le=MAX_LISTED)
+
+
+class GlossaryTermsResponse(BaseModel):
+    """Terms of a glossary, in order."""
+
+    terms_total: int
+    terms: list[Pair] = Field(description="Each with its translation.")
 
 
 class AlternativesRequest(Search):  # type: ignore[valid-type, misc]
