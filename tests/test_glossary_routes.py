@@ -173,6 +173,38 @@ def tsv_of(entries):
     return "\n".join(f"{source}\t{target}" for source, target in entries.items())
 
 
+def test_alternatives_begin_as_without_terms_and_have_the_terms(client, translator):
+    """Each is what the search with these terms finds after the prefix and the token. Those of a sentence
+    without terms are as without a glossary.
+    """
+    draw = random.Random(4)
+    for _ in range(4):
+        text, prefix = draw.choice(LINES), draw.choice(["", *WORDS]).upper()
+        entries = dict.fromkeys(draw.sample(WORDS, 3), draw.choice(WORDS).upper())
+        request = {"text": text, "prefix": prefix, "count": 5, "model": "0"}
+        terms = [list(pair) for pair in entries.items()]
+        plain, found = (
+            client.post("/v1/alternatives", json=request | options).json()["alternatives"]
+            for options in ({}, {"terms": terms})
+        )
+        assert [(one["token"], one["log_probability"]) for one in found] == [
+            (one["token"], one["log_probability"]) for one in plain
+        ]
+        prepared = translator.prepare([text], prefix=prefix, glossary=glossary_of(entries))
+        before = prepared.constraints.prefix
+        for one, other in zip(found, plain, strict=True):
+            if one["token"] == "</s>" or not any(prepared.terms):
+                assert one == other
+                continue
+            ids = [*before, *translator.tokenizers.target.ids([one["token"]])]
+            constraints = replace(prepared.constraints, prefix=ids)
+            (best,) = translator.search(replace(prepared, constraints=constraints))[0]
+            assert one["text"] == translator.detokenize(best.ids)
+            assert one["score"] == best.score
+        missing = glossary_of(entries).unused(text, found[0]["text"])
+        assert missing == [] or found[0]["token"] == "</s>"
+
+
 def test_html_keeps_its_tags_and_has_its_terms(client, translator):
     html = "<p>amber <b>birch</b></p>"
     (text,) = by_v1(client, [html], format="html", terms=[["birch", "GROVE"]])
@@ -496,6 +528,7 @@ def test_a_glossary_is_its_keys_alone(models, folder):
             ("POST", "/v1/translate", {"text": "amber", "glossary": made_id}),
             ("POST", "/v1/translate", {"text": "amber", "glossary": "Mine"}),
             ("POST", "/v1/translate", {"text": "amber", "glossary": ["trees", made_id]}),
+            ("POST", "/v1/alternatives", {"text": "amber", "glossary": made_id}),
             ("GET", f"/v1/glossaries/{made_id}/terms", None),
         ]
         for method, address, body in refused:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.types import Scope
 
@@ -31,6 +31,9 @@ from dragoman.translation.streaming import stable_text
 from dragoman.translation.tags import TAG, remove_tags
 from dragoman.translation.translation import Translation
 from dragoman.translation.translator import PreparedSentences, Translator
+
+if TYPE_CHECKING:
+    from dragoman.translation.analysis import Alternative
 
 T = TypeVar("T")
 NBest = list[list[Translation]]  # the translations of each sentence, best first
@@ -370,6 +373,33 @@ class Service:
         self.metrics.translated(len(segments), tokens, target_tokens)
         rows = iter(n_best)
         return [list(islice(rows, len(document.segments))) for document in documents]
+
+    async def with_terms_of(
+        self,
+        prepared: PreparedSentences,
+        model: ServedModel,
+        alternatives: "Sequence[Alternative]",
+        scope: Scope,
+    ) -> "list[Alternative]":
+        """The alternatives of a sentence with the best translations that also have its terms.
+
+        One that ends the translation stays as it is. Raises as `translate`.
+        """
+        prefix, ids_of = prepared.constraints.prefix, model.translator.tokenizers.target.ids
+        continued = [one for one in alternatives if len(one.translation.tokens) > len(prefix)]
+        extended = [
+            replace(
+                prepared, constraints=replace(prepared.constraints, prefix=[*prefix, *ids_of([one.token])])
+            )
+            for one in continued
+        ]
+        refuse_much_output(extended)
+        with self.admit_prepared(extended, scope):
+            results = await self.search(model, extended, scope)
+        translations = {one.token: best for one, ((best, *_),) in zip(continued, results, strict=True)}
+        return [
+            replace(one, translation=translations.get(one.token, one.translation)) for one in alternatives
+        ]
 
     async def translate_in_parts(
         self,

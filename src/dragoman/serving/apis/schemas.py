@@ -191,7 +191,7 @@ class GlossaryTermsResponse(BaseModel):
     terms: list[Pair] = Field(description="Each with its translation.")
 
 
-class AlternativesRequest(Search):  # type: ignore[valid-type, misc]
+class AlternativesRequest(TermsRequest):
     """A sentence, and the beginning of its translation (`prefix`)."""
 
     model_config = ConfigDict(
