@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Scope
 
 from dragoman.documents.formats import DocumentFormat
+from dragoman.documents.terms import MAX_TERM
 from dragoman.serving.apis.documents import FILES, MAX_NAME, download, find, let_in
 from dragoman.serving.apis.parameters import as_list, parameters, strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
@@ -21,6 +22,8 @@ from dragoman.serving.origins import DOCUMENTS
 from dragoman.serving.service import MAX_TERMS, Service
 from dragoman.system.wording import shown
 
+Line = Annotated[str, Field(max_length=2 * MAX_TERM + 1)]
+"""A term, a tab and its translation."""
 MAX_TRANSLATION = 10_000  # characters of a sentence's translation
 OF_A_SENTENCE = ("n_best", "prefix", "force_words", "ban_words", "mbr")  # settings that are not for all
 EVENT = {
@@ -53,7 +56,7 @@ class DocumentRequest(Search):  # type: ignore[valid-type, misc]
         [], description="Texts that no translation may contain; repeat the parameter for several."
     )
     glossary: Glossaries = Field("", description=GLOSSARY)
-    terms: Annotated[Texts, BeforeValidator(as_list)] = Field(
+    terms: Annotated[list[Line], BeforeValidator(as_list)] = Field(
         [],
         max_length=MAX_TERMS,
         description="Terms, each with a tab and its translation; repeat the parameter for several. They come "
