@@ -109,7 +109,9 @@ READ = """() => {
   return {
     text: one("textarea").value,
     source: choice("Language of the text"), target: choice("Language of the translation"),
-    model: choice("Model"), line: text(".model"), inside: one(".model a")?.getAttribute("href") ?? null,
+    model: choice("Model"), glossary: choice("Glossary"), terms: text("#terms"),
+    unused: all(".unused li").map((one) => one.textContent.replace(/\\s+/g, " ").trim()),
+    line: text(".model"), inside: one(".model a")?.getAttribute("href") ?? null,
     detected: one("select").selectedOptions[0]?.textContent ?? null,
     words: one(".target .words").textContent, pale: one(".words .pale")?.textContent ?? "",
     busy: one(".target").ariaBusy, isComplete: !all(".target .words > span:not([data-word])").length,
@@ -169,14 +171,23 @@ class HeldPage:
             self.page.evaluate("localStorage.clear(); sessionStorage.clear();")
 
     def open(self, url: str, *, models: list | None = None) -> None:
-        """Open the page, and answer its request for the models."""
+        """Open the page, and answer its requests for the models and the glossaries."""
         self.page.goto(url)
         self.begin(models)
 
     def begin(self, models: list | None = None) -> None:
-        """Answer the request for the models that a new page sends."""
+        """Answer the requests for the models and the glossaries that a new page sends."""
         self.run(50)
-        self.answer(-1, content={"models": MODELS if models is None else models, "max_n_best": MAX_N_BEST})
+        self.load(models)
+
+    def load(self, models: list | None = None) -> None:
+        """Answer the last requests for the models and the glossaries."""
+        known = MODELS if models is None else models
+        for path, content in (
+            ("v1/glossaries", None),
+            ("v1/models", {"models": known, "max_n_best": MAX_N_BEST}),
+        ):
+            self.answer(self.waiting(path)[-1]["number"], content=content)
 
     def run(self, milliseconds: int = 40) -> None:
         """Let time pass; 40 ms are enough to draw."""
@@ -256,6 +267,10 @@ class HeldPage:
 def answer_to(request: dict) -> object:
     """What the server answers to a request."""
     body = request["body"]
+    if request["path"] == "v1/glossaries":
+        return {"glossaries": page_server.described_glossaries()}
+    if request["path"].startswith("v1/glossaries/"):
+        return page_server.listed_terms(request["path"])
     if body is None:
         return {"models": MODELS, "max_n_best": MAX_N_BEST}
     model = page_server.model_of(body)

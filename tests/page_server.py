@@ -54,12 +54,67 @@ MODELS = [
     )
 ]
 ARABIC = {"hello": "مرحبا", "world": "العالم", "good": "صباح", "morning": "الخير"}
+GLOSSARIES: dict[str, tuple[str, dict[tuple[str, str], list[list[str]]]]] = {
+    "garden": ("garden", {("en", "de"): [["garden", "Park"], ["old", "uralt"], ["river", "(Strom)"]]}),
+    "both": (
+        "<b onclick=alert(1)>Both</b> & “c”",
+        {
+            ("en", "de"): [["river", "<i>Fluß</i>"], ["world", "(Erde)"]],
+            ("de", "en"): [["garten", "park"], ["alte", "ancient"]],
+        },
+    ),
+    "arabic": ("العربية", {("en", "ar"): [["hello", "أهلا"]]}),
+}
+"""By ids: the name of a glossary, and its terms by languages. Those in parentheses are never used."""
 SYNONYMS = ["wunderbar", "herrlich", "angenehm", "mild", "prächtig", "freundlich", "heiter"]
 
 
-def translate_word(word: str, model: str) -> str:
-    """A word of the dictionary, else the word in capitals; capital letters and signs stay."""
+def described_glossaries() -> list[dict]:
+    """The glossaries as /v1/glossaries lists them."""
+    return [
+        {
+            "id": glossary_id,
+            "name": name,
+            "read_only": True,
+            "dictionaries": [
+                {"source": source, "target": target, "terms": len(terms)}
+                for (source, target), terms in dictionaries.items()
+            ],
+        }
+        for glossary_id, (name, dictionaries) in GLOSSARIES.items()
+    ]
+
+
+def listed_terms(path: str) -> dict:
+    """The answer of /v1/glossaries/ID/terms."""
+    address = urlsplit(path)
+    values = dict(parse_qsl(address.query))
+    terms = GLOSSARIES[address.path.split("/")[-2]][1][values["source"], values["target"]]
+    start = int(values["start"])
+    return {"terms_total": len(terms), "terms": terms[start : start + int(values["count"])]}
+
+
+def terms_of(request: dict, model: str) -> dict[str, str]:
+    """The terms of a request: its own come before those of its glossary."""
+    chosen = next(one for one in MODELS if one["name"] == model)
+    terms = []
+    if request.get("glossary"):
+        terms = GLOSSARIES[request["glossary"]][1][chosen["source"], chosen["target"]]
+    return {source.lower(): target for source, target in reversed([*request.get("terms", []), *terms])}
+
+
+def unused_terms(text: str, request: dict, model: str) -> list[list[str]]:
+    """The terms of a text that its translation does not have, in the order of the text."""
+    terms = terms_of(request, model)
+    words = dict.fromkeys(word.strip(".,!?;:").lower() for word in text.split())
+    return [[word, terms[word]] for word in words if terms.get(word, "").startswith("(")]
+
+
+def translate_word(word: str, model: str, terms: dict[str, str]) -> str:
+    """A word by the terms or the dictionary, else in capitals; capital letters and signs stay."""
     core = word.strip(".,!?;:")
+    if (term := terms.get(core.lower(), "(")) and not term.startswith("("):
+        return word.replace(core, term)
     known = {
         "en-de": ENGLISH_GERMAN,
         "de-en": {value: key for key, value in ENGLISH_GERMAN.items()},
@@ -88,7 +143,8 @@ def hypothesis(text: str, rank: int = 0) -> dict:
 
 def translate_sentence(source: str, request: dict, model: str) -> dict:
     """A translation word by word; its two first words change places, so that alignments cross."""
-    words = [translate_word(word, model) for word in source.split()]
+    terms = terms_of(request, model)
+    words = [translate_word(word, model, terms) for word in source.split()]
     prefix = (request.get("prefix") or "").split()
     words[: len(prefix)] = prefix
     text = " ".join(words)
@@ -105,7 +161,9 @@ def translate_text(text: str, request: dict, model: str) -> dict:
     """Sentences end at a full stop or a line's end; what lies between them is kept."""
     if request.get("format") == "html":
         out = re.sub(
-            r">([^<]*)<", lambda m: ">" + " ".join(translate_word(w, model) for w in m[1].split()) + "<", text
+            r">([^<]*)<",
+            lambda m: ">" + " ".join(translate_word(w, model, {}) for w in m[1].split()) + "<",
+            text,
         )
         return {"text": out, "sentences": [{"source": text, **hypothesis(out), "n_best": []}]}
     pattern = r"\S[^\n.!?]*[.!?]*" if request.get("split_sentences", True) else r"(?s)\S.*\S|\S"
@@ -125,7 +183,12 @@ def translate_text(text: str, request: dict, model: str) -> dict:
             }
         )
         out += sentence["text"]
-    return {"text": out + text[place:], "sentences": sentences}
+    unused = unused_terms(text, request, model)
+    return {
+        "text": out + text[place:],
+        "sentences": sentences,
+        **({"unused_terms": unused} if terms_of(request, model) else {}),
+    }
 
 
 def model_of(request: dict) -> str | None:
@@ -144,7 +207,8 @@ def model_of(request: dict) -> str | None:
 def alternatives(request: dict, model: str) -> list[dict]:
     """The translation's next word, and others in its place."""
     prefix = request["prefix"].split()
-    words = translate_sentence(request["text"], {}, model)["text"].split()
+    terms = {name: request[name] for name in ("glossary", "terms") if name in request}
+    words = translate_sentence(request["text"], terms, model)["text"].split()
     rest = words[len(prefix) :]
     firsts = [*rest[:1], *SYNONYMS][: request["count"]]
     return [
@@ -180,6 +244,14 @@ def events(answer: dict) -> list[bytes]:
 def event(name: str, data: object) -> bytes:
     """A server-sent event."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def settings_of(query: str) -> dict:
+    """The parameters of a document. A term is a line with a tab."""
+    settings: dict = dict(parse_qsl(query))
+    if terms := [value.split("\t") for name, value in parse_qsl(query) if name == "terms"]:
+        settings["terms"] = terms
+    return settings
 
 
 class Document:
@@ -273,6 +345,10 @@ class Handler(BaseHTTPRequestHandler):
             if self.is_allowed():
                 self.answer_json({"models": MODELS})
             return
+        if self.path == "/v1/glossaries":
+            if self.is_allowed():
+                self.answer_json({"glossaries": []})
+            return
         if self.path.startswith("/v1/documents/"):
             self.answer_about_document()
             return
@@ -295,7 +371,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(b"", "text/plain", 204)
 
     def take_document(self, content: bytes) -> None:
-        settings = dict(parse_qsl(urlsplit(self.path).query))
+        settings = settings_of(urlsplit(self.path).query)
         name = settings.pop("name")
         if name.endswith(".pdf"):
             self.refuse(400, "bad_request", f"{name} is not read, since it is a PDF.")

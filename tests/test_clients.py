@@ -217,7 +217,7 @@ def test_deepl_raises_for_what_this_server_has_not(address):
         (lambda: client.rephrase_text(TEXT), "does not support /v2/write/rephrase"),
         (lambda: client.translate_text(TEXT, formality="more", **options), "'formality' is not supported"),
         (lambda: client.translate_text(TEXT, glossary="1", **options), "no glossary '1'.* without --gloss"),
-        (lambda: client.translate_text(TEXT, glossary_ids=["1"], **options), "glossary_ids is not supported"),
+        (lambda: client.translate_text(TEXT, glossary_ids=["1"], **options), "'glossary_ids' not supported"),
         (lambda: client.translate_text(TEXT, custom_instructions=["x"], **options), "custom_instructions"),
         (lambda: client.translate_text(TEXT, outline_detection=False, **options), "outline_detection"),
         (lambda: client.translate_text([TEXT] * 51, **options), "51 texts; 50 are allowed"),

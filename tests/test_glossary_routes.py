@@ -28,7 +28,7 @@ from dragoman.search.hypothesis import grid_rows
 from dragoman.serving import glossaries
 from dragoman.serving.apis.deepl_glossaries import terms_of_entries
 from dragoman.serving.errors import ApiError
-from dragoman.serving.glossaries import MAX_VARIANTS, MAX_WORDS, Glossaries, check_terms
+from dragoman.serving.glossaries import MAX_GLOSSARIES, MAX_VARIANTS, MAX_WORDS, Glossaries, check_terms
 from dragoman.serving.keys import Keys, hash_of
 from dragoman.serving.loading import load_models
 from dragoman.serving.models import Models
@@ -144,6 +144,65 @@ def test_every_route_translates_as_the_translator(client, server, translator):
     written = io.BytesIO()
     by_deepl.translate_document("\n".join(LINES).encode(), written, filename="a.txt", **options)
     assert written.getvalue().decode().split("\n") == expected
+
+
+def test_terms_of_a_request_come_before_those_of_its_glossaries_in_order(client, server, translator):
+    """By every route; the first translation of a term counts."""
+    draw, by_deepl = random.Random(3), deepl.DeepLClient("any", server_url=server[1])
+    for count in (0, 2, 1):
+        own, *others = (dict.fromkeys(draw.sample(WORDS, 3), draw.choice(WORDS).upper()) for _ in range(3))
+        own = dict(draw.sample(sorted(own.items()), count))
+        expected = translator.translate(LINES, glossary=glossary_of({**others[1], **others[0], **own}))
+        with ExitStack() as stack:
+            ids = [stack.enter_context(made(client, "A", tsv_of(entries))) for entries in others]
+            pairs = [list(pair) for pair in own.items()]
+            for route in (by_v1, by_stream):
+                assert route(client, LINES, glossary=ids, terms=pairs) == expected
+            lines = ["\t".join(pair) for pair in pairs]
+            assert by_v1_document(client, LINES, glossary=ids, terms=lines) == expected
+            if count:
+                continue
+            options = {"source_lang": "EU", "target_lang": "MT", "glossary_ids": ids}
+            assert [one.text for one in by_deepl.translate_text(LINES, **options)] == expected
+            written = io.BytesIO()
+            by_deepl.translate_document("\n".join(LINES).encode(), written, filename="a.txt", **options)
+            assert written.getvalue().decode().split("\n") == expected
+
+
+def tsv_of(entries):
+    return "\n".join(f"{source}\t{target}" for source, target in entries.items())
+
+
+def test_alternatives_begin_as_without_terms_and_have_the_terms(client, translator):
+    """Each is what the search with these terms finds after the prefix and the token. Those of a sentence
+    without terms are as without a glossary.
+    """
+    draw = random.Random(4)
+    for _ in range(4):
+        text, prefix = draw.choice(LINES), draw.choice(["", *WORDS]).upper()
+        entries = dict.fromkeys(draw.sample(WORDS, 3), draw.choice(WORDS).upper())
+        request = {"text": text, "prefix": prefix, "count": 5, "model": "0"}
+        terms = [list(pair) for pair in entries.items()]
+        plain, found = (
+            client.post("/v1/alternatives", json=request | options).json()["alternatives"]
+            for options in ({}, {"terms": terms})
+        )
+        assert [(one["token"], one["log_probability"]) for one in found] == [
+            (one["token"], one["log_probability"]) for one in plain
+        ]
+        prepared = translator.prepare([text], prefix=prefix, glossary=glossary_of(entries))
+        before = prepared.constraints.prefix
+        for one, other in zip(found, plain, strict=True):
+            if one["token"] == "</s>" or not any(prepared.terms):
+                assert one == other
+                continue
+            ids = [*before, *translator.tokenizers.target.ids([one["token"]])]
+            constraints = replace(prepared.constraints, prefix=ids)
+            (best,) = translator.search(replace(prepared, constraints=constraints))[0]
+            assert one["text"] == translator.detokenize(best.ids)
+            assert one["score"] == best.score
+        missing = glossary_of(entries).unused(text, found[0]["text"])
+        assert missing == [] or found[0]["token"] == "</s>"
 
 
 def test_html_keeps_its_tags_and_has_its_terms(client, translator):
@@ -328,9 +387,19 @@ def test_deepl_refuses_what_does_not_fit(server, client):
             call()
         assert error.value.http_status_code == status
     request = {"text": LINES, "target_lang": "MT", "glossary_id": "trees"}
-    answer = client.post("/v2/translate", json=request)
-    assert answer.status_code == 400
-    assert "requires the source_lang parameter" in answer.json()["message"]
+    for options, message in (
+        ({}, "requires the source_lang parameter"),
+        ({"source_lang": "EU", "glossary_ids": ["trees"]}, "send one of them"),
+        ({"glossary_id": "", "glossary_ids": "trees"}, "requires the source_lang parameter"),
+        (
+            {"glossary_id": "", "source_lang": "EU", "glossary_ids": "trees,none"},
+            "'glossary_ids' not supported",
+        ),
+        ({"glossary_id": "", "source_lang": "EU", "glossary_ids": "trees," * 6}, "glossary_ids: "),
+    ):
+        answer = client.post("/v2/translate", json=request | options)
+        assert answer.status_code == 400
+        assert message in answer.json()["message"]
 
 
 def translate(by_deepl, glossary, source="EU", target="MT"):
@@ -396,7 +465,8 @@ def test_v1_lists_glossaries_and_takes_ids_and_names(client, models):
         ({"glossary": "none"}, 404),
         ({"glossary": "../trees.eu-mt"}, 404),
         ({"glossary": "trees", "source": "mt"}, 400),
-        ({"glossary": "trees", "terms": [["a", "b"]]}, 400),
+        ({"glossary": ["trees", "none"]}, 404),
+        ({"glossary": ["trees"] * (MAX_GLOSSARIES + 1)}, 400),
         ({"glossary": "trees", "temperature": 1.0}, 400),
     ):
         answer = client.post("/v1/translate", json={"text": LINES, **options})
@@ -406,6 +476,27 @@ def test_v1_lists_glossaries_and_takes_ids_and_names(client, models):
         answer = without.post("/v1/translate", json={"text": LINES, "glossary": "trees"})
         assert (answer.status_code, "without --glossaries" in answer.text) == (404, True)
         assert by_v1(without, LINES, terms=[["amber", "HEATH"]])
+
+
+def test_v1_lists_the_terms_of_a_glossary_in_parts(client):
+    count = 7
+    entries = {f"{word} {number}": word.upper() for number in range(3) for word in WORDS}
+    with made(client, "Many", tsv_of(entries)) as made_id:
+        path = f"/v1/glossaries/{made_id}/terms"
+        parts = []
+        while len(parts) < len(entries):
+            answer = client.get(path, params={"source": "eu-ES", "start": len(parts), "count": count}).json()
+            assert answer["terms_total"] == len(entries)
+            assert 0 < len(answer["terms"]) <= count
+            parts += answer["terms"]
+        assert parts == [list(pair) for pair in entries.items()]
+        for address, status in (
+            (f"{path}?source=mt", 400),
+            (f"{path}?count=1000000", 400),
+            ("/v1/glossaries/none/terms", 404),
+            ("/v1/glossaries/..%2Ftrees.eu-mt/terms", 404),
+        ):
+            assert client.get(address).status_code == status
 
 
 @contextmanager
@@ -436,6 +527,9 @@ def test_a_glossary_is_its_keys_alone(models, folder):
             ("DELETE", path, None),
             ("POST", "/v1/translate", {"text": "amber", "glossary": made_id}),
             ("POST", "/v1/translate", {"text": "amber", "glossary": "Mine"}),
+            ("POST", "/v1/translate", {"text": "amber", "glossary": ["trees", made_id]}),
+            ("POST", "/v1/alternatives", {"text": "amber", "glossary": made_id}),
+            ("GET", f"/v1/glossaries/{made_id}/terms", None),
         ]
         for method, address, body in refused:
             answer = client.request(method, address, json=body, **other)
@@ -597,6 +691,17 @@ def test_hostile_terms_are_refused_or_answered(client, terms, status):
     assert answer.status_code == status, answer.text
     answer = client.post("/v1/translate", json={"text": "amber"})
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("line", ["amber", "amber\tX\tY", "\tX", "amber\t ", f"{'x' * 501}\tX"])
+def test_a_line_that_is_no_term_is_refused(client, line):
+    answer = client.post(
+        "/v1/documents",
+        params={"name": "a.txt", "terms": ["birch\tX", line]},
+        content=b"amber",
+        headers=BINARY,
+    )
+    assert answer.status_code == 400, answer.text
 
 
 def test_a_million_terms_are_refused(client):

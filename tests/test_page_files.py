@@ -13,7 +13,7 @@ import pytest
 from tests import page_server
 from tests.browser import browser  # noqa: F401
 from tests.held_page import HeldPage
-from tests.page_server import Document, event
+from tests.page_server import Document, event, settings_of
 from tests.test_page import button, page_url  # noqa: F401
 from tests.test_page_laws import SOURCE, TARGET, error, shared, unopened  # noqa: F401
 from tests.test_page_laws import held as held_page  # noqa: F401
@@ -53,7 +53,7 @@ class HeldServer:
     def answer(self, request: dict) -> None:
         """Answer a request. Of events the first one comes; `go_on` brings the others."""
         number, address = request["number"], urlsplit(request["path"])
-        parts, settings = address.path.split("/"), dict(parse_qsl(address.query))
+        parts, settings = address.path.split("/"), settings_of(address.query)
         if request["method"] == "POST":
             self.take(number, settings)
         elif request["method"] == "DELETE":
@@ -231,7 +231,7 @@ def test_files_are_dropped_or_chosen_and_their_names_are_text(server):
     assert first["actions"][0] == "Download one.de.docx"
     names = [dict(parse_qsl(urlsplit(one["path"]).query))["name"] for one in sent if one["method"] == "POST"]
     assert names == [file["name"] for file in files]
-    for request in sent[1:]:
+    for request in sent[2:]:
         kind = {"POST": {"Content-Type": "application/octet-stream"}}.get(request["method"], {})
         assert request["headers"] == kind
         assert request["path"].startswith("v1/documents")

@@ -43,7 +43,15 @@ CHOICES = [
     for adapter in (None, *model.get("adapters", []))
 ]
 DOCS = Path(__file__).parents[1] / "docs"
-STORED = {"dragoman.model", "dragoman.theme", "dragoman.history", "dragoman.history.off"}
+STORED = {
+    "dragoman.glossary",
+    "dragoman.history",
+    "dragoman.history.off",
+    "dragoman.model",
+    "dragoman.terms",
+    "dragoman.theme",
+}
+WORDS = ["hello", "world", "old", "garden", "river", "Garten"]
 SOURCE, TARGET = "[aria-label='Language of the text']", "[aria-label='Language of the translation']"
 
 
@@ -90,13 +98,16 @@ class Controls:
 
     def __init__(self) -> None:
         self.label, self.history = "ende", []
+        self.glossary, self.rows = "", dict[str, list[list[str]]]()
         self.reload()
 
     def reload(self) -> None:
-        """All that a new page knows is the model that was chosen last, and the history."""
+        """All that a new page knows is the model and the glossary that were chosen last, the reader's terms,
+        and the history.
+        """
         remembered = next(one for one in CHOICES if one["label"] == self.label)
         self.text, self.former, self.detected = "", None, ""
-        self.source, self.target = remembered["source"], remembered["target"]
+        self.choose(remembered["source"], remembered["target"])
 
     @property
     def from_source(self) -> list[dict]:
@@ -119,12 +130,26 @@ class Controls:
         pairs = {(one["source"], one["target"]) for one in CHOICES}
         return (self.target, self.spoken) in pairs
 
+    @property
+    def glossaries(self) -> list[str]:
+        """Those with terms of the languages."""
+        pair = (self.source, self.target)
+        return [name for name, (_, dictionaries) in page_server.GLOSSARIES.items() if pair in dictionaries]
+
+    @property
+    def terms(self) -> list[list[str]]:
+        """The reader's terms of the languages."""
+        return self.rows.get(f"{self.source}-{self.target}", [])
+
     def choose(self, source: str, target: str, label: str | None = None) -> None:
-        """The first target and the first model take the place of those that do not fit."""
+        """The first target and the first model take the place of those that do not fit, and no glossary that
+        of one that does not fit.
+        """
         self.source, self.target = source, target
         self.target = target if target in self.targets else self.targets[0]
         self.label = label or self.label
         self.label = self.label if self.label in self.labels else self.labels[0]
+        self.glossary = self.glossary if self.glossary in self.glossaries else ""
 
     def open(self, text: str) -> None:
         self.text, self.former = text, None
@@ -143,6 +168,8 @@ class Controls:
         if self.source != "auto":
             chosen = next(one for one in CHOICES if one["label"] == self.label)
             body |= {name: chosen[name] for name in ("model", "adapter") if chosen[name]}
+            body |= {"glossary": self.glossary} if self.glossary else {}
+            body |= {"terms": self.terms} if self.terms else {}
         return body
 
     @property
@@ -203,6 +230,27 @@ def act(held: HeldPage, controls: Controls, action: str) -> None:
         label = random.choice(controls.labels)
         page.select_option("[aria-label=Model]", label)
         controls.choose(controls.source, controls.target, label)
+    elif action == "glossary" and controls.glossaries:
+        controls.glossary = random.choice(["", *controls.glossaries])
+        page.select_option("[aria-label=Glossary]", controls.glossary)
+    elif action == "term" and controls.source != "auto":
+        page.click("#terms")
+        held.run()
+        terms = controls.terms
+        if terms and random.random() < 0.4:
+            number = random.randrange(len(terms))
+            button(page, f"Remove term {number + 1}").click()
+            terms = [*terms[:number], *terms[number + 1 :]]
+        else:
+            number = random.randint(0, len(terms))
+            term = [random.choice(WORDS), random.choice(["X", "(Y)", "Z z"])]
+            for label, text in zip(("Term", "Translation of term"), term, strict=True):
+                page.get_by_label(f"{label} {number + 1}", exact=True).fill(f" {text} ")
+            page.keyboard.press("Enter")
+            terms = [*terms[:number], term, *terms[number + 1 :]]
+        controls.rows[f"{controls.source}-{controls.target}"] = terms
+        held.run(0)
+        page.click("#terms")
     elif action == "swap" and controls.can_swap:
         state = held.read()
         button(page, "Swap the languages").click()
@@ -239,7 +287,8 @@ def answer_in_any_order(held: HeldPage, controls: Controls) -> None:
     before it is shown as the translation.
     """
     requests = held.waiting()
-    translations = [request["number"] for request in requests if "alignment" not in request["body"]]
+    posted = [request for request in requests if request["body"]]
+    translations = [request["number"] for request in posted if "alignment" not in request["body"]]
     current = translations[-1] if translations and controls.text.strip() else None
     held.random.shuffle(requests)
     for request in requests:
@@ -259,6 +308,8 @@ ACTIONS = [
     "source",
     "target",
     "model",
+    "glossary",
+    "term",
     "swap",
     "clear",
     "example",
@@ -270,7 +321,8 @@ ACTIONS = [
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 6))])
 def test_the_page_shows_the_answer_to_what_its_controls_say(held, seed):
     """After any actions, and with answers in any order, the page shows what the server answers to exactly
-    what the controls say; it sends nothing else, and stores nothing but the history and the model.
+    what the controls say; it sends nothing else, and stores nothing but the history, the reader's terms, and
+    the choice of model and glossary.
     """
     controls = Controls()
     held.random = Random(seed)
@@ -280,7 +332,7 @@ def test_the_page_shows_the_answer_to_what_its_controls_say(held, seed):
             act(held, controls, "reload")
         held.page.evaluate("deaf = true")
         begun = len(held.sent())
-        for action in held.random.choices(ACTIONS, weights=[3, 2, 3, 2, 2, 3, 1, 1, 1, 1], k=3):
+        for action in held.random.choices(ACTIONS, weights=[3, 2, 3, 2, 2, 3, 3, 3, 1, 1, 1, 1], k=3):
             act(held, controls, action)
             held.run(0)
         held.run(250)
@@ -302,6 +354,13 @@ def check_page(state: dict, controls: Controls) -> None:
     assert state["session"] == {}
     assert state["local"]["dragoman.model"] == controls.label
     assert json.loads(state["local"].get("dragoman.history", "[]")) == controls.history
+    stored = json.loads(state["local"].get("dragoman.terms", "{}"))
+    trimmed = {pair: [[text.strip() for text in row] for row in rows] for pair, rows in stored.items()}
+    assert trimmed == {pair: rows for pair, rows in controls.rows.items() if rows}
+    assert state["local"].get("dragoman.glossary", "") == controls.glossary
+    glossaries = {"value": controls.glossary, "options": ["", *controls.glossaries]}
+    assert state["glossary"] == (glossaries if controls.glossaries else None)
+    assert state["terms"] == (f"Terms · {len(controls.terms)}" if controls.terms else "Terms")
     assert (state["key"], state["busy"]) == (False, "false")
     names = {"de": "German", "en": "English"}
     is_detected = controls.source == "auto" and controls.detected
@@ -313,7 +372,7 @@ def check_page(state: dict, controls: Controls) -> None:
         assert (state["words"], state["told"], state["isComplete"]) == ("", "", False)
         assert state["enabled"] == [controls.can_swap, False, bool(controls.text), False]
         assert (state["example"] is None) == bool(controls.text)
-        assert (state["inside"], state["failure"]) == (None, None)
+        assert (state["inside"], state["failure"], state["unused"]) == (None, None, [])
         return
     answer = controls.answer
     if answer is None:
@@ -330,6 +389,8 @@ def check_page(state: dict, controls: Controls) -> None:
         translated["text"].strip(),
         True,
     )
+    unused = translated.get("unused_terms", [])
+    assert state["unused"] == [f"{source} → {target}" for source, target in unused]
     assert state["enabled"] == [controls.can_swap, True, True, True]
     assert state["example"] is None
     model = next(one for one in MODELS if one["name"] == answer["model"])
@@ -343,8 +404,11 @@ def check_page(state: dict, controls: Controls) -> None:
 
 def check_requests(requests: list[dict], controls: Controls) -> None:
     """The last request is for what the controls say, and those before it were aborted. Alignments of the
-    same model may be asked for as well.
+    same model may be asked for as well, and the terms of glossaries.
     """
+    listings = [request for request in requests if request["method"] == "GET"]
+    assert all(request["path"].startswith("v1/glossaries/") for request in listings)
+    requests = [request for request in requests if request not in listings]
     for request in requests:
         assert request["method"] == "POST"
         assert request["headers"] == {"Content-Type": "application/json"}
@@ -359,8 +423,11 @@ def check_requests(requests: list[dict], controls: Controls) -> None:
         for request in requests[last + 1 :]:
             answer = controls.answer
             names = ("model", "source", "target", *(["adapter"] if answer["adapter"] else []))
-            asked_for = {"text": controls.text, "alignment": True}
-            assert request["body"] == asked_for | {name: answer[name] for name in names}
+            body = {"text": controls.text, "alignment": True} | {name: answer[name] for name in names}
+            terms = {
+                name: controls.request[name] for name in ("glossary", "terms") if name in controls.request
+            }
+            assert request["body"] == body | terms
         assert len(requests[last + 1 :]) <= 1
     else:
         last = len(requests)
@@ -819,14 +886,14 @@ def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
     assert "secret" not in json.dumps([state["local"], state["address"]])
     page.reload()
     held.run(50)
-    (request,) = held.sent()
-    assert (request["method"], request["path"], request["body"]) == ("GET", "v1/models", None)
-    assert request["headers"] == {"Authorization": "Bearer secret"}
-    held.answer(status=403, content=error("key"))
+    for request, path in zip(held.sent(), ("v1/models", "v1/glossaries"), strict=True):
+        assert (request["method"], request["path"], request["body"]) == ("GET", path, None)
+        assert request["headers"] == {"Authorization": "Bearer secret"}
+        held.answer(request["number"], status=403, content=error("key"))
     assert held.read()["key"]
     page.fill("textarea", "Hello world.")
     held.run(250)
-    held.answer()
+    held.load()
     held.answer()
     assert (held.read()["key"], held.read()["isComplete"]) == (False, True)  # the server wants none any more
 
@@ -914,7 +981,9 @@ def test_the_models_are_those_of_the_last_answer(unopened, page_url):  # noqa: F
     held.run(250)
     page.keyboard.press("Control+Enter")
     held.run()
-    first, second = held.waiting()
+    first, second = held.waiting("v1/models")
+    for request in held.waiting("v1/glossaries"):
+        held.answer(request["number"])
     held.answer(second["number"], content={"models": [MODELS[3]]})
     held.answer()
     held.answer(first["number"])
@@ -926,7 +995,7 @@ def test_the_models_are_those_of_the_last_answer(unopened, page_url):  # noqa: F
     for models in ([MODELS[2], MODELS[1]], [MODELS[0], MODELS[1]]):
         page.keyboard.press("Control+Enter")
         held.answer(status=404, content=error("not_found"))
-        held.answer(content={"models": models})
+        held.load(models)
         if models[0] is MODELS[2]:
             held.answer(status=404, content=error("not_found"))
             assert held.read()["failure"] == "The server says not_found."

@@ -42,10 +42,12 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 MAX_NAME = 1_024  # characters of the name of a glossary
 MAX_WORDS = 20  # of a source term; the time to find terms grows with it
 MAX_VARIANTS = 8  # terms of a glossary that differ in case alone; each is compared where one is found
+MAX_GLOSSARIES = 5  # of a request: DeepL's own limit
 MAX_BUILT = 500_000  # terms of the glossaries that wait in memory for the next request
 Stamp = tuple[int, int, int]
 """Time of the last change, bytes and number of a file: another file has another stamp."""
 Dictionaries = Mapping[Languages, Sequence[Term]]
+DictionaryKey = tuple[Path, Stamp, Languages]
 
 
 class StoredDictionary(BaseModel):
@@ -93,20 +95,33 @@ class ServedGlossary:
         """Whether the operator has put it into the folder: it is everybody's."""
         return self.path.suffix != ".json"
 
-    def between(self, source: str, target: str) -> Languages:
-        """The pair of languages of a dictionary, regions aside; `und` stands for any language.
+    def between(self, source: str, target: str) -> "ServedDictionary":
+        """The dictionary of a pair of languages, regions aside; `und` stands for any language.
 
-        Raises `ApiError` 400 if there is no such dictionary.
+        Raises `ApiError` 400 if there is none.
         """
         for languages in self.counts:
             if same(languages.source, source) and same(languages.target, target):
-                return languages
+                return ServedDictionary(self, languages)
         pairs = ", ".join(f"{languages.source} to {languages.target}" for languages in self.counts)
         raise ApiError(
             400,
             f"The glossary {self.name!r} has no terms from {source} to {target}. It has: {pairs or 'none'}.",
             "no_such_pair",
         )
+
+
+@dataclass(frozen=True)
+class ServedDictionary:
+    """The terms of a glossary for a pair of languages."""
+
+    glossary: ServedGlossary
+    languages: Languages
+
+    @property
+    def key(self) -> DictionaryKey:
+        """What tells it from every other, also from itself with other terms."""
+        return self.glossary.path, self.glossary.stamp, self.languages
 
 
 class Glossaries:
@@ -119,7 +134,7 @@ class Glossaries:
         """
         self.settings, self._pairs = settings, list(dict.fromkeys(pairs))
         self._served: dict[str, ServedGlossary] = {}
-        self._built: dict[tuple[Path, Stamp, Languages, Languages], Glossary] = {}
+        self._built: dict[tuple[tuple[DictionaryKey, ...], Languages], Glossary] = {}
         self._lock = Lock()
         folder = settings.glossaries
         if folder is None:
@@ -182,18 +197,34 @@ class Glossaries:
         except FileNotFoundError as error:
             raise ApiError(404, f"The glossary {served.name!r} has been removed.") from error
 
-    def built(self, served: ServedGlossary, dictionary: Languages, model: Languages) -> Glossary | None:
-        """The glossary of a dictionary for a model with these languages, if it is in memory."""
-        return self._built.get((served.path, served.stamp, dictionary, model))
+    def built(self, dictionaries: Sequence[ServedDictionary], model: Languages) -> Glossary | None:
+        """The glossary of dictionaries for a model with these languages, if it is in memory."""
+        return self._built.get((keys_of(dictionaries), model))
 
-    def build(self, served: ServedGlossary, dictionary: Languages, model: Languages) -> Glossary:
-        """As `built`, and it is read if it is not in memory. Raises as `terms`."""
-        if (glossary := self.built(served, dictionary, model)) is None:
-            glossary = Glossary(self.terms(served).get(dictionary, ()), model)
+    def build(self, dictionaries: Sequence[ServedDictionary], model: Languages) -> Glossary:
+        """As `built`, and it is made if it is not in memory. Raises as `terms`.
+
+        Of terms with the same source, that of the first dictionary counts.
+        """
+        if (glossary := self.built(dictionaries, model)) is None:
+            terms = (term for one in dictionaries for term in self.terms(one.glossary).get(one.languages, ()))
+            glossary = Glossary(terms, model)
             glossary.load_dictionaries()
-            self._built[served.path, served.stamp, dictionary, model] = glossary
+            self._built[keys_of(dictionaries), model] = glossary
             while len(self._built) > 1 and sum(len(one.terms) for one in self._built.values()) > MAX_BUILT:
                 del self._built[next(iter(self._built))]  # the oldest
+        return glossary
+
+    def extend(
+        self, terms: Sequence[Term], dictionaries: Sequence[ServedDictionary], model: Languages
+    ) -> Glossary:
+        """The glossary of terms of a client, and of dictionaries, for a model with these languages.
+
+        The terms of the client come first. It is not kept in memory. Raises as `build`.
+        """
+        others = self.build(dictionaries, model).terms if dictionaries else ()
+        glossary = Glossary([*terms, *others], model)
+        glossary.load_dictionaries()
         return glossary
 
     # ---- changes
@@ -367,6 +398,11 @@ class Glossaries:
         return {pair: pair_terms for pair, pair_terms in terms.items() if pair_terms}
 
 
+def keys_of(dictionaries: Sequence[ServedDictionary]) -> tuple[DictionaryKey, ...]:
+    """What tells dictionaries in this order from all others."""
+    return tuple(dictionary.key for dictionary in dictionaries)
+
+
 def stamp_of(path: Path) -> Stamp:
     """What tells a file from a changed one; zeros if it is gone."""
     try:
@@ -468,10 +504,8 @@ def check_terms(terms: Sequence[Term]) -> None:
         )
 
 
-def inline_terms(pairs: Sequence[Sequence[str]], model: Languages) -> Glossary:
-    """The glossary of the pairs of a request for a model with these languages. Raises as `check_terms`."""
+def inline_terms(pairs: Sequence[Sequence[str]]) -> list[Term]:
+    """The terms of a request. Raises as `check_terms`."""
     terms = [checked(source, target, "terms") for source, target in pairs]
     check_terms(terms)
-    glossary = Glossary(terms, model)
-    glossary.load_dictionaries()
-    return glossary
+    return terms

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.types import Scope
 
@@ -20,7 +20,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.serving.admission import MAX_CHARACTERS, Admission, Preparation
 from dragoman.serving.documents import Documents
 from dragoman.serving.errors import ApiError
-from dragoman.serving.glossaries import Glossaries, ServedGlossary, inline_terms
+from dragoman.serving.glossaries import Glossaries, ServedDictionary, ServedGlossary, inline_terms
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.settings import ServerSettings
@@ -31,6 +31,9 @@ from dragoman.translation.streaming import stable_text
 from dragoman.translation.tags import TAG, remove_tags
 from dragoman.translation.translation import Translation
 from dragoman.translation.translator import PreparedSentences, Translator
+
+if TYPE_CHECKING:
+    from dragoman.translation.analysis import Alternative
 
 T = TypeVar("T")
 NBest = list[list[Translation]]  # the translations of each sentence, best first
@@ -279,14 +282,36 @@ class Service:
             self._terms.submit(Glossary([Term("a", "a")], languages).load_dictionaries, 0, "")
 
     async def glossary_for(
-        self, served: ServedGlossary, dictionary: Languages, model: ServedModel, scope: Scope
-    ) -> Glossary:
-        """A dictionary of a glossary of the server, for a model. Raises `ApiError` as `prepare`."""
+        self,
+        pairs: Sequence[Sequence[str]],
+        dictionaries: Sequence[ServedDictionary],
+        model: ServedModel,
+        scope: Scope,
+    ) -> Glossary | None:
+        """The glossary of a request for a model; None if the request has no terms.
+
+        It has the pairs of the request, then the dictionaries of the server. Raises `ApiError` 413 for many
+        pairs, 400 and 413 as `check_terms`, and as `prepare`.
+        """
+        if not pairs and not dictionaries:
+            return None
+        characters = sum(len(text) for pair in pairs for text in pair)
+        if characters > MAX_TERM_CHARACTERS:
+            raise ApiError(
+                413,
+                f"terms have {characters:,} characters, and {MAX_TERM_CHARACTERS:,} are allowed; send fewer, "
+                "or make a glossary.",
+            )
         languages = Languages(model.source, model.target)
-        glossary = self.glossaries.built(served, dictionary, languages)
+        size = characters + sum(dictionary.glossary.stamp[1] for dictionary in dictionaries)
+        if pairs:
+            return await self.with_terms(
+                lambda: self.glossaries.extend(inline_terms(pairs), dictionaries, languages), size, scope
+            )
+        glossary = self.glossaries.built(dictionaries, languages)
         if glossary is None:
-            build = partial(self.glossaries.build, served, dictionary, languages)
-            glossary = await self.with_terms(build, served.stamp[1], scope)
+            build = partial(self.glossaries.build, dictionaries, languages)
+            glossary = await self.with_terms(build, size, scope)
         return glossary
 
     async def find_glossary(self, name: str, scope: Scope) -> ServedGlossary:
@@ -296,20 +321,6 @@ class Service:
         if served is None:
             served = await self.with_terms(partial(self.glossaries.find, name, owner), 1, scope)
         return served
-
-    async def inline_glossary(
-        self, pairs: Sequence[Sequence[str]], model: ServedModel, scope: Scope
-    ) -> Glossary:
-        """The glossary of pairs of a request. Raises `ApiError` 413 for many, and as `inline_terms`."""
-        characters = sum(len(text) for pair in pairs for text in pair)
-        if characters > MAX_TERM_CHARACTERS:
-            raise ApiError(
-                413,
-                f"terms have {characters:,} characters, and {MAX_TERM_CHARACTERS:,} are allowed; send fewer, "
-                "or make a glossary.",
-            )
-        languages = Languages(model.source, model.target)
-        return await self.with_terms(partial(inline_terms, pairs, languages), characters, scope)
 
     async def unused_terms(
         self, glossary: Glossary, pairs: Sequence[tuple[str, str]], scope: Scope
@@ -362,6 +373,33 @@ class Service:
         self.metrics.translated(len(segments), tokens, target_tokens)
         rows = iter(n_best)
         return [list(islice(rows, len(document.segments))) for document in documents]
+
+    async def with_terms_of(
+        self,
+        prepared: PreparedSentences,
+        model: ServedModel,
+        alternatives: "Sequence[Alternative]",
+        scope: Scope,
+    ) -> "list[Alternative]":
+        """The alternatives of a sentence with the best translations that also have its terms.
+
+        One that ends the translation stays as it is. Raises as `translate`.
+        """
+        prefix, ids_of = prepared.constraints.prefix, model.translator.tokenizers.target.ids
+        continued = [one for one in alternatives if len(one.translation.tokens) > len(prefix)]
+        extended = [
+            replace(
+                prepared, constraints=replace(prepared.constraints, prefix=[*prefix, *ids_of([one.token])])
+            )
+            for one in continued
+        ]
+        refuse_much_output(extended)
+        with self.admit_prepared(extended, scope):
+            results = await self.search(model, extended, scope)
+        translations = {one.token: best for one, ((best, *_),) in zip(continued, results, strict=True)}
+        return [
+            replace(one, translation=translations.get(one.token, one.translation)) for one in alternatives
+        ]
 
     async def translate_in_parts(
         self,

@@ -12,6 +12,7 @@ from dragoman.documents.plain import plain_text
 from dragoman.serving.apis.parameters import FORMS, as_list, parameters
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
+from dragoman.serving.glossaries import MAX_GLOSSARIES
 from dragoman.serving.languages import detected, language_name, listed, load_identifier
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.service import Service
@@ -20,7 +21,7 @@ from dragoman.translation.glossary import Glossary
 
 MAX_TEXTS = 50  # DeepL's own limit
 MAX_NAMES = 1_000  # of tags; each is compared with the tags of every text
-UNSUPPORTED = ("glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
+UNSUPPORTED = ("style_id", "translation_memory_id", "custom_instructions")
 VARIANTS = {"EN": ["EN-GB", "EN-US"], "PT": ["PT-BR", "PT-PT"]}
 """Target languages in place of those that DeepL's own clients refuse."""
 WITHOUT_LIMIT = 1_000_000_000_000  # the characters that /v2/usage says are allowed
@@ -43,8 +44,12 @@ class Options(BaseModel):
     glossary_id: str | None = Field(
         None, description="A glossary of /v3/glossaries for the languages, which have to be given both."
     )
+    glossary_ids: Annotated[list[str], BeforeValidator(split_commas)] = Field(
+        [],
+        max_length=MAX_GLOSSARIES,
+        description="Instead of glossary_id: several, of which the first that has a term counts.",
+    )
     formality: str | None = None
-    glossary_ids: Texts | str | None = None
     style_id: str | None = None
     translation_memory_id: str | None = None
     custom_instructions: Texts | str | None = None
@@ -179,7 +184,9 @@ def refuse_unsupported(request: DeepLRequest, max_texts: int) -> None:
 
 
 def refuse_options(request: Options) -> None:
-    """Raise `ApiError` 400 for several glossaries, styles and the like, and for a formality."""
+    """Raise `ApiError` 400 for both parameters of glossaries, styles and the like, and for a formality."""
+    if request.glossary_id and request.glossary_ids:
+        raise ApiError(400, "The request has glossary_id and glossary_ids; send one of them.")
     for name in UNSUPPORTED:
         if getattr(request, name):
             raise ApiError(400, f"{name} is not supported by this server; leave it out.")
@@ -217,27 +224,27 @@ def choose_glossary(
 ) -> Callable[[ServedModel], Awaitable[Glossary | None]]:
     """A function that gives the terms of a request for a model.
 
-    It raises `ApiError` 400, which begins in DeepL's words, for a glossary without a source language, one
+    It raises `ApiError` 400, which begins in DeepL's words, for glossaries without a source language, one
     that the client does not have, and one of other languages.
     """
+    parameter = "glossary_id" if request.glossary_id else "glossary_ids"
+    names = [request.glossary_id] if request.glossary_id else request.glossary_ids
 
     async def choose(model: ServedModel) -> Glossary | None:
-        if not request.glossary_id:
-            return None
-        if not source:
+        if names and not source:
             raise ApiError(
                 400,
                 "Use of a glossary requires the source_lang parameter to be specified. Send the language of "
                 "the text.",
             )
         try:
-            served = await service.find_glossary(request.glossary_id, scope)
-            dictionary = served.between(base(source), base(target))
+            served = [await service.find_glossary(name, scope) for name in names]
+            dictionaries = [one.between(base(source), base(target)) for one in served]
         except ApiError as error:
             if error.status != 404:
                 raise
-            raise ApiError(400, f"Value for 'glossary_id' not supported. {error.message}") from error
-        return await service.glossary_for(served, dictionary, model, scope)
+            raise ApiError(400, f"Value for {parameter!r} not supported. {error.message}") from error
+        return await service.glossary_for([], dictionaries, model, scope)
 
     return choose
 

@@ -8,11 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from dragoman.documents.terms import MAX_TERM
 from dragoman.inspection.analyse.changes import GRAMMAR
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.glossaries import MAX_NAME
+from dragoman.serving.glossaries import MAX_GLOSSARIES, MAX_NAME
 from dragoman.serving.service import MAX_TERMS
 from dragoman.system.docs import field_docs
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
-GLOSSARY = "The id or the name of a glossary of /v1/glossaries, whose terms the translation uses."
+GLOSSARY = (
+    "The id or the name of a glossary of /v1/glossaries, whose terms the translation uses; or up to "
+    f"{MAX_GLOSSARIES}, of which the first that has a term counts."
+)
+MAX_LISTED = 500  # terms of a glossary in one answer
 SERVER_DECIDES = ("batch_tokens",)  # settings of a search that requests do not have
 Text = Annotated[str, Field(max_length=1_000_000)]
 Texts = Annotated[list[Text], Field(fail_fast=True)]
@@ -21,6 +26,8 @@ Texts = Annotated[list[Text], Field(fail_fast=True)]
 
 Pair = Annotated[list[Annotated[str, Field(max_length=MAX_TERM)]], Field(min_length=2, max_length=2)]
 Pairs = Annotated[list[Pair], Field(fail_fast=True)]
+Name = Annotated[str, Field(max_length=MAX_NAME)]
+Glossaries = Name | Annotated[list[Name], Field(max_length=MAX_GLOSSARIES)]
 
 
 class Strict(BaseModel):
@@ -61,7 +68,18 @@ class Choice(Strict):
 Search: type[Choice] = create_model("Search", __base__=Choice, **search_fields())
 
 
-class TranslateRequest(Search):  # type: ignore[valid-type, misc]
+class TermsRequest(Search):  # type: ignore[valid-type, misc]
+    """How to translate, and with which terms."""
+
+    glossary: Glossaries = Field("", description=GLOSSARY)
+    terms: Pairs = Field(
+        [],
+        max_length=MAX_TERMS,
+        description="Terms, each with its translation. They come before those of a glossary.",
+    )
+
+
+class TranslateRequest(TermsRequest):
     """A text or several, and how to translate them."""
 
     model_config = ConfigDict(
@@ -79,12 +97,6 @@ class TranslateRequest(Search):  # type: ignore[valid-type, misc]
     split_sentences: bool = Field(True, description="Cut paragraphs into sentences.")
     alignment: bool = Field(False, description="Add the word alignment of each sentence.")
     attention: bool = Field(False, description="Add the attention weights of each sentence.")
-    glossary: str = Field("", max_length=MAX_NAME, description=GLOSSARY)
-    terms: Pairs = Field(
-        [],
-        max_length=MAX_TERMS,
-        description="Instead of a glossary: terms of the text, each with its translation.",
-    )
 
 
 class Candidate(BaseModel):
@@ -157,7 +169,29 @@ class GlossariesResponse(BaseModel):
     glossaries: list[GlossaryDescription]
 
 
-class AlternativesRequest(Search):  # type: ignore[valid-type, misc]
+class GlossaryTermsRequest(Strict):
+    """Which terms of a glossary, in the query string."""
+
+    model_config = ConfigDict(strict=False)
+
+    source: str = Field(
+        UNKNOWN_LANGUAGE, max_length=35, description="Language code of the terms; `und` is any language."
+    )
+    target: str = Field(
+        UNKNOWN_LANGUAGE, max_length=35, description="Language code of their translations; `und` is any."
+    )
+    start: int = Field(0, ge=0, description="The number of the first one, counted from 0.")
+    count: int = Field(100, ge=1, le=MAX_LISTED)
+
+
+class GlossaryTermsResponse(BaseModel):
+    """Terms of a glossary, in order."""
+
+    terms_total: int
+    terms: list[Pair] = Field(description="Each with its translation.")
+
+
+class AlternativesRequest(TermsRequest):
     """A sentence, and the beginning of its translation (`prefix`)."""
 
     model_config = ConfigDict(

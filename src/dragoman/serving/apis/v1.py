@@ -87,35 +87,30 @@ def choose_model(service: Service, request: Choice, text: str) -> ServedModel:
     )
 
 
-async def named_glossary(
-    service: Service, name: str, request: Choice, model: ServedModel, scope: Scope
+async def glossary_of(
+    service: Service,
+    names: str | Sequence[str],
+    terms: Sequence[Sequence[str]],
+    request: Choice,
+    model: ServedModel,
+    scope: Scope,
 ) -> Glossary | None:
-    """The terms of the glossary of an id or a name for a model; None for "".
+    """The glossary of a request for a model: its terms, then those of the glossaries of its ids or names.
 
-    Raises `ApiError`: 404 if the client has none, 400 if it has no terms of these languages.
+    None if there are neither; a single name that is "" is none. Raises `ApiError`: 404 for a glossary that
+    the client does not have, 400 for one that has no terms of these languages, and for terms that are
+    refused.
     """
-    if not name:
-        return None
-    served = await service.find_glossary(name, scope)
     source = request.source if request.source != "auto" else ""
-    dictionary = served.between(known(model.source, source), known(model.target, request.target))
-    return await service.glossary_for(served, dictionary, model, scope)
+    languages = known(model.source, source), known(model.target, request.target)
+    chosen = [name for name in [names] if name] if isinstance(names, str) else names
+    dictionaries = [(await service.find_glossary(name, scope)).between(*languages) for name in chosen]
+    return await service.glossary_for(terms, dictionaries, model, scope)
 
 
 def known(code: str, requested: str) -> str:
     """The language of a model, or if it is unknown that of the request, which may be unknown too."""
     return code if code != UNKNOWN_LANGUAGE else requested or UNKNOWN_LANGUAGE
-
-
-async def glossary_of(
-    service: Service, request: TranslateRequest, model: ServedModel, scope: Scope
-) -> Glossary | None:
-    """The terms of a request. Raises `ApiError` as `named_glossary`, and for terms that are refused."""
-    if not request.terms:
-        return await named_glossary(service, request.glossary, request, model, scope)
-    if request.glossary:
-        raise ApiError(400, "The request has a glossary and terms; send one of them.")
-    return await service.inline_glossary(request.terms, model, scope)
 
 
 async def add_unused_terms(
@@ -246,7 +241,7 @@ def routes(service: Service) -> list[ApiRoute]:
         model = choose_model(service, request, " ".join(texts))
         settings = settings_of(service, request)
         documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
-        glossary = await glossary_of(service, request, model, scope)
+        glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
         results = await service.translate(model, documents, settings, scope, glossary)
         translations = [
             translated_text(document, n_best, request.format == "text")
@@ -269,7 +264,7 @@ def routes(service: Service) -> list[ApiRoute]:
         model = choose_model(service, request, texts[0])
         settings = settings_of(service, request)
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
-        glossary = await glossary_of(service, request, model, scope)
+        glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
         translations = service.stream(model, document, settings, scope, glossary)
         await anext(translations)  # errors until here have a status of their own
 

@@ -1,11 +1,13 @@
 """The API of this project: the routes of /v1 that compute with PyTorch."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from starlette.types import Scope
 
 from dragoman.inspection.analyse.changes import changed_settings, parse_changes
+from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.analysis import least_tokens, refuse_long_pairs
 from dragoman.serving.apis.inspections import compute_inspection, refuse_contradictions
 from dragoman.serving.apis.parameters import strict_json
@@ -20,8 +22,33 @@ from dragoman.serving.apis.schemas import (
     ScoreResponse,
     TokenScore,
 )
-from dragoman.serving.apis.v1 import choose_model, refuse_many, settings_of
+from dragoman.serving.apis.v1 import choose_model, glossary_of, refuse_many, settings_of
+from dragoman.serving.models import ServedModel
 from dragoman.serving.service import Service
+from dragoman.translation.translator import PreparedSentences
+
+
+async def prepare_with_terms(
+    service: Service,
+    model: ServedModel,
+    request: AlternativesRequest,
+    settings: SearchSettings,
+    scope: Scope,
+) -> PreparedSentences | None:
+    """The sentence of a request, which is not split, with its terms; None if it has none.
+
+    Raises `ApiError` as `glossary_of`, and 413 for a long sentence or prefix.
+    """
+    glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
+    if glossary is None:
+        return None
+
+    def prepare() -> PreparedSentences:
+        refuse_long_pairs(model, [(request.text, request.prefix)])
+        return model.translator.prepare([request.text], replace(settings, split=None), glossary)
+
+    prepared = await service.with_terms(prepare, len(request.text) + len(request.prefix), scope)
+    return prepared if any(prepared.terms) else None
 
 
 def routes(service: Service) -> list[ApiRoute]:
@@ -30,17 +57,25 @@ def routes(service: Service) -> list[ApiRoute]:
 
     @api.post("/v1/alternatives")
     async def alternatives(request: AlternativesRequest, scope: Scope) -> AlternativesResponse:
-        """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
+        """The likeliest tokens after `prefix`, each with the best translation that begins with both.
+
+        The translations have the terms of the request.
+        """
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
         service.refuse_too_much(settings)
         service.note_texts(scope, [request.text])
+        prepared = await prepare_with_terms(service, model, request, settings, scope)
+        # Their translations are used only if the sentence has no terms.
+        first_search = settings if prepared is None else replace(settings, beam_size=1)
 
         def search() -> list[Any]:
             refuse_long_pairs(model, [(request.text, request.prefix)])
-            return model.translator.alternatives(request.text, request.count, settings)
+            return model.translator.alternatives(request.text, request.count, first_search)
 
         size = least_tokens(request.text) * request.count + least_tokens(request.prefix)
         results = await service.analyse(search, size, scope)
+        if prepared is not None:
+            results = await service.with_terms_of(prepared, model, results, scope)
         return AlternativesResponse(
             alternatives=[
                 Alternative(

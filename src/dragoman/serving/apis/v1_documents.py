@@ -9,18 +9,21 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Scope
 
 from dragoman.documents.formats import DocumentFormat
+from dragoman.documents.terms import MAX_TERM
 from dragoman.serving.apis.documents import FILES, MAX_NAME, download, find, let_in
 from dragoman.serving.apis.parameters import as_list, parameters, strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
-from dragoman.serving.apis.schemas import GLOSSARY, Choice, Strict, Texts, search_fields
+from dragoman.serving.apis.schemas import GLOSSARY, Choice, Glossaries, Strict, Texts, search_fields
 from dragoman.serving.apis.uploads import BINARY, File, body_as_file
-from dragoman.serving.apis.v1 import choose_model, event, named_glossary, settings_of
+from dragoman.serving.apis.v1 import choose_model, event, glossary_of, settings_of
 from dragoman.serving.documents import Editor, Job, SentencePair, Upload
 from dragoman.serving.errors import ApiError
-from dragoman.serving.glossaries import MAX_NAME as MAX_GLOSSARY_NAME
 from dragoman.serving.origins import DOCUMENTS
-from dragoman.serving.service import Service
+from dragoman.serving.service import MAX_TERMS, Service
+from dragoman.system.wording import shown
 
+Line = Annotated[str, Field(max_length=2 * MAX_TERM + 1)]
+"""A term, a tab and its translation."""
 MAX_TRANSLATION = 10_000  # characters of a sentence's translation
 OF_A_SENTENCE = ("n_best", "prefix", "force_words", "ban_words", "mbr")  # settings that are not for all
 EVENT = {
@@ -52,7 +55,13 @@ class DocumentRequest(Search):  # type: ignore[valid-type, misc]
     ban_words: Annotated[Texts, BeforeValidator(as_list)] = Field(
         [], description="Texts that no translation may contain; repeat the parameter for several."
     )
-    glossary: str = Field("", max_length=MAX_GLOSSARY_NAME, description=GLOSSARY)
+    glossary: Glossaries = Field("", description=GLOSSARY)
+    terms: Annotated[list[Line], BeforeValidator(as_list)] = Field(
+        [],
+        max_length=MAX_TERMS,
+        description="Terms, each with a tab and its translation; repeat the parameter for several. They come "
+        "before those of a glossary.",
+    )
     file: File | None = None
 
 
@@ -120,6 +129,7 @@ def routes(service: Service) -> list[ApiRoute]:
     async def send_document(request: DocumentRequest, scope: Scope) -> DocumentStatus:
         """Begin to translate a document."""
         assert request.file is not None  # `body_as_file` gives it
+        terms = list(map(pair_of_line, request.terms))
         translation = await let_in(
             service,
             Upload(request.name, request.file.content),
@@ -131,7 +141,9 @@ def routes(service: Service) -> list[ApiRoute]:
             format_option="format",
             split=request.split_sentences,
             everything=request.translate_all,
-            choose_glossary=lambda model: named_glossary(service, request.glossary, request, model, scope),
+            choose_glossary=lambda model: glossary_of(
+                service, request.glossary, terms, request, model, scope
+            ),
         )
         return status_of(translation.start())
 
@@ -188,6 +200,14 @@ def routes(service: Service) -> list[ApiRoute]:
         return Response(status_code=204)
 
     return [*uploads.routes, *queries.routes, *api.routes]
+
+
+def pair_of_line(line: str) -> list[str]:
+    """A term and its translation. Raises `ApiError` 400 for a line that has no tab, or several."""
+    pair = line.split("\t")
+    if len(pair) != 2:
+        raise ApiError(400, f"{shown(line)} is no term; send a term, a tab and its translation.")
+    return pair
 
 
 def editor_of(job: Job) -> Editor:

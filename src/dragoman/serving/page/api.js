@@ -44,6 +44,17 @@ export async function fetchModels() {
   ]);
 }
 
+/** The glossaries that a request can name: {id, name, dictionaries}. */
+export async function fetchGlossaries() {
+  return (await (await send("v1/glossaries")).json()).glossaries;
+}
+
+/** Some of the terms of a glossary: {terms, terms_total}. */
+export async function fetchTerms(id, source, target, start, count, signal) {
+  const query = new URLSearchParams({ source, target, start, count });
+  return (await send(`v1/glossaries/${encodeURIComponent(id)}/terms?${query}`, null, signal)).json();
+}
+
 export async function translate(body, signal) {
   return (await send("v1/translate", body, signal)).json();
 }
@@ -79,8 +90,9 @@ export async function stream(body, onPiece, signal) {
 // Documents. A status is {id, name, source, target, model, adapter, status, sentences_done, sentences_total}.
 
 /** Begins to translate a file, and returns its status. */
-export async function sendDocument(file, settings) {
+export async function sendDocument(file, { terms = [], ...settings }) {
   const values = Object.entries({ name: file.name, ...settings }).filter(([, value]) => value);
+  values.push(...terms.map((term) => ["terms", term.join("\t")]));
   return (await send(`v1/documents?${new URLSearchParams(values)}`, file)).json();
 }
 

@@ -35,7 +35,7 @@ export class Documents {
         name: content.name,
         content,
         state: "waiting", // "running", "done", "failed" or "cancelled"
-        pair: null, // what the run's request says of languages and model
+        pair: null, // what the run's request says of languages, model and terms
         controller: null, // of the run
         status: null, // the server's, when it has the file
         failure: null, // {message, again, unreachable}
@@ -51,7 +51,7 @@ export class Documents {
     this.follow();
   }
 
-  /** Starts the next file; starts the running one again if other languages have been chosen. */
+  /** Starts the next file; starts the running one again if other languages or terms have been chosen. */
   follow() {
     const { pair, target } = this.#session;
     const running = this.list.find(({ state }) => state === "running");
@@ -197,7 +197,9 @@ export class Documents {
     this.menu = menu;
     this.#change();
     const { model, adapter, source: from, target } = file.status;
-    const body = { model, adapter: adapter || undefined, source: from, target, text: source, prefix };
+    const { glossary, terms } = file.pair;
+    const settings = { model, adapter: adapter || undefined, source: from, target, glossary, terms };
+    const body = { ...settings, text: source, prefix };
     const items = await api.menuItems(body, this.#alternatives.signal);
     if (this.menu !== menu) return;
     this.menu = { ...menu, ...items };

@@ -9,6 +9,7 @@ import { History, Others, closeHistory, closeOthers } from "./panels.js";
 import { Session } from "./session.js";
 import { SourcePane } from "./source.js";
 import { TargetPane } from "./target.js";
+import { TermsPanel, closeTerms } from "./termspanel.js";
 
 const THEME = "dragoman.theme"; // absent where the system decides
 const darkness = matchMedia("(prefers-color-scheme: dark)");
@@ -53,9 +54,10 @@ function App() {
           <${SourcePane} session=${session} addFiles=${addFiles} />
           <${TargetPane} session=${session} />
         </div>
-        <${ModelLine} />
+        <div class="model"><${Model} /><${TermsChoice} /></div>
       </div>
       ${session.others ? html`<${Others} session=${session} />` : null}
+      ${session.terms.isOpen ? html`<${TermsPanel} session=${session} />` : null}
       ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
     </main>
     <footer>
@@ -95,19 +97,31 @@ function Select({ label, options, value, choose }) {
 }
 
 /** Which model translates. */
-function ModelLine() {
+function Model() {
   const { fitting, source, target, result } = session;
   const label = source === "auto" ? result?.model : session.model;
   const model = (session.models ?? []).find((one) => one.label === label);
   const choices = fitting.map((one) => ({ code: one.label, name: one.label }));
   if (!model) {
-    const note = source === "auto" && "The server chooses the model when it knows the language.";
-    return html`<div class="model">${note}</div>`;
+    return source === "auto" ? html`<span>The server chooses the model when it knows the language.</span>` : null;
   }
   const choice = source !== "auto" && choices.length > 1 && html`<${Select} label="Model"
     options=${choices} value=${session.model} choose=${(code) => session.setPair(source, target, code)} />`;
-  return html`<div class="model"><span>Model${choice ? "" : ` ${label} ·`}</span>${choice}
-    <span>${facts(model)}</span><${Inside} /></div>`;
+  return html`<span>Model${choice ? "" : ` ${label} ·`}</span>${choice}
+    <span>${facts(model)}</span><${Inside} />`;
+}
+
+/** The glossaries with terms of the languages, if there are any, and the button of the panel. */
+function TermsChoice() {
+  const { fitting, glossary, terms, isOpen } = session.terms;
+  if (!session.target) return null;
+  const choices = [{ code: "", name: "None" }, ...fitting.map(({ id, name }) => ({ code: id, name }))];
+  return html`<span class="choice">
+    ${fitting.length ? html`<span>Glossary</span><${Select} label="Glossary" options=${choices} value=${glossary}
+      choose=${(id) => session.chooseGlossary(id)} />` : null}
+    <button class="quiet" id="terms" aria-expanded=${isOpen} onClick=${() => session.showTerms(!isOpen)}>
+      ${icon("book")}<span>Terms${terms.length ? ` · ${terms.length}` : ""}</span></button>
+  </span>`;
 }
 
 /** A link to the inspector, in a tab that gets the key from its opener. */
@@ -196,6 +210,7 @@ function onKey(event) {
   if (session.menu) session.closeMenu();
   else if (documents.menu) documents.closeMenu();
   else if (session.others) closeOthers(session);
+  else if (session.terms.isOpen) closeTerms(session);
   else if (session.historyOpen) closeHistory(session);
   else if (session.working || session.seconds) session.stop();
 }

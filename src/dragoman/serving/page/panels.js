@@ -4,7 +4,7 @@ import { html, useEffect, useRef } from "./vendor/preact.js";
 import * as history from "./history.js";
 import { icon } from "./icons.js";
 
-function Panel({ title, close, children }) {
+export function Panel({ title, close, children }) {
   const heading = useRef();
   useEffect(() => {
     heading.current.focus({ preventScroll: true });

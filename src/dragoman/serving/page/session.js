@@ -5,6 +5,7 @@
 
 import * as api from "./api.js";
 import * as history from "./history.js";
+import { Terms } from "./terms.js";
 import { toResult, withAlignments, withHypothesis } from "./words.js";
 
 const PAUSE = 250; // milliseconds without typing before a request
@@ -27,6 +28,7 @@ export class Session {
   others = null; // n-best lists: {sentences, message}
   announcement = "";
   historyOpen = false;
+  terms; // which ones a request names
 
   #changed;
   #turn = 0;
@@ -40,6 +42,7 @@ export class Session {
 
   constructor(changed) {
     this.#changed = changed;
+    this.terms = new Terms(changed);
   }
 
   #change(values) {
@@ -53,8 +56,9 @@ export class Session {
   async load() {
     const load = ++this.#loads;
     try {
-      const models = await api.fetchModels();
+      const [models, glossaries] = await Promise.all([api.fetchModels(), api.fetchGlossaries()]);
       if (load !== this.#loads) return;
+      this.terms.glossaries = glossaries;
       const former = history.recall(MODEL);
       const known = models.find((model) => model.label === former) ?? models[0];
       const failure = known ? null : { message: "The server has no model loaded.", again: true };
@@ -85,7 +89,7 @@ export class Session {
     if (this.working || !result) return false;
     const request = { ...this.pair, sourceText: this.text };
     if (request.source === "auto") Object.assign(request, { source: result.source, isDetected: true });
-    return Object.entries(request).every(([name, value]) => result[name] === value);
+    return Object.entries(request).every(([name, value]) => isSame(result[name], value));
   }
 
   #from(source) {
@@ -102,13 +106,35 @@ export class Session {
     return this.target !== this.spoken && (this.models ?? []).some(back);
   }
 
-  /** Chooses languages and model; a target or model that does not fit gives way to the first that does. */
+  /** Chooses languages and model; a target or model that does not fit gives way to the first that does, and a
+   * glossary to none. */
   setPair(source, target = this.target, model = this.model) {
     Object.assign(this, { source, target, model });
     if (!this.targets.some(({ code }) => code === target)) this.target = this.targets[0].code;
     if (!this.fitting.some(({ label }) => label === model)) this.model = this.fitting[0].label;
     history.store(MODEL, this.model);
+    this.terms.setPair(this.source, this.target);
     this.translate();
+  }
+
+  chooseGlossary(id) {
+    this.terms.choose(id);
+    this.translate();
+  }
+
+  /** Uses the reader's terms as they stand now. */
+  takeTerms() {
+    if (this.terms.take()) this.translate();
+    else this.#changed();
+  }
+
+  removeTerm(number) {
+    this.terms.remove(number);
+    this.takeTerms();
+  }
+
+  showTerms(isOpen) {
+    this.terms.open(isOpen);
   }
 
   swap() {
@@ -154,11 +180,13 @@ export class Session {
     if (!text.trim()) return this.#change({ result: null, announcement: "" });
     if (!this.models?.length) return this.load();
     const turn = this.#turn;
+    const { pair } = this;
+    const { glossary, terms } = pair;
     this.#change({ working: true });
     try {
-      const answer = await this.#ask(turn, { ...this.pair, text });
-      const isDetected = this.source === "auto";
-      if (turn === this.#turn) this.#finish({ ...toResult(answer, text), isDetected });
+      const answer = await this.#ask(turn, { ...pair, text });
+      const isDetected = pair.source === "auto";
+      if (turn === this.#turn) this.#finish({ ...toResult(answer, text), isDetected, glossary, terms });
     } catch (error) {
       if (turn === this.#turn) this.#fail(error);
     }
@@ -186,7 +214,7 @@ export class Session {
     const { source, target } = this;
     if (source === "auto") return { source, target };
     const { name: model, adapter } = this.models?.find(({ label }) => label === this.model) ?? {};
-    return { source, target, model, adapter };
+    return { source, target, model, adapter, ...this.terms.chosen };
   }
 
   #finish(result) {
@@ -256,10 +284,10 @@ export class Session {
     this.again();
   }
 
-  // What is asked about a result. Requests name the result's model: a detected language stays as it was.
+  // What is asked about a result. Requests name the result's model and terms: a detected language stays as it was.
 
-  #about({ model, adapter, source, target }, body) {
-    return { model, adapter, source, target, ...body };
+  #about({ model, adapter, source, target, glossary, terms }, body) {
+    return { model, adapter, source, target, glossary, terms, ...body };
   }
 
   /** Alternatives from a word on; start: the word's place in its sentence. */
@@ -300,14 +328,15 @@ export class Session {
   }
 
   /** Shows another translation of a sentence at once, then asks for its scores and alignment: the text is the
-   * prefix of a translation that has nothing to add. */
+   * prefix of a translation that has nothing to add, not even terms. */
   async adopt(index, text) {
     const sentence = this.result.sentences[index];
     const other = { text, tokens: null, score: null, logProbability: null };
     const result = withHypothesis(this.result, index, other);
     this.#change({ result, menu: null, announcement: result.text });
     this.#record();
-    const settings = { text: sentence.source, prefix: text, split_sentences: false, alignment: true };
+    const without = { glossary: undefined, terms: undefined };
+    const settings = { text: sentence.source, prefix: text, split_sentences: false, alignment: true, ...without };
     const signal = this.#signal(`scores ${index}`);
     try {
       const answer = await api.patiently(() => api.translate(this.#about(result, settings), signal), signal);
@@ -346,6 +375,10 @@ export class Session {
     if (this.#alignment === "failed") this.#alignment = "";
     return this.align();
   }
+}
+
+function isSame(one, other) {
+  return one === other || JSON.stringify(one) === JSON.stringify(other);
 }
 
 function languages(models, side) {

@@ -7,6 +7,8 @@ import { icon } from "./icons.js";
 import { WordGroup, WordMenu, wordButton } from "./wordmenu.js";
 import { meanProbability, pieces, sureness } from "./words.js";
 
+const MAX_NAMED = 20; // terms that are not used
+
 export function TargetPane({ session }) {
   const { result, partial, isCurrent, menu } = session;
   const pane = useRef();
@@ -19,6 +21,7 @@ export function TargetPane({ session }) {
         : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
             working=${session.working} />`}
     </div>
+    ${isCurrent && result.unusedTerms.length ? html`<${Unused} result=${result} />` : null}
     ${menu ? html`<${WordMenu} menu=${menu} text=${result.sentences[menu.sentence].text} target=${result.target}
       pane=${pane} close=${() => session.closeMenu()}
       change=${(text) => session.adopt(menu.sentence, text)} />` : null}
@@ -59,6 +62,16 @@ function Words({ session, result }) {
     draw=${() => pieces(result, "target").map((piece) => wordButton(piece, "target"))} onDraw=${() => draw(result)}
     mark=${(place) => highlight(place && { side: "target", sentence: place.sentence, word: place.word }, result)}
     choose=${(sentence, start) => session.openMenu(sentence, start)} />`;
+}
+
+/** The terms that the translation does not have. */
+function Unused({ result }) {
+  const { unusedTerms, source, target } = result;
+  const rest = unusedTerms.length - MAX_NAMED;
+  const named = unusedTerms.slice(0, MAX_NAMED).map(([term, translation]) => html`<li>
+    <bdi lang=${source}>${term}</bdi> → <bdi lang=${target}>${translation}</bdi></li>`);
+  return html`<div class="note unused"><span>Terms that are not used</span>
+    <ul>${named}${rest > 0 && html`<li>and ${rest} more</li>`}</ul></div>`;
 }
 
 function Sureness({ sentences }) {

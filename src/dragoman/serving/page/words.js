@@ -1,6 +1,6 @@
 // Words, sentences and alignments of a translation. All functions are pure.
 //
-// A result is {model, adapter, source, target, sourceText, text, sentences}. The server counts code points; a
+// A result is {model, adapter, source, target, sourceText, text, sentences, unusedTerms}. The server counts code points; a
 // result counts UTF-16 units, as JavaScript does.
 
 // Python's str.split() separates words: its whitespace differs from \s by \x1c-\x1f, \x85 and \ufeff.
@@ -9,7 +9,7 @@ const UNSPACED = /\p{sc=Han}|\p{sc=Hira}|\p{sc=Kana}|\p{sc=Thai}|\p{sc=Laoo}|\p{
 
 /** The result that an answer of /v1/translate to one text means. */
 export function toResult(answer, sourceText) {
-  const { text, sentences } = answer.translations[0];
+  const { text, sentences, unused_terms: unusedTerms = [] } = answer.translations[0];
   const inSource = unitsOfCodePoints(sourceText);
   const inTarget = unitsOfCodePoints(text);
   return {
@@ -19,6 +19,7 @@ export function toResult(answer, sourceText) {
     target: answer.target,
     sourceText,
     text,
+    unusedTerms,
     sentences: sentences.map((sentence) => ({
       ...toHypothesis(sentence),
       source: sentence.source,
@@ -88,7 +89,7 @@ export function withAlignments(result, aligned) {
   return { ...result, sentences };
 }
 
-/** The result with another hypothesis of a sentence; later sentences move. */
+/** The result with another hypothesis of a sentence; later sentences move. Which terms it uses is not known. */
 export function withHypothesis(result, index, hypothesis) {
   const old = result.sentences[index];
   const shift = hypothesis.text.length - (old.end - old.start);
@@ -98,7 +99,7 @@ export function withHypothesis(result, index, hypothesis) {
     return { ...sentence, start: sentence.start + shift, end: sentence.end + shift };
   });
   const text = result.text.slice(0, old.start) + hypothesis.text + result.text.slice(old.end);
-  return { ...result, text, sentences };
+  return { ...result, text, sentences, unusedTerms: [] };
 }
 
 /** The geometric mean of the probabilities of all tokens, ends of sentences included; null without tokens. */

@@ -1,0 +1,76 @@
+// The panel with the terms of a pair of languages: the reader's, and those of the chosen glossary.
+
+import { html, useRef } from "./vendor/preact.js";
+import { icon } from "./icons.js";
+import { Panel } from "./panels.js";
+import { PAGE } from "./terms.js";
+
+const MAX_LENGTH = 500; // of a term, at the server
+
+export function closeTerms(session) {
+  document.getElementById("terms").focus(); // first: a field that is left takes what was typed
+  session.showTerms(false);
+}
+
+export function TermsPanel({ session }) {
+  const { isPair, glossary } = session.terms;
+  const name = (languages, chosen) => languages.find(({ code }) => code === chosen)?.name ?? chosen;
+  const languages = [name(session.sources, session.source), name(session.targets, session.target)];
+  if (!isPair) {
+    return html`<${Panel} title="Terms" close=${() => closeTerms(session)}>
+      <p class="note">Terms belong to a pair of languages. Choose the language of the text.</p>
+    <//>`;
+  }
+  return html`<${Panel} title="Terms" close=${() => closeTerms(session)}>
+    <h3>Your terms, ${languages[0]} to ${languages[1]}</h3>
+    <${Rows} session=${session} languages=${languages} />
+    <p class="note">Where a text has a term, its translation has the one beside it, inflected if the server knows
+      the forms. Your terms are stored in this browser only; with a glossary, they come before its terms.</p>
+    ${glossary ? html`<${GlossaryTerms} session=${session} />` : null}
+  <//>`;
+}
+
+/** A row of two fields for each term, and an empty one. A term is used when its fields are left. */
+function Rows({ session, languages }) {
+  const list = useRef();
+  const { terms, source, target } = session;
+  const fields = () => [...list.current.querySelectorAll("input")];
+  const onKey = (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.ctrlKey || event.metaKey) return;
+    fields()[fields().indexOf(event.target) + 1]?.focus();
+  };
+  const remove = (number) => {
+    fields()[2 * number].focus(); // the button goes
+    session.removeTerm(number);
+  };
+  const field = (row, number, side) => html`<input value=${row[side]} maxlength=${MAX_LENGTH} dir="auto"
+    lang=${[source, target][side]} placeholder=${languages[side]} autocomplete="off" spellcheck="false"
+    aria-label=${side ? `Translation of term ${number + 1}` : `Term ${number + 1}`}
+    onInput=${(event) => terms.edit(number, side, event.target.value)} onChange=${() => session.takeTerms()} />`;
+  return html`<ol class="terms" ref=${list} onKeyDown=${onKey}>
+    ${[...terms.rows, ["", ""]].map((row, number) => html`<li>
+      ${field(row, number, 0)}${field(row, number, 1)}
+      <button class="quiet" disabled=${number === terms.rows.length} aria-label=${`Remove term ${number + 1}`}
+        onClick=${() => remove(number)}>${icon("cross")}</button>
+    </li>`)}
+  </ol>`;
+}
+
+function GlossaryTerms({ session }) {
+  const { terms: state, source, target } = session;
+  const { first, terms, total, message } = state.list ?? {};
+  const turn = (start) => () => state.show(start);
+  return html`<h3>The glossary <bdi>${state.name}</bdi></h3>
+    ${terms || message ? null : html`<p class="note">Looking for the terms …</p>`}
+    ${message ? html`<p class="failure">${message}</p>` : null}
+    <ol class="terms" start=${first + 1}>
+      ${(terms ?? []).map((term) => html`<li>
+        <span dir="auto" lang=${source}>${term[0]}</span><span dir="auto" lang=${target}>${term[1]}</span>
+      </li>`)}
+    </ol>
+    ${total > PAGE && html`<div class="turn">
+      <button class="quiet" disabled=${!first} onClick=${turn(first - PAGE)}>Earlier</button>
+      <span>${first + 1} to ${first + terms.length} of ${total.toLocaleString("en")} terms</span>
+      <button class="quiet" disabled=${first + PAGE >= total} onClick=${turn(first + PAGE)}>Later</button>
+    </div>`}`;
+}
