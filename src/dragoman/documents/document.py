@@ -18,7 +18,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
 from dragoman.text.letters import has_letter
 from dragoman.translation.sentence_ends import sentence_ends
-from dragoman.translation.tags import TAG, UNSPACED, VARIABLE
+from dragoman.translation.tags import CUE, TAG, UNSPACED, VARIABLE
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
 
@@ -41,8 +41,10 @@ REFERENCE_MARK = re.compile(r"\[(?:\d+|\w)\]\Z|[*†‡§¶]+\Z")
 RAISED_MARK = re.compile(rf"[\d\W_]+\Z|{REFERENCE_MARK.pattern}")
 """The same in raised figures, or an exponent."""
 MAX_REFERENCE = 12
-MARK = re.compile(r"</?g\d+>|<g\d+/>")
-"""What stands for a tag or an address in a sentence that is given to the model."""
+MARK = re.compile(rf"</?g\d+>|<g\d+/>|{CUE.pattern}")
+"""What stands for a tag, an address or the end of a cue in a sentence that is given to the model."""
+CUE_END = "\x1a"
+"""What the end of a cue is written as, where subtitles cut a translation. No text has control characters."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ class Syntax:
 class Piece(NamedTuple):
     """A part of a block: characters `start` to `end` of the document."""
 
-    kind: Literal["text", "open", "close", "alone"]
-    """Text, an opening or closing tag, or something that is kept in one piece, such as an address."""
+    kind: Literal["text", "open", "close", "alone", "cue"]
+    """Text, an opening or closing tag, something that is kept in one piece, such as an address, or the end of
+    a cue."""
     text: str
     """What the model reads of a text, the name of a tag, or what sentencex reads for `alone`."""
     start: int
@@ -529,10 +532,15 @@ def to_segment(text: str, pieces: Block, syntax: Syntax) -> Segment:
             continue
         first = partner[place] if kind == "close" and partner[place] >= 0 else place
         number = numbers.setdefault(first, len(numbers) + 1)
-        name = {"open": f"<g{number}>", "close": f"</g{number}>", "alone": f"<g{number}/>"}[kind]
+        name = {
+            "open": f"<g{number}>",
+            "close": f"</g{number}>",
+            "alone": f"<g{number}/>",
+            "cue": f"<cue{number}/>",
+        }[kind]
         if kind == "alone" and not words_of_piece and is_inside_word(pieces, place):
             name = f"<g{number}>"  # a tag without a partner does not cut a word
         words.append(name)
-        marks.append((name, text[start:end]))
+        marks.append((name, CUE_END if kind == "cue" else text[start:end]))
     start, end = pieces[0].start, pieces[-1].end
     return Segment("".join(words), start, end, text[start:end], syntax, tuple(marks))
