@@ -448,3 +448,16 @@ def test_a_cue_ends_where_the_fewest_words_are_on_the_wrong_side(parts, places, 
     for tag, cue in zip((tag for tag in tags if tag.is_cue), CUE.finditer(restored), strict=True):
         place = len(remove_tags(restored[: cue.start()])[0].split())
         assert wrong(tag.word, place) == min(wrong(tag.word, other) for other in range(len(target) + 1))
+
+
+@pytest.mark.parametrize(
+    ("translation", "restored"),
+    [
+        ("x y das z", "x y <cue1/>das z"),
+        ("x y, das z", "x y, <cue1/>das z"),
+        ("x y das, z", "x y das, <cue1/>z"),
+    ],
+)
+def test_a_word_without_a_link_is_in_the_cue_of_the_next_word_unless_a_mark_ends_it(translation, restored):
+    _, tags = remove_tags("a b <cue1/>c")
+    assert restore_tags(tags, translation, [(0, 0), (1, 1), (2, 3)]) == restored
