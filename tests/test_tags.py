@@ -408,6 +408,7 @@ ALONE = st.lists(st.sampled_from(["<a>", "</b>", "<br/>", "amber", "birch.", " "
 
 @settings(max_examples=200)
 @given(ALONE, CAPITALS, LINKS)
+@example(["<a>", "amber", "<br/>", "amber", "<a>"], ["ROT", "ROT"], [(0, 1), (1, 0)])
 def test_a_tag_that_follows_its_word_stays_after_those_that_precede_theirs(parts, translation, links):
     """Where tags have no partners."""
     numbers = iter(range(100))

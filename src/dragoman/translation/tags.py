@@ -482,7 +482,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             earliest = max(earliest, pair.last)
         elif not tag.follows_word:
             tagged.add_before(next_word, replace(tag, attached=tag.attached and is_beside))
-            earliest = next_word
+            earliest = max(earliest, next_word)
         elif earliest == len(words):
             tagged.before[-1].append(tag.text)
         else:
