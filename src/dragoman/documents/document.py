@@ -100,7 +100,7 @@ class Segment:
         """The translation as the document writes it: marks replaced by what they stand for.
 
         A sentence that comes back unchanged is written as it was. If marks are missing, doubled or not
-        nested, what they stand for comes before the text.
+        nested, what they stand for comes before the text, without the ends of cues.
         """
         if translation == self.sentence:
             return self.source
@@ -110,7 +110,7 @@ class Segment:
         sources = dict(self.marks)
         if places is None:
             text = self.syntax.escape(MARK.sub("", translation).strip())
-            return "".join(sources.values()) + " " + text
+            return "".join(source for source in sources.values() if source != CUE_END) + " " + text
         texts = [self.syntax.escape(text) for text in MARK.split(translation)]
         return texts[0] + "".join(
             "".join(sources[name] for name in names) + text
