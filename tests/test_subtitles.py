@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from dragoman.documents import ass, srt
 from dragoman.documents.file import Reading
-from dragoman.documents.subtitle_lines import cut, wrap
+from dragoman.documents.subtitle_lines import cut, cut_where_aligned, wrap
 from dragoman.documents.subtitles import NOTHING
 from dragoman.system.errors import DragomanError
+from dragoman.translation.tags import remove_tags, restore_tags
 from tests.document_laws import takes_linear_time
 
 READING = Reading("a.srt", "en", "de")
@@ -191,7 +192,7 @@ def test_a_sentence_runs_over_cues_and_is_cut_again():
     )
     document = srt.read_srt(text.encode(), READING)
     assert [s.sentence for s in document.segments] == [
-        "I told him that I would come, but he never came.", "Why?",
+        "I told him that I would come, <cue1/>but he never came.", "Why?",
     ]  # fmt: skip
     assert document.write(["Ich sagte ihm doch, dass ich komme, aber er kam nie.", "Wieso?"]).decode() == (
         text.replace("I told him that I\nwould come,", "Ich sagte ihm doch,\ndass ich komme,").replace(
@@ -352,6 +353,65 @@ def test_parts_and_lines_are_the_words_in_order(text, weights, count, limit):
     assert len(words) < len(weights) or all(parts)
     widths = [len(re.sub("<.*?>", "", line)) for line in lines]
     assert max(widths) <= limit or len(lines) > 1 or min(count, len(words)) == 1
+
+
+TARGETS = st.lists(st.sampled_from(["x", "Wort,", "Wörter", "lang" * 4, "y."]), min_size=1, max_size=12)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.lists(st.sampled_from(["one", "two,", "<i>three</i>", "sixteen"]), min_size=1, max_size=5),
+             min_size=2, max_size=4),
+    TARGETS,
+    st.lists(st.tuples(st.integers(0, 19), st.integers(0, 11)), max_size=15),
+)  # fmt: skip
+def test_an_aligned_translation_is_cut_into_its_words_in_order(cues, target, links):
+    text = write_file("srt", [[" ".join(cue)] for cue in cues])
+    document = srt.read_srt(text.encode(), READING)
+    sentences = [remove_tags(segment.sentence) for segment in document.segments]
+    cue_ends = sum(tag.is_cue for _, tags in sentences for tag in tags)
+    assert cue_ends == len(cues) - len(sentences)
+    translations = []
+    for plain, tags in sentences:
+        size = len(plain.split())
+        alignment = [(source, place) for source, place in links if source < size and place < len(target)]
+        translations.append(restore_tags(tags, " ".join(target), alignment))
+    expected_times, _ = times_and_texts(text, "srt")
+    for written in (translations, [" ".join(target)] * len(sentences)):  # with marks, and without
+        times, texts = times_and_texts(document.write(written).decode(), "srt")
+        assert times == expected_times
+        words = [re.sub(r"\{.*?\}|<.*?>", "", text.replace("\\N", " ")).split() for text in texts]
+        assert [word for cue in words for word in cue if word != NOTHING] == target * len(sentences)
+        assert len(target) < len(cues) or not {(), (NOTHING,)} & set(map(tuple, words))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.sampled_from(["ab,", "cd"]), min_size=1, max_size=4), min_size=2, max_size=6))
+def test_a_translation_word_by_word_is_cut_where_its_source_is(cues):
+    text = write_file("srt", [[" ".join(cue)] for cue in cues])
+    document = srt.read_srt(text.encode(), READING)
+    (segment,) = document.segments
+    plain, tags = remove_tags(segment.sentence)
+    alignment = [(place, place) for place in range(len(plain.split()))]
+    written = document.write([restore_tags(tags, plain.upper(), alignment)])
+    assert written.decode() == write_file("srt", [[" ".join(cue).upper()] for cue in cues])
+
+
+@given(TARGETS, st.integers(0, 12), st.integers(1, 40), st.integers(1, 40))
+def test_a_cut_moves_only_as_far_as_a_part_is_too_wide(target, place, first, second):
+    words = plain_words(target)
+    place = min(place, len(words))
+
+    def cost(edge):
+        widths = (len(" ".join(part)) for part in (target[:edge], target[edge:]))
+        too_wide = sum(max(0, width - limit) for width, limit in zip(widths, (first, second), strict=True))
+        return too_wide, abs(edge - place)
+
+    parts = cut_where_aligned(words, [place], [first, second])
+    nearest = max(1, min(place, len(words) - 1))
+    edges = [edge for edge in range(1, len(words)) if abs(edge - nearest) <= 3] or [1]
+    assert cost(len(parts[0].split())) == min(map(cost, edges))
+    assert " ".join(filter(None, parts)) == " ".join(target)
 
 
 # ---- words in cues and lines

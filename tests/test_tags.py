@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.translation.tags import TAG, remove_tags, restore_tags
+from dragoman.translation.tags import CUE, TAG, remove_tags, restore_tags
 
 TEXT = st.lists(
     st.sampled_from(
@@ -408,6 +408,7 @@ ALONE = st.lists(st.sampled_from(["<a>", "</b>", "<br/>", "amber", "birch.", " "
 
 @settings(max_examples=80)
 @given(ALONE, CAPITALS, LINKS)
+@example(["<a>", "amber", "<br/>", "amber", "<a>"], ["ROT", "ROT"], [(0, 1), (1, 0)])
 def test_a_tag_that_follows_its_word_stays_after_those_that_precede_theirs(parts, translation, links):
     """Where tags have no partners."""
     numbers = iter(range(100))
@@ -417,3 +418,47 @@ def test_a_tag_that_follows_its_word_stays_after_those_that_precede_theirs(parts
     for one, other in combinations(tags, 2):
         if not one.follows_word and other.follows_word:
             assert written.index(one.text) < written.index(other.text)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.sampled_from(["<b>", "</b>", "{x}", "amber", "birch,", "cedar."]), min_size=3, max_size=10),
+    st.lists(st.integers(0, 10), min_size=1, max_size=3),
+    st.lists(st.sampled_from(["rot", "Haus,", "blau."]), min_size=3, max_size=8),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12),
+)
+def test_a_cue_ends_where_the_fewest_words_are_on_the_wrong_side(parts, places, target, links):
+    places = sorted(min(place, len(parts)) for place in places)
+    sentence = " ".join(
+        "".join(f"<cue{number}/>" for number, at in enumerate(places) if at == place) + part
+        for place, part in enumerate([*parts, ""])
+    )
+    plain, tags = remove_tags(sentence)
+    without_cues = remove_tags(" ".join([*parts, ""]))
+    assert (plain, [tag for tag in tags if not tag.is_cue]) == without_cues
+    assert [tag.text for tag in tags if tag.is_cue] == CUE.findall(sentence)
+    alignment = [link for link in links if link[0] < len(plain.split()) and link[1] < len(target)]
+    restored = restore_tags(tags, " ".join(target), alignment)
+    expected = restore_tags(without_cues[1], " ".join(target), alignment)
+    assert CUE.sub("", restored).split() == expected.split()
+    assert CUE.findall(restored) == CUE.findall(sentence)
+
+    def wrong(word, place):
+        return sum((source >= word) != (target >= place) for source, target in alignment)
+
+    for tag, cue in zip((tag for tag in tags if tag.is_cue), CUE.finditer(restored), strict=True):
+        place = len(remove_tags(restored[: cue.start()])[0].split())
+        assert wrong(tag.word, place) == min(wrong(tag.word, other) for other in range(len(target) + 1))
+
+
+@pytest.mark.parametrize(
+    ("translation", "restored"),
+    [
+        ("x y das z", "x y <cue1/>das z"),
+        ("x y, das z", "x y, <cue1/>das z"),
+        ("x y das, z", "x y das, <cue1/>z"),
+    ],
+)
+def test_a_word_without_a_link_is_in_the_cue_of_the_next_word_unless_a_mark_ends_it(translation, restored):
+    _, tags = remove_tags("a b <cue1/>c")
+    assert restore_tags(tags, translation, [(0, 0), (1, 1), (2, 3)]) == restored

@@ -19,7 +19,7 @@ from dragoman.system.futures import interruption
 from dragoman.text.letters import has_letter
 from dragoman.translation.cut_text import gap_between
 from dragoman.translation.sentence_ends import sentence_ends
-from dragoman.translation.tags import TAG, VARIABLE
+from dragoman.translation.tags import CUE, TAG, VARIABLE
 
 MAX_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
 
@@ -40,8 +40,10 @@ REFERENCE_MARK = re.compile(r"\[(?:\d+|\w)\]\Z|[*†‡§¶]+\Z")
 RAISED_MARK = re.compile(rf"[\d\W_]+\Z|{REFERENCE_MARK.pattern}")
 """The same in raised figures, or an exponent."""
 MAX_REFERENCE = 12
-MARK = re.compile(r"</?g\d+>|<g\d+/>")
-"""What stands for a tag or an address in a sentence that is given to the model."""
+MARK = re.compile(rf"</?g\d+>|<g\d+/>|{CUE.pattern}")
+"""What stands for a tag, an address or the end of a cue in a sentence that is given to the model."""
+CUE_END = "\x1a"
+"""What the end of a cue is written as, where subtitles cut a translation. No text has control characters."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,9 @@ class Syntax:
 class Piece(NamedTuple):
     """A part of a block: characters `start` to `end` of the document."""
 
-    kind: Literal["text", "open", "close", "alone"]
-    """Text, an opening or closing tag, or something that is kept in one piece, such as an address."""
+    kind: Literal["text", "open", "close", "alone", "cue"]
+    """Text, an opening or closing tag, something that is kept in one piece, such as an address, or the end of
+    a cue."""
     text: str
     """What the model reads of a text, the name of a tag, or what sentencex reads for `alone`."""
     start: int
@@ -96,7 +99,7 @@ class Segment:
         """The translation as the document writes it: marks replaced by what they stand for.
 
         A sentence that comes back unchanged is written as it was. If marks are missing, doubled or not
-        nested, what they stand for comes before the text.
+        nested, what they stand for comes before the text, without the ends of cues.
         """
         if translation == self.sentence:
             return self.source
@@ -106,7 +109,7 @@ class Segment:
         sources = dict(self.marks)
         if places is None:
             text = self.syntax.escape(MARK.sub("", translation).strip())
-            return "".join(sources.values()) + " " + text
+            return "".join(source for source in sources.values() if source != CUE_END) + " " + text
         texts = [self.syntax.escape(text) for text in MARK.split(translation)]
         return texts[0] + "".join(
             "".join(sources[name] for name in names) + text
@@ -522,10 +525,15 @@ def to_segment(text: str, pieces: Block, syntax: Syntax) -> Segment:
             continue
         first = partner[place] if kind == "close" and partner[place] >= 0 else place
         number = numbers.setdefault(first, len(numbers) + 1)
-        name = {"open": f"<g{number}>", "close": f"</g{number}>", "alone": f"<g{number}/>"}[kind]
+        name = {
+            "open": f"<g{number}>",
+            "close": f"</g{number}>",
+            "alone": f"<g{number}/>",
+            "cue": f"<cue{number}/>",
+        }[kind]
         if kind == "alone" and not words_of_piece and is_inside_word(pieces, place):
             name = f"<g{number}>"  # a tag without a partner does not cut a word
         words.append(name)
-        marks.append((name, text[start:end]))
+        marks.append((name, CUE_END if kind == "cue" else text[start:end]))
     start, end = pieces[0].start, pieces[-1].end
     return Segment("".join(words), start, end, text[start:end], syntax, tuple(marks))

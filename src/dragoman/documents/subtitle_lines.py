@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -38,11 +39,48 @@ def cut(words: Sequence[Word], weights: Sequence[int]) -> list[str]:
     return [join(words[start:end]) for start, end in pairwise([*edges, len(words)])]
 
 
+def cut_where_aligned(words: Sequence[Word], places: Sequence[int], limits: Sequence[int]) -> list[str]:
+    """The words in parts, cut before the words in `places`. Each part has a word if there are enough.
+
+    A cut moves by `NEAR` words at most: out of a pair of tags, or where a part is wider than its limit, in
+    characters, and its neighbour has room.
+    """
+
+    def excess(start: int, end: int, limit: int) -> int:
+        """The characters by which a part is too wide."""
+        return max(0, width(words[start:end]) - limit)
+
+    def cost(start: int, place: int, number: int) -> tuple[float, int, int]:
+        """What counts against a cut before a word; `start` is the first word of the part before it."""
+        end = places[number + 1] if number + 1 < len(places) else len(words)
+        too_wide = excess(start, place, limits[number]) + excess(place, end, limits[number + 1])
+        return inside_tags(words, place), too_wide, abs(place - places[number])
+
+    edges = [0]
+    for number, ideal in enumerate(places):
+        first, most = edges[-1] + 1, len(words) - (len(places) - number)
+        nearest = max(first, min(ideal, most))
+        candidates = range(max(first, nearest - NEAR), min(most, nearest + NEAR) + 1)
+        edges.append(min(candidates or [min(first, len(words))], key=partial(cost, edges[-1], number=number)))
+    return [join(words[start:end]) for start, end in pairwise([*edges, len(words)])]
+
+
 def badness(words: Sequence[Word], place: int) -> float:
     """What counts against a cut before this word, in words."""
     if place >= len(words):
         return 0
-    return 6.0 * (words[place].depth > 0) - 1.5 * (CLAUSE_END.search(words[place - 1].text[-9:]) is not None)
+    ends_clause = CLAUSE_END.search(words[place - 1].text[-9:]) is not None
+    return inside_tags(words, place) - 1.5 * ends_clause
+
+
+def inside_tags(words: Sequence[Word], place: int) -> float:
+    """What counts against a cut before this word if it is within a pair of tags, in words."""
+    return 6.0 * (place < len(words) and words[place].depth > 0)
+
+
+def width(words: Sequence[Word]) -> int:
+    """The number of characters of words that are shown, with the spaces between them."""
+    return sum(word.width + len(word.space) * (number > 0) for number, word in enumerate(words))
 
 
 def join(words: Sequence[Word]) -> str:

@@ -5,15 +5,25 @@ srt.py and ass.py find the boxes of a file. A box is what one speaker says in on
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from dragoman.documents.document import Block, Document, Piece, Segment, Syntax, compose, partners
+from dragoman.documents.document import (
+    CUE_END,
+    Block,
+    Document,
+    Piece,
+    Segment,
+    Syntax,
+    compose,
+    partners,
+)
 from dragoman.documents.file import Reading
-from dragoman.documents.subtitle_lines import Word, cut, wrap
+from dragoman.documents.subtitle_lines import Word, cut, cut_where_aligned, width, wrap
 from dragoman.translation.sentence_ends import CONTROL
 from dragoman.translation.tags import UNSPACED
 
@@ -195,6 +205,7 @@ def blocks_of(boxes: Iterable[Box]) -> Iterator[Block]:
     for box in boxes:
         if before is not None and count < MAX_CUES and runs_on(before, box):
             block.append(Piece("text", " ", before.end, box.start))
+            block.append(Piece("cue", "", box.start, box.start))
         else:
             yield block
             block, count = [], 0
@@ -252,7 +263,7 @@ class Subtitles:
             parts = [text[first:last] for first, last in spans]
             is_changed = written != text[start:end]
             if is_changed:
-                parts = cut(self.words(written), [len(self.words(part)) for part in parts])
+                parts = self.cut(written, parts, numbers)
             for number, part, (first, last) in zip(numbers, parts, spans, strict=True):
                 texts[number] += [text[ends[number] : first], part]
                 ends[number] = last
@@ -267,6 +278,29 @@ class Subtitles:
         output.append(text[done:])
         return "".join(output).encode(self.document.encoding, "surrogateescape")
 
+    def cut(self, translation: str, sources: Sequence[str], numbers: Sequence[int]) -> list[str]:
+        """The parts of a translation for the boxes with these numbers, which had these sources.
+
+        It is cut where the alignment ends each cue, or else in proportion to the words of the sources.
+        """
+        *beginnings, text = map(str.strip, accumulate(translation.split(CUE_END)))
+        words = self.words(text)
+        places = [len(self.words(part)) if part else 0 for part in beginnings]
+        if len(places) != len(sources) - 1 or all(place in {0, len(words)} for place in places):
+            return cut(words, [len(self.words(source)) for source in sources])
+        cues = [self.boxes[number].cue for number in numbers]
+        limits = [round(self.speed * (cue.ends - cue.begins)) for cue in cues]
+        return cut_where_aligned(words, places, limits)
+
+    @cached_property
+    def speed(self) -> float:
+        """The characters a second of the cue that has to be read fastest."""
+        widths: Counter[Cue] = Counter()
+        for box in self.boxes:
+            widths[box.cue] += width(self.words(self.document.text[box.start : box.end]))
+        speeds = (count / (cue.ends - cue.begins) for cue, count in widths.items() if cue.ends > cue.begins)
+        return max(speeds, default=0.0)
+
     def lay(self, text: str, source: str) -> str:
         """A text in the lines of a box, which had this source."""
         breaks = [match["mark"] for match in self.form.breaks.finditer(source)]
@@ -277,7 +311,7 @@ class Subtitles:
         return (breaks[0] if breaks else "").join(wrapped) or NOTHING
 
     def words(self, text: str) -> list[Word]:
-        """The words of a text."""
+        """The words of a text. Tags alone are no word; they belong to the next one."""
         words: list[Word] = []
         start, space, depth, opened, hidden = 0, "", 0, 0, 0
         for match in self.form.place.finditer(text):
@@ -285,7 +319,7 @@ class Subtitles:
                 hidden += len(match[0])
                 if NAME.match(match[0]):
                     opened += 1 if match[0][1] != "/" else -1
-            else:
+            elif not 0 < hidden == match.start() - start:
                 words.append(Word(space, text[start : match.start()], match.start() - start - hidden, depth))
                 start, space, depth, hidden = match.end(), match[0], opened, 0
         return [*words, Word(space, text[start:], len(text) - start - hidden, depth)]

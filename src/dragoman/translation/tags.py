@@ -25,6 +25,8 @@ PLACEHOLDER = rf"{VARIABLE}|<[A-Za-z]{_IN_TAG}/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z]{_IN_TAG}>")
 ENDS_SENTENCE = re.compile(r"[.!?…。！？]+[^\w\s<>]*+(?=\s|$|</)")
 """Punctuation marks that end a sentence."""
+CUE = re.compile(r"<cue\d+/>")
+"""Where a cue of subtitles ends within a sentence: the words before it are those that are read first."""
 CLAUSE_MARK = re.compile(r"[,;:，、；：]$")
 """A mark that ends a part of a sentence: a placeholder that keeps it belongs to the word before."""
 GENITIVE = re.compile(r"['’]s(?!\w)")
@@ -66,6 +68,8 @@ class Tag:
     before_space: bool = False
     """A space stands directly after the tag."""
     is_placeholder: bool = False
+    is_cue: bool = False
+    """It is the end of a cue, before its word."""
 
 
 # ---- removing
@@ -186,8 +190,11 @@ class Occurrence(NamedTuple):
 
 
 def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
-    """The sentence without its tags, single spaces between its words, and the tags in order."""
-    plain, occurrences = cut_tags(sentence)
+    """The sentence without its tags, single spaces between its words, and the tags in order.
+
+    The ends of cues stand behind all other tags.
+    """
+    plain, occurrences = cut_tags(CUE.sub("", sentence))
     words = plain.split()
     starts = [word.start() for word in re.finditer(r"\S+", plain)]
     tags = [assign_word(occurrence, plain, starts) for occurrence in occurrences]
@@ -201,7 +208,15 @@ def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
             before_space=occurrence.before_space,
         )
         for tag, occurrence in zip(tags, occurrences, strict=True)
+    ] + [
+        Tag(cue[0], words_before(sentence, cue.start()), follows_word=False, attached=True, is_cue=True)
+        for cue in CUE.finditer(sentence)
     ]
+
+
+def words_before(sentence: str, position: int) -> int:
+    """The number of words before a position, without tags."""
+    return len(cut_tags(CUE.sub("", sentence[:position]))[0].split())
 
 
 def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
@@ -343,6 +358,8 @@ class TaggedWords:
         self.inside: list[list[tuple[int, str]]] = [[] for _ in words]
         """Tags before the punctuation marks of their word, with their positions in the word."""
         self.after: list[list[str]] = [[] for _ in words]
+        self.cues: list[list[str]] = [[] for _ in range(len(words) + 1)]
+        """The ends of cues before each word, and at the end of the sentence."""
 
     def add_before(self, word: int, tag: Tag) -> None:
         """Write a tag before a word, after its first punctuation marks if the tag asks for it, or at the end
@@ -393,7 +410,12 @@ class TaggedWords:
             written = "".join(chain(*zip(pieces, inserted, strict=True)))
             parts[-1] += written + "".join(self.after[number])
             parts.append("".join(self.before[number + 1]))
-        return " ".join(part.strip() for part in parts if part.strip())
+        parts = [
+            "".join(cues) + part.strip()
+            for cues, part in zip(self.cues, parts, strict=True)
+            if cues or part.strip()
+        ]
+        return " ".join(parts)
 
 
 def place_within(written: str, tag: Tag) -> int | None:
@@ -419,11 +441,15 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
     placeholder or an unpaired tag goes beside the target word that is aligned with its source word, or else
     with the nearest aligned source word; it stays inside the pairs that are around it.
     """
+    cues = [tag for tag in tags if tag.is_cue]
+    tags = [tag for tag in tags if not tag.is_cue]
     words = [word for word in translation.split(" ") if word]  # a no-break space is inside a word
     alignment = [link for link in alignment if 0 <= link[1] < len(words)]  # it may count words otherwise
     spans = pair_spans(tags, words, alignment)
     targets = target_ranges([*alignment, *links_of_pairs(tags, spans, alignment)])
     tagged = TaggedWords(words)
+    for cue in cues:
+        tagged.cues[cue_end(cue.word, words, alignment)].append(cue.text)
     written = 0  # tags, with those inside an empty pair
     earliest = -1  # a tag that follows its word does not go before a tag that precedes it in the source
     opened: list[PairSpan] = []
@@ -456,13 +482,27 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             earliest = max(earliest, pair.last)
         elif not tag.follows_word:
             tagged.add_before(next_word, replace(tag, attached=tag.attached and is_beside))
-            earliest = next_word
+            earliest = max(earliest, next_word)
         elif earliest == len(words):
             tagged.before[-1].append(tag.text)
         else:
             previous_word = max(nearest_target(tag.word, targets, -1, default=-1), earliest)
             earliest = max(earliest, add_after_its_word(tagged, tag, previous_word, pair))
     return str(tagged)
+
+
+def cue_end(word: int, words: Sequence[str], alignment: Sequence[tuple[int, int]]) -> int:
+    """The target word before which a cue ends that ends before a source word.
+
+    Fewest target words that are aligned stand on the other side than their source words. Words without a
+    link, such as many articles, go to the words behind them, unless a mark ends them.
+    """
+    changes = [0] * len(words)  # of the words on the wrong side, when the end moves over a word
+    for source, target in alignment:
+        changes[target] += 1 if source >= word else -1
+    wrong = list(accumulate(changes, initial=sum(source < word for source, _ in alignment)))
+    is_in_clause = [place == 0 or not CLAUSE_MARK.search(words[place - 1]) for place in range(len(wrong))]
+    return min(range(len(wrong)), key=lambda place: (wrong[place], is_in_clause[place]))
 
 
 def add_after_its_word(tagged: TaggedWords, tag: Tag, word: int, pair: "PairSpan | None") -> int:

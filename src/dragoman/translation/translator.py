@@ -75,10 +75,18 @@ class PreparedSentences:
         return [part for sentence_parts in self.parts for part in sentence_parts]
 
     def count_longer(self, longest: int | None) -> int:
-        """How many sentences have more tokens, END included; 0 if the settings ask to truncate or split."""
+        """How many sentences have more tokens, END included; 0 if the settings ask to truncate or split.
+
+        If the settings keep sentences whole, those that are split nevertheless do not count.
+        """
         if longest is None or self.settings.truncate or self.settings.split:
             return 0
-        return sum(1 + sum(len(part) - 1 for part in parts) > longest for parts in self.parts)
+        is_whole = self.settings.needs_whole_sentences
+        return sum(
+            1 + sum(len(part) - 1 for part in parts) > longest
+            for parts in self.parts
+            if not (is_whole and len(parts) > 1)
+        )
 
     @property
     def tokens(self) -> int:
@@ -406,7 +414,7 @@ class Translator:
         for number in (number for number, is_own in enumerate(are_own) if is_own):
             without_tags[number] = sentences[number], []
         texts = ["" if is_own else text for is_own, (text, _) in zip(are_own, without_tags, strict=True)]
-        parts = encode_parts(tokenizers.source, texts, settings, self.longest_trained, self.longest_source)
+        parts = self._encode_parts(texts, without_tags, settings)
         if glossary is None:
             return PreparedSentences(settings, without_tags, parts, constraints)
         refuse_settings(settings, "A glossary needs a beam search", WITHOUT_FORCED_WORDS)
@@ -416,6 +424,31 @@ class Translator:
         terms = encode_terms(glossary, find, tokenizers.source, tokenizers.target, texts, parts, capacity)
         constraints = replace(constraints, continuing=word_continuations(tokenizers.target))
         return PreparedSentences(settings, without_tags, parts, constraints, terms)
+
+    def _encode_parts(
+        self, texts: Sequence[str], without_tags: list[tuple[str, list[Tag]]], settings: SearchSettings
+    ) -> list[list[list[int]]]:
+        """The ids of texts in parts. A text with ends of cues alone is split too if it is long, without them.
+
+        Raises `DragomanError` as `encode_parts`.
+        """
+        limits = self.longest_trained, self.longest_source
+        with_cues = [
+            number
+            for number, (_, tags) in enumerate(without_tags)
+            if tags and all(tag.is_cue for tag in tags)
+        ]
+        others = sorted({*range(len(texts))} - {*with_cues})
+        parts: dict[int, list[list[int]]] = {}
+        for numbers, search in ((others, settings), (with_cues, replace(settings, keep_tags=False))):
+            encoded = encode_parts(
+                self.tokenizers.source, [texts[number] for number in numbers], search, *limits
+            )
+            parts |= zip(numbers, encoded, strict=True)
+        for number in with_cues:
+            if len(parts[number]) > 1:
+                without_tags[number] = texts[number], []
+        return [parts[number] for number in range(len(texts))]
 
     def is_own_translation(
         self, text: str, constraints: Constraints, glossary: Glossary | None = None
