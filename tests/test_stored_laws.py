@@ -146,6 +146,16 @@ def test_processes_with_one_folder_have_the_glossaries_that_a_table_has(actions)
                             assert (built.terms, built.languages) == (stored[pair], PAIR)
 
 
+def test_where_no_room_is_left_a_glossary_may_be_changed_and_not_grow(tmp_path):
+    served = Glossaries(ServerSettings(glossaries=tmp_path), [PAIR])
+    made = served.create("A", {PAIR: [Term("a", "bb")]}, None)
+    served.settings = replace(served.settings, max_glossary_bytes=made.stamp[1])
+    for target, is_refused in (("cc", False), ("ccc", True), ("c", False), ("dd", False), ("ddd", True)):
+        with pytest.raises(ApiError, match="no room") if is_refused else nullcontext():
+            served.change(made.id, None, lambda _, target=target: {PAIR: [Term("a", target)]})
+    assert served.terms(served.find(made.id, None)) == {PAIR: [Term("a", "dd")]}
+
+
 def test_changes_of_several_processes_at_once_are_all_kept(tmp_path):
     processes = [Glossaries(ServerSettings(glossaries=tmp_path), [PAIR]) for _ in range(4)]
     made = processes[0].create("A", {PAIR: []}, None)
