@@ -24,7 +24,7 @@ from dragoman.serving.apis.libretranslate_files import address_of
 from dragoman.serving.apis.uploads import read_form
 from dragoman.serving.documents import Documents, Upload
 from dragoman.serving.errors import ApiError
-from dragoman.serving.glossaries import Glossaries, StoredDictionary, StoredGlossary
+from dragoman.serving.glossaries import Glossaries, ServedDictionary, StoredDictionary, StoredGlossary
 from dragoman.serving.loading import load_models
 from dragoman.serving.models import Models
 from dragoman.serving.settings import ServerSettings
@@ -71,7 +71,7 @@ def outcome(function):
         return error
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(ACTIONS, max_size=10))
 def test_processes_with_one_folder_have_the_glossaries_that_a_table_has(actions):
     """They are bounded in number, terms and bytes; who made one may change it, and others do not see it."""
@@ -142,7 +142,7 @@ def test_processes_with_one_folder_have_the_glossaries_that_a_table_has(actions)
                         assert served.counts == {pair: len(terms) for pair, terms in stored.items()}
                         assert each.terms(served) == stored
                         for pair in stored:
-                            built = each.build(served, pair, PAIR)
+                            built = each.build([ServedDictionary(served, pair)], PAIR)
                             assert (built.terms, built.languages) == (stored[pair], PAIR)
 
 
@@ -174,15 +174,31 @@ def test_glossaries_in_memory_are_bounded_and_the_latest_is_one_of_them(tmp_path
     served = Glossaries(ServerSettings(glossaries=tmp_path), [PAIR])
     for count in (2, 3, 1, 4, 9, 2, 2):
         made = served.create("A", {PAIR: [Term(f"a{number}", "x") for number in range(count)]}, None)
-        built = served.build(made, PAIR, PAIR)
-        assert served.built(made, PAIR, PAIR) is built is served.build(made, PAIR, PAIR)
-        assert served.built(made, PAIR, BACK) is None
+        dictionaries = [ServedDictionary(made, PAIR)]
+        built = served.build(dictionaries, PAIR)
+        assert served.built(dictionaries, PAIR) is built is served.build(dictionaries, PAIR)
+        assert served.built(dictionaries, BACK) is None
         assert sum(len(one.terms) for one in served._built.values()) <= max(5, count)
     assert len(served._built) == 2
     served.delete(made.id, None)
     with pytest.raises(ApiError) as error:
         served.terms(made)
     assert error.value.status == 404
+
+
+@settings(max_examples=25)
+@given(st.lists(TERMS, min_size=1, max_size=3))
+def test_of_several_dictionaries_the_first_that_has_a_term_counts(dictionaries):
+    with TemporaryDirectory() as folder:
+        served = Glossaries(ServerSettings(glossaries=Path(folder)), [PAIR])
+        expected, chosen = {}, []
+        for number, terms in enumerate(dictionaries):
+            numbered = [Term(term.source, f"{term.target}{number}") for term in terms]
+            made = served.create("A", {PAIR: numbered, BACK: [Term("z", "z")]}, None)
+            chosen.append(ServedDictionary(made, PAIR))
+            expected = {term.source: term for term in numbered} | expected
+        assert set(served.build(chosen, PAIR).terms) == set(expected.values())
+        assert served.built(chosen[::-1], PAIR) is None or len(chosen) == 1
 
 
 def test_a_server_that_cannot_write_a_glossary_says_so(tmp_path, monkeypatch):
@@ -218,7 +234,7 @@ def test_languages_are_compared_without_regions_and_an_unknown_one_is_any(tmp_pa
     for pair in (Languages("en-GB", "de"), Languages("und", "und"), Languages("en", "de-AT")):
         (served,) = Glossaries(ServerSettings(glossaries=tmp_path), [pair]).visible(None)
         assert served.counts == {pair: 1}
-        assert served.between("EN-us", "de") == pair
+        assert served.between("EN-us", "de") == ServedDictionary(served, pair)
         if "und" not in (pair.source, pair.target):
             for source, target in (("de", "en"), ("en", "fr"), ("fr", "de")):
                 with pytest.raises(ApiError):
@@ -302,7 +318,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(STEPS, max_size=25))
 def test_clients_hold_the_places_and_bytes_of_their_documents(steps):
     """What is refused changes nothing, and a document that has failed has no bytes."""
