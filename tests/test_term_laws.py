@@ -14,6 +14,7 @@ from itertools import product
 from threading import Barrier, Event
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ from dragoman.pipeline.terms import (
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.futures import interruption
-from dragoman.text import inflection, lexicon
+from dragoman.text import annotated_terms, inflection, lexicon
 from dragoman.text.annotated_terms import SYMBOLS, TermSampler, knows_terms
 from dragoman.text.corpus import PairFilter
 from dragoman.text.lexicon import ITERATIONS, MIN_COUNT, MIN_PROBABILITY, NULL_PROBABILITY, SMOOTHING, TENSION
@@ -433,3 +434,18 @@ def test_copies_are_annotated_by_the_lexicon_in_base_forms_of_the_target_languag
     assert written == [(AnnotatedSources(TermSampler({"red": {"Rot"}}, "de"), 7), COPIES)]
     with pytest.raises(DragomanError, match="The vocabulary that the run takes over has no <term>, <is>"):
         write_annotated_copies(tmp_path, recipe, files, Tokenizers(other, knowing), PairFilter(), 9)
+
+
+def test_no_word_is_annotated_twice(monkeypatch):
+    """Also where most words are joined with the next ones."""
+    monkeypatch.setattr(annotated_terms, "MASKED", 0)
+    monkeypatch.setattr(annotated_terms, "JOINED", 0.7)
+    source = "a b c d e"
+    sampler, joined = TermSampler({word: {word.upper()} for word in source}, "und"), 0
+    for seed in range(300):
+        annotated = sampler.sample(source, source.upper(), np.random.default_rng(seed))
+        assert re.sub("<term>|<is> [A-E ]+</term>", "", annotated) == source
+        terms = re.findall("<term> ?([a-e ]+)<is> ([A-E ]+)</term>", annotated)
+        assert all(words.upper() == translation for words, translation in terms)
+        joined += any(" " in words for words, _ in terms)
+    assert joined > 50
