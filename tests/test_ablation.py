@@ -129,8 +129,8 @@ def test_the_translations_of_lines_are_the_best_ones_or_those_of_minimum_bayes_r
     for settings in (replace(sampling, mbr=True), SearchSettings(max_extra_tokens=3, n_best=3)):
         pairs = translated_pairs(translator, LINES, settings)
         target = translator.tokenizers.target
-        found = [target.decode(target.ids(tokens)) if tokens else "" for _, tokens in pairs]
-        assert found == translator.translate(LINES, settings)
+        texts = [translator.detokenize(target.ids(tokens)) for _, tokens in pairs]
+        assert texts == translator.translate(LINES, settings)
     with pytest.raises(DragomanError, match="with truncate 2 the search reads only a part of it"):
         translated_pairs(translator, LINES, SearchSettings(truncate=2))
 

@@ -1,4 +1,7 @@
-"""What training returns to a Python program: the run, its translator, its history and its scores."""
+"""What training returns to a Python program: the run, its translator, its history and its scores.
+
+Does not import torch.
+"""
 
 import os
 from collections.abc import Iterable
@@ -11,7 +14,6 @@ from dragoman.evaluation.measures import chrf
 from dragoman.evaluation.metrics import Score, bleu, suitable_tokenization
 from dragoman.pipeline.result import RunResult, read_run_result
 from dragoman.search.options import SearchOptions
-from dragoman.training.log import read_events
 from dragoman.translation.translator import Translator
 
 
@@ -40,6 +42,8 @@ class Run(os.PathLike[str]):
 
         Raises `DragomanError` if the log is damaged.
         """
+        from dragoman.training.log import read_events
+
         return read_events(self.folder / "log.jsonl")
 
     def evaluate(self, pairs: Iterable[tuple[str, str]], **options: Unpack[SearchOptions]) -> list[Score]:
