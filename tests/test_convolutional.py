@@ -250,7 +250,13 @@ def another(name: str, value: object) -> object:
     return value + type(value)(1) if value >= 1 else value + type(value)(0.5) or 1
 
 
-@pytest.mark.parametrize("architecture", get_args(Architecture))
+@pytest.mark.parametrize(
+    "architecture",  # a GRU differs from an LSTM in its cell alone
+    [
+        pytest.param(name, marks=[pytest.mark.long] * name.startswith("gru"))
+        for name in get_args(Architecture)
+    ],
+)
 @pytest.mark.parametrize("field", fields(ModelSettings)[1:], ids=lambda field: field.name)
 @no_shape_checks()
 def test_every_setting_is_used_or_refused(architecture, field, sources, targets):

@@ -405,7 +405,7 @@ def test_a_run_resumes_with_another_number_of_processes(request, text, first, se
     assert_near(whole, out)
 
 
-LONGER = ("--updates", "60", "--validate-every", "30", "--checkpoint-every", "10")
+LONGER = ("--updates", "40", "--validate-every", "20", "--checkpoint-every", "10")
 
 
 @pytest.fixture(scope="module")

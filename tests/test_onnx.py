@@ -8,7 +8,6 @@ import onnxruntime
 import pytest
 import torch
 
-from dragoman.interop.onnx import engine, write
 from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
@@ -35,6 +34,8 @@ pytestmark = pytest.mark.long  # tests/test_readme.py exports the paper's, which
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A model, its tokenizers and the folder of its graphs."""
+    from dragoman.interop.onnx import write  # its import takes a second
+
     model, tokenizers = ours(SETTINGS)
     folder = tmp_path_factory.mktemp("onnx")
     before = logging.root.manager.disable
@@ -67,6 +68,8 @@ def about_longest(folder):
 
 
 def test_the_graphs_give_the_models_log_probabilities_and_translations(exported):
+    from dragoman.interop.onnx import engine
+
     model, tokenizers, folder = exported
     assert (
         verify(engine(folder), model, tokenizers, [*SOURCE, *samples(tokenizers, about_longest(folder))])
@@ -100,6 +103,8 @@ def test_padding_does_not_change_the_logits(exported):
 
 
 def test_a_sample_longer_than_the_table_of_positions_is_refused(exported):
+    from dragoman.interop.onnx import engine
+
     model, tokenizers, folder = exported
     with pytest.raises(
         DragomanError, match="and onnxruntime with this model reads and writes at most 60; give shorter ones"

@@ -132,7 +132,7 @@ def check_cancelled_requests(run, count, *, native):
     "native", [True, pytest.param(False, marks=pytest.mark.long)], ids=["C++", "PyTorch"]
 )
 def test_cancelled_requests_leave_nothing(run, native):
-    check_cancelled_requests(run, 100, native=native)
+    check_cancelled_requests(run, 50, native=native)
 
 
 @pytest.mark.long

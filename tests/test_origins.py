@@ -382,3 +382,4 @@ def test_several_processes_refuse_what_one_refuses(trained, tmp_path):
             headers = {"Host": host, "Authorization": f"Bearer {key}"}
             answer = httpx.get(f"{server.address}/v1/models", headers=headers, timeout=MAX_SECONDS)
             assert answer.status_code == status
+        assert server.stop() == 0

@@ -37,13 +37,7 @@ from dragoman_paper.tables.table3 import TABLE3
 from tests.conftest import MODELS, VARIANTS
 
 TOML = Path(__file__).parents[1] / "experiments" / "table3"
-SETTINGS = (
-    MODELS
-    | VARIANTS
-    | PRESETS
-    | {row.name: row.model for row in TABLE3.rows}
-    | {"two": replace(PRESETS["tiny"], tied="none")}
-)
+SETTINGS = MODELS | VARIANTS | PRESETS | {"two": replace(PRESETS["tiny"], tied="none")}
 TRANSFORMERS = {name: each for name, each in SETTINGS.items() if each.architecture == "transformer"}
 ENRICHED = {name: each for name, each in SETTINGS.items() if each.architecture.endswith("-enriched")}
 BASELINES = {name: each for name, each in SETTINGS.items() if name not in TRANSFORMERS | ENRICHED}

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from dragoman.interop.onnx import POSITIONS, exportable
 from dragoman.model.positions import Positions, sinusoids
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import rates
@@ -85,6 +84,8 @@ def test_positions_may_be_counted_from_another_number():
 @pytest.mark.parametrize("first", [0, 2, 5])
 @pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal-halves"])
 def test_the_table_of_an_exported_graph_has_the_positions_of_the_longest_text(kind, first):
+    from dragoman.interop.onnx import POSITIONS, exportable  # its import takes a second
+
     settings = ModelSettings(d_model=8, positions=kind, first_position=first)
     positions = exportable(Positions(settings))
     size = len(positions.table)

@@ -423,16 +423,15 @@ def translate_where_memory_is_short(folder):
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
     with pytest.raises(DragomanError, match=r"for [\d,]+ sentences at once; give fewer \(--batch-tokens"):
-        translator.translate([text] * 1000, SearchSettings(batch_tokens=10**9))
+        translator.translate([text] * 600, SearchSettings(batch_tokens=10**9))
     long = " ".join([text] * 20)
     with pytest.raises(DragomanError, match="for 1 sentence at once; give shorter sentences"):
         translator.align([(long, long)])
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_out_of_memory_in_translation_says_what_to_do(tmp_path):
-    run(small_recipe(tmp_path, tmp_path / "run", updates=4))
-    assert os.waitpid(fork(lambda: translate_where_memory_is_short(tmp_path)), 0)[1] == 0
+def test_out_of_memory_in_translation_says_what_to_do(trained):
+    assert os.waitpid(fork(lambda: translate_where_memory_is_short(trained)), 0)[1] == 0
 
 
 class Keep(torch.autograd.Function):

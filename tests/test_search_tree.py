@@ -25,16 +25,13 @@ from tests.conftest import MODELS, no_shape_checks
 from tests.test_inspection import LINES, TRANSFORMERS, inspected, translator_of
 from tests.test_report import fake_inspection
 
+DEFAULTS = vars(SearchSettings())
 SHOWN = [name for name in MODELS if MODELS[name].architecture != "conv"]
 
 
 def short(settings):
     """The options of a search that are not the defaults."""
-    return " ".join(
-        f"{name}={value}"
-        for name, value in vars(settings).items()
-        if value != getattr(SearchSettings(), name)
-    )
+    return " ".join(f"{name}={value}" for name, value in vars(settings).items() if value != DEFAULTS[name])
 
 
 RECURRENT = ["lstm", "gru"]

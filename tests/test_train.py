@@ -144,7 +144,7 @@ RESTRICTED = {"neighbourhood": 2, "norm": "none", "residual": False}
 
 @pytest.mark.parametrize(
     ("stop", "variant"),
-    [(5, {}), (8, {}), (21, {}), (8, VARIANT), pytest.param(8, RESTRICTED, marks=pytest.mark.long)],
+    [(5, {}), (21, {}), (8, VARIANT), pytest.param(8, RESTRICTED, marks=pytest.mark.long)],
 )
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(straight, tmp_path, stop, variant):
     stopped = small_recipe(tmp_path, tmp_path / "stopped")

@@ -36,7 +36,7 @@ from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS, VARIANTS
-from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
+from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, inspected, translator_of
 
 LINE, SEARCH = LINES[0], SETTINGS[0]
 
@@ -161,7 +161,7 @@ def test_uniform_attention_gives_each_allowed_key_the_same_weight(translator):
         UniformAttention("decoder", 1, 2),
         UniformAttention("cross", 1, 1),
     ]
-    plain = inspect(translator, LINE, SEARCH)
+    plain = inspected(translator, LINE, SEARCH)
     found = inspect_changed(translator, LINE, changes, SEARCH)
     source, target = len(found.source), len(found.target)
     np.testing.assert_allclose(found.attention.encoder[0], 1 / source, rtol=1e-6)
@@ -188,14 +188,14 @@ def test_an_overwritten_source_is_the_inspection_of_those_ids(translator):
 
 
 def test_the_words_of_an_overwritten_source_are_those_of_its_tokens(translator):
-    tokens = inspect(translator, LINE, SEARCH).source[:-1]
+    tokens = inspected(translator, LINE, SEARCH).source[:-1]
     place = next(number for number, token in enumerate(tokens) if number and not token.startswith("▁"))
     found = inspect_changed(translator, LINE, [SourceToken(place + 1, "▁two")], SEARCH)
     assert found.source_words[place] == found.source_words[place - 1] + 1
 
 
 def test_a_search_continues_from_a_hypothesis(translator):
-    before = inspect(translator, LINE, SEARCH)
+    before = inspected(translator, LINE, SEARCH)
     nodes = before.nodes
     for number in [number for number, node in enumerate(nodes) if node.end == "below the beam"][:3]:
         tokens, each = [], number
@@ -213,7 +213,7 @@ def test_a_search_continues_from_a_hypothesis(translator):
 
 
 def test_the_translation_fills_what_is_not_forced(translator):
-    before = inspect(translator, LINE, SEARCH)
+    before = inspected(translator, LINE, SEARCH)
     found = inspect_changed(translator, LINE, [TargetToken(3, "▁two")], SEARCH)
     assert found.target[:3] == (*before.target[:2], "▁two")
 
