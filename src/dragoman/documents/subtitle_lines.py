@@ -23,6 +23,26 @@ class Word(NamedTuple):
     """The number of pairs of tags that are open before it."""
 
 
+def with_tags_alone(words: Sequence[Word]) -> list[Word]:
+    """The words, those of tags alone as parts of the next one, or of the last."""
+    result: list[Word] = []
+    tags: Word | None = None
+    for word in words:
+        joined = word if tags is None else with_next(tags, word)
+        tags = None if word.width else joined
+        if word.width:
+            result.append(joined)
+    if tags is not None:
+        result[-1:] = [with_next(result[-1], tags)] if result else [tags]
+    return result
+
+
+def with_next(word: Word, other: Word) -> Word:
+    """Two words as one."""
+    width = word.width + len(other.space) + other.width
+    return Word(word.space, f"{word.text}{other.space}{other.text}", width, word.depth)
+
+
 def cut(words: Sequence[Word], weights: Sequence[int]) -> list[str]:
     """The words in as many parts as there are weights, in proportion to them.
 

@@ -23,7 +23,7 @@ from dragoman.documents.document import (
     partners,
 )
 from dragoman.documents.file import Reading
-from dragoman.documents.subtitle_lines import Word, cut, cut_where_aligned, width, wrap
+from dragoman.documents.subtitle_lines import Word, cut, cut_where_aligned, width, with_tags_alone, wrap
 from dragoman.translation.sentence_ends import CONTROL
 from dragoman.translation.tags import UNSPACED
 
@@ -311,7 +311,7 @@ class Subtitles:
         return (breaks[0] if breaks else "").join(wrapped) or NOTHING
 
     def words(self, text: str) -> list[Word]:
-        """The words of a text. Tags alone are no word; they belong to the next one."""
+        """The words of a text. Tags alone are no word; they belong to the next one, or to the last."""
         words: list[Word] = []
         start, space, depth, opened, hidden = 0, "", 0, 0, 0
         for match in self.form.place.finditer(text):
@@ -319,7 +319,7 @@ class Subtitles:
                 hidden += len(match[0])
                 if NAME.match(match[0]):
                     opened += 1 if match[0][1] != "/" else -1
-            elif not 0 < hidden == match.start() - start:
+            else:
                 words.append(Word(space, text[start : match.start()], match.start() - start - hidden, depth))
                 start, space, depth, hidden = match.end(), match[0], opened, 0
-        return [*words, Word(space, text[start:], len(text) - start - hidden, depth)]
+        return with_tags_alone([*words, Word(space, text[start:], len(text) - start - hidden, depth)])
