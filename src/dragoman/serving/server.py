@@ -183,8 +183,8 @@ async def supervise(about: str, count: int, listener: socket.socket, started: Ca
         while not stopping.is_set():
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-m",
-                "dragoman.serving.server",
+                "-c",  # a process that this one starts would import the module of -m
+                "from dragoman.serving.server import main; main()",
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | {ENVIRONMENT: about},
@@ -238,7 +238,3 @@ def main() -> None:
     os.write(1, b"\n")  # to the supervisor, which reads no more
     os.dup2(2, 1)
     Server(app, settings).run(sockets=[socket.socket(fileno=about["socket"])])
-
-
-if __name__ == "__main__":
-    main()

@@ -242,13 +242,17 @@ class Service:
         characters = sum(map(len, texts))
         if characters <= self.max_characters:  # fewer are not counted normalised, which takes longer
             characters = sum(map(normalized_length, texts))
+        self.refuse_many_characters(characters)
+        return characters
+
+    def refuse_many_characters(self, characters: int) -> None:
+        """Raise `ApiError` 413 for a request with more characters than are allowed."""
         if characters > self.max_characters:
             raise ApiError(
                 413,
                 f"The request has {characters:,} characters, and {self.max_characters:,} are allowed; send "
                 "less text at once.",
             )
-        return characters
 
     async def prepare(
         self, function: Callable[[], T], characters: int, scope: Scope, glossary: Glossary | None = None
