@@ -32,6 +32,7 @@ from dragoman.serving.apis import (
 )
 from dragoman.serving.apis.route import ApiRoute
 from dragoman.serving.apis.uploads import UPLOADS
+from dragoman.serving.documents import FOLDER_PREFIX
 from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response, note_refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.loading import load_models
@@ -40,6 +41,7 @@ from dragoman.serving.middleware import Gateway
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.temporary import remove_abandoned
 
 PAGE = Path(__file__).parent / "page"
 
@@ -49,6 +51,7 @@ def load_app(folders: Sequence[Path], engine: EngineSettings, settings: ServerSe
 
     Raises `DragomanError` if a model or the file of keys cannot be loaded.
     """
+    remove_abandoned(FOLDER_PREFIX)
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
     service = Service(load_models(folders, engine), settings, Metrics())
     app = make_app(service, keys)

@@ -7,16 +7,13 @@ gets the translation.
 
 import asyncio
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import BinaryIO, Literal, Protocol, TypeVar
-from weakref import finalize
 
 from starlette.types import Scope
 
@@ -29,8 +26,10 @@ from dragoman.serving.models import ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.child import call_in_child
 from dragoman.system.futures import submit_interruptible
+from dragoman.system.temporary import TemporaryFolder
 
 T = TypeVar("T")
+FOLDER_PREFIX = "dragoman-documents-"
 KEEP_SECONDS = 600.0  # for which a translation waits to be downloaded
 ID_BYTES = 24
 
@@ -181,9 +180,7 @@ class Documents:
         self._jobs: dict[str, Job] = {}
         self._places, self._bytes = Shares(settings.max_documents), Shares(settings.max_stored)
         self._thread = ThreadPoolExecutor(1, "dragoman-documents")
-        self._folder: Path | None = None
-        self._remove_folder: Callable[[], object] = lambda: None
-        """Called by `close`, or at the latest when the process ends."""
+        self._folder: TemporaryFolder | None = None
 
     def add(self, client: str, owner: str | None, size: int) -> Job:
         """A new job for a document of so many bytes. Raises `ApiError` 429 if the client has too many."""
@@ -194,10 +191,9 @@ class Documents:
             self._places.give_back(1, client)
             raise
         if self._folder is None:
-            self._folder = Path(mkdtemp(prefix="dragoman-documents-"))
-            self._remove_folder = finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = TemporaryFolder(FOLDER_PREFIX)
         job_id = random_id()
-        job = Job(client, owner, self._folder / job_id, job_id, size=size)
+        job = Job(client, owner, self._folder.path / job_id, job_id, size=size)
         self._jobs[job.id] = job
         return job
 
@@ -294,7 +290,8 @@ class Documents:
         self._thread.shutdown(cancel_futures=True)
         for job in list(self._jobs.values()):
             self.remove(job)
-        self._remove_folder()
+        if self._folder is not None:
+            self._folder.remove()
 
 
 def check_done(job: Job) -> None:
