@@ -23,6 +23,7 @@ from dragoman.documents.plain import PLAIN
 from dragoman.serving.admission import Shares
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
+from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.child import call_in_child
 from dragoman.system.futures import submit_interruptible
@@ -172,10 +173,11 @@ class Documents:
     clients have shares of these bounds.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, process: Process = ONLY) -> None:
         self.received = Shares(settings.max_stored)
         """Bytes of request bodies with documents that are in memory."""
         self.limits = ArchiveLimits(settings.max_unpacked, settings.max_members, settings.max_ratio)
+        self._process = process
         self._max_memory = settings.max_document_memory
         self._jobs: dict[str, Job] = {}
         self._places, self._bytes = Shares(settings.max_documents), Shares(settings.max_stored)
@@ -192,7 +194,7 @@ class Documents:
             raise
         if self._folder is None:
             self._folder = TemporaryFolder(FOLDER_PREFIX)
-        job_id = random_id()
+        job_id = self._process.document_id(random_id())
         job = Job(client, owner, self._folder.path / job_id, job_id, size=size)
         self._jobs[job.id] = job
         return job

@@ -185,7 +185,6 @@ async def let_in(
     errors and those of `in_time`. Raises `DragomanError` if it cannot be read.
     """
     documents, settings = service.documents, service.settings
-    refuse_processes(service)
     if upload is None:
         raise ApiError(400, "The request has no document; send one in the field 'file'.")
     check_upload(upload, settings.max_document)
@@ -229,15 +228,6 @@ async def let_in(
         documents.remove(job)
         raise
     return DocumentTranslation(service, job, kind, reading, parts, work, model, search)
-
-
-def refuse_processes(service: Service) -> None:
-    """Raise `ApiError` 403 if the server has several processes: each would know its own documents only."""
-    if service.settings.processes > 1:
-        raise ApiError(
-            403,
-            "Documents are translated by servers with one process; start this one with --processes 1.",
-        )
 
 
 def check_upload(upload: Upload, max_bytes: int) -> None:
