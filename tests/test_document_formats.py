@@ -276,3 +276,20 @@ def test_what_once_took_quadratic_time_takes_linear_time(file_format, begin, par
     reading = Reading("a", "en", "de")
     read = partial(READERS[file_format], reading=reading)
     repeated_part_takes_linear_time(read, begin, part, 40_000, end)
+
+
+def test_a_format_that_each_part_of_a_text_would_repeat_is_bounded():
+    """Else a small file with one long format and many parts would take memory that grows with its square."""
+    files = {
+        "docx": lambda name: word_file(f"<w:p><w:r><w:rPr><w:{name}/></w:rPr><w:t>One</w:t></w:r></w:p>"),
+        "pptx": lambda name: slides(f"<a:p><a:r><a:rPr><a:{name}/></a:rPr><a:t>One</a:t></a:r></a:p>"),
+        "xlsx": lambda name: workbook(f"<si><r><rPr><{name}/></rPr><t>One</t></r></si>"),
+        "odf": lambda name: text_file(
+            f'<text:p><text:span text:style-name="{name}">One</text:span></text:p>'
+        ),
+    }
+    for file_format, file in files.items():
+        read = READERS[file_format]
+        assert len(read(file("b"), Reading("a", "en", "de")).segments) == 1
+        with pytest.raises(DragomanError, match="characters of XML"):
+            read(file("b" * 20_001), Reading("a", "en", "de"))

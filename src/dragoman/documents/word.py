@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dragoman.documents.markup import Token
 from dragoman.documents.nested import Paragraph
-from dragoman.documents.office import element_ends, plain_characters
+from dragoman.documents.office import checked_format, element_ends, plain_characters
 from dragoman.documents.runs import Item, normal_form
 
 CONTAINERS = frozenset(("hyperlink", "smartTag", "customXml", "dir", "bdo", "ins", "moveTo"))
@@ -177,7 +177,7 @@ class Word:
         for child in self.children(place):
             name = self.local(child)
             if name == "rPr":
-                properties = self.whole(paragraph, child)
+                properties = checked_format(self.whole(paragraph, child))
                 vanish = self.hidden.search(properties)
                 is_hidden = vanish is not None and not OFF.search(vanish[1])
                 continue
