@@ -4,6 +4,7 @@ import io
 import re
 import zipfile
 from contextlib import suppress
+from functools import partial
 from html import unescape
 from pathlib import Path
 
