@@ -596,7 +596,10 @@ def test_processes_answer_as_one(models, tmp_path):
     keys = Keys({name: hash_of(name) for name in ("one", "two")})
     with ExitStack() as stack:
         services, urls = zip(
-            *(stack.enter_context(served(models, keys, process=process)) for process in processes),
+            *(
+                stack.enter_context(served(models, keys, process, allow_origins=("https://example.org",)))
+                for process in processes
+            ),
             strict=True,
         )
         one, two = (
@@ -616,7 +619,8 @@ def test_processes_answer_as_one(models, tmp_path):
                 job_id = send(one[here], name, content).json()["id"]
                 assert wait(other, job_id) == wait(one[here], job_id)
                 path = f"{V1}/{job_id}"
-                answers = [client.get(f"{path}/result") for client in (one[here], other)]
+                origin = {"Origin": "https://example.org"}
+                answers = [client.get(f"{path}/result", headers=origin) for client in (one[here], other)]
                 assert answers[0].content == answers[1].content
                 assert dict(answers[0].headers).keys() == dict(answers[1].headers).keys()
                 assert sentences_of(other, job_id) == sentences_of(one[here], job_id)
@@ -639,6 +643,8 @@ def test_processes_answer_as_one(models, tmp_path):
             assert len(own.documents._jobs) == 1
             assert not services[there].documents._jobs or here
         unknown = f"{V1}/{processes[1].document_id(documents.random_id())}"
+        with pytest.raises(DragomanError, match="TMPDIR"):
+            Process(1, tmp_path / ("a" * 200)).listen()
         assert one[0].get(unknown).status_code == one[0].get(unknown.replace("/07", "/ff")).status_code == 404
 
 

@@ -143,7 +143,7 @@ class Gateway:
     async def application(self, scope: Scope, body: bytes) -> ASGIApp:
         """What answers a request: another process, a route, or `app` if no route has its path and method."""
         other = self.service.process.other_with(scope["path"])
-        if other is not None and (answer := await pass_on(other, scope, body, client_of(scope))):
+        if other is not None and (answer := await pass_on(other, scope, body)):
             return answer
         route = self.direct.get(scope["path"])
         if route is None or scope["method"] not in route.methods:

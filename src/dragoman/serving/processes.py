@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
 from dragoman.serving.log import request_id
+from dragoman.system.errors import DragomanError
 
 CLIENT = b"x-dragoman-client"
 """The header that names the client of a request that is passed on."""
@@ -27,7 +28,9 @@ REPLACED = frozenset(
     )
 )
 """Headers of a request that are not passed on."""
-ANSWERED = frozenset((b"content-type", b"content-length", b"content-disposition", b"retry-after"))
+ANSWERED = re.compile(
+    rb"content-(?:type|length|disposition)|retry-after|cache-control|vary|access-control-.*"
+)
 """Headers of an answer that are passed on; all others are those of every answer."""
 CHUNK = 2**18  # bytes that are read at once
 
@@ -46,13 +49,22 @@ class Process:
         return random if self.folder is None else f"{self.number:02x}{random}"
 
     def listen(self) -> list[socket.socket]:
-        """The socket of this process; none if it is the only one."""
+        """The socket of this process; none if it is the only one.
+
+        Raises `DragomanError` if the folder cannot have one.
+        """
         if self.folder is None:
             return []
         path = socket_of(self.folder, self.number)
         path.unlink(missing_ok=True)  # of the process in whose place this one has come
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(path))
+        try:
+            listener.bind(str(path))
+        except OSError as error:  # it says that the path is too long, for example
+            listener.close()
+            raise DragomanError(
+                f"{path} cannot be a socket: {error}. Let TMPDIR be another folder, with a short name."
+            ) from error
         listener.listen()
         return [listener]
 
@@ -80,14 +92,14 @@ def socket_of(folder: Path, number: int) -> Path:
     return folder / f"{number:02x}.socket"
 
 
-async def pass_on(path: Path, scope: Scope, body: bytes, client: str) -> StreamingResponse | None:
+async def pass_on(path: Path, scope: Scope, body: bytes) -> StreamingResponse | None:
     """What the process with this socket answers to a request; None if it does not, because it has ended."""
     query = scope["query_string"]
     headers = [
         *((name, value) for name, value in scope["headers"] if name not in REPLACED),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
-        (CLIENT, client.encode("latin-1", "replace")),
+        (CLIENT, (scope["client"] or ("unknown",))[0].encode("latin-1", "replace")),
         (b"x-request-id", request_id.get().encode()),
     ]
     connection = h11.Connection(h11.CLIENT)
@@ -118,7 +130,7 @@ async def pass_on(path: Path, scope: Scope, body: bytes, client: str) -> Streami
             writer.close()
 
     answer = StreamingResponse(content(), response.status_code)
-    answer.raw_headers = [(name, value) for name, value in response.headers if name in ANSWERED]
+    answer.raw_headers = [(name, value) for name, value in response.headers if ANSWERED.fullmatch(name)]
     return answer
 
 

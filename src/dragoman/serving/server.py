@@ -240,9 +240,10 @@ def main() -> None:
         engine = overlay(EngineSettings(), about["engine"], ENVIRONMENT)
         process = Process(about["number"], Path(about["sockets"]))
         app = load_app([Path(folder) for folder in about["folders"]], engine, settings, process)
+        listeners = [socket.socket(fileno=about["socket"]), *process.listen()]
     except DragomanError as error:
         print(f"dragoman: {error}", file=sys.stderr)
         sys.exit(2)
     os.write(1, b"\n")  # to the supervisor, which reads no more
     os.dup2(2, 1)
-    Server(app, settings).run(sockets=[socket.socket(fileno=about["socket"]), *process.listen()])
+    Server(app, settings).run(sockets=listeners)
