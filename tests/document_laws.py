@@ -37,11 +37,11 @@ def takes_linear_time(work, length):
     assert any(seconds(length) < most for _ in range(3))  # other programs slow some of them down
 
 
-def repeated_part_takes_linear_time(read, begin, part, length=4_000):
+def repeated_part_takes_linear_time(read, begin, part, length=4_000, end=""):
     """To read a file in which a part is repeated, and to write it."""
 
     def work(length):
-        document = read(f"{begin}{part * (length // len(part))}".encode())
+        document = read(f"{begin}{part * (length // len(part))}{end}".encode())
         document.write([f"{segment.sentence} x" for segment in document.segments])
 
     takes_linear_time(work, length)

@@ -4,6 +4,7 @@ import io
 import re
 import zipfile
 from contextlib import suppress
+from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from dragoman.documents.formats import ARCHIVES, ENDINGS, OTHERS, format_of_name
 from dragoman.documents.read import ESCAPES, READERS, read_bytes, read_file
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages
+from tests.document_laws import repeated_part_takes_linear_time
 from tests.office_files import book, pack, slides, text_file, word_file, workbook
 
 CUES = "00:00:01{0}000 --> 00:00:02{0}000\nOne &amp; two\n"
@@ -256,3 +258,39 @@ def test_an_archive_keeps_its_comment_and_names_its_language_once_a_sentence_is_
     for count in (0, 3, 5):
         with pytest.raises(DragomanError, match=f"4 sentences, and there are {count} "):
             document.write(["A"] * count)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "begin", "part", "end"),
+    [
+        ("html", "", "<b>", "word" + "</b>" * 10_000),
+        ("json", '["<', "A", '"]'),
+        ("po", 'msgid "', "&A", '"\nmsgstr ""\n'),
+        ("rst", "", "a_", "b"),
+        ("rst", "", "a.", ""),
+        ("rst", "a", " ", "a"),
+        ("rst", "", ":", "a"),
+        ("md", "---\ntitle: a", " ", "a\n---\n"),
+    ],
+)
+def test_what_once_took_quadratic_time_takes_linear_time(file_format, begin, part, end):
+    reading = Reading("a", "en", "de")
+    read = partial(READERS[file_format], reading=reading)
+    repeated_part_takes_linear_time(read, begin, part, 40_000, end)
+
+
+def test_a_format_that_each_part_of_a_text_would_repeat_is_bounded():
+    """Else a small file with one long format and many parts would take memory that grows with its square."""
+    files = {
+        "docx": lambda name: word_file(f"<w:p><w:r><w:rPr><w:{name}/></w:rPr><w:t>One</w:t></w:r></w:p>"),
+        "pptx": lambda name: slides(f"<a:p><a:r><a:rPr><a:{name}/></a:rPr><a:t>One</a:t></a:r></a:p>"),
+        "xlsx": lambda name: workbook(f"<si><r><rPr><{name}/></rPr><t>One</t></r></si>"),
+        "odf": lambda name: text_file(
+            f'<text:p><text:span text:style-name="{name}">One</text:span></text:p>'
+        ),
+    }
+    for file_format, file in files.items():
+        read = READERS[file_format]
+        assert len(read(file("b"), Reading("a", "en", "de")).segments) == 1
+        with pytest.raises(DragomanError, match="characters of XML"):
+            read(file("b" * 20_001), Reading("a", "en", "de"))

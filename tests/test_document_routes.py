@@ -7,14 +7,17 @@ import os
 import random
 import re
 import stat
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import unicodedata
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
-from itertools import repeat
-from pathlib import PurePath
+from multiprocessing import active_children
+from pathlib import Path, PurePath
 from urllib.parse import unquote
 
 import deepl
@@ -26,29 +29,34 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from libretranslate_aio.exceptions import BadRequestError
 
-from dragoman.documents.document import Piece, compose, split_by_marks
+from dragoman.documents.document import split_by_marks
 from dragoman.documents.file import ArchiveLimits, Reading
 from dragoman.documents.formats import ENDINGS, OTHERS, format_of_name
-from dragoman.documents.plain import PLAIN, plain_text
+from dragoman.documents.plain import plain_text
 from dragoman.documents.read import READERS
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.serving import documents, service
 from dragoman.serving.admission import Admission, Shares
+from dragoman.serving.apis import documents as document_routes
 from dragoman.serving.apis.documents import disposition, translated_name
 from dragoman.serving.apis.uploads import MAX_PART, MAX_PARTS, read_form
 from dragoman.serving.app import make_app
 from dragoman.serving.connections import Connection
-from dragoman.serving.documents import Documents, Upload
+from dragoman.serving.documents import Documents, Job, Upload
 from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import Keys, hash_of
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
+from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.server import listening
 from dragoman.serving.service import Service, parts_of, prepare_groups
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.temporary import TemporaryFolder, remove_abandoned
 from dragoman.text.settings import Languages
+from tests.child_functions import first_letter, need_memory, read_for_ever
 from tests.conftest import MAX_SECONDS
 from tests.office_files import pack, word_file
 from tests.servers import serving
@@ -86,14 +94,14 @@ def models(trained):
 
 
 @contextmanager
-def served(models, keys=None, **options):
+def served(models, keys=None, process=ONLY, **options):
     """A server in a thread, by its service and its address. All of its documents are gone in the end."""
     limits = {"port": 0, "deadline": MAX_SECONDS, "document_deadline": MAX_SECONDS} | options
-    own = Service(models, ServerSettings(**limits), Metrics())
+    own = Service(models, ServerSettings(**limits), Metrics(), process)
     app = make_app(own, keys)
     server = uvicorn.Server(uvicorn.Config(app, http=Connection, log_config=None, access_log=False))
     with listening(own.settings) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener, *process.listen()]})
         thread.start()
         try:
             yield own, f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -164,7 +172,7 @@ ROUTES = [by_v1, by_libretranslate, by_deepl]
 def folder_of(own):
     """The files of a service's documents."""
     folder = own.documents._folder
-    return [] if folder is None else list(folder.iterdir())
+    return [] if folder is None else list(folder.path.iterdir())
 
 
 def until(condition):
@@ -582,18 +590,130 @@ def test_a_document_counts_as_a_text(models):
         assert send(client, "a.txt", "amber").status_code == 503
 
 
-def test_a_server_with_several_processes_has_no_documents(models):
-    with connected(models, processes=2) as (_, client):
-        answer = send(client, "a.txt", b"amber")
-        assert (answer.status_code, "--processes 1" in answer.json()["error"]["message"]) == (403, True)
-        assert client.get("/frontend/settings").json()["filesTranslation"] is False
+def test_processes_answer_as_one(models, tmp_path):
+    """Whichever process has a document, each gives its state, its sentences and its file, and removes it."""
+    processes = [Process(number, tmp_path) for number in (0, 7)]
+    keys = Keys({name: hash_of(name) for name in ("one", "two")})
+    with ExitStack() as stack:
+        services, urls = zip(
+            *(
+                stack.enter_context(served(models, keys, process, allow_origins=("https://example.org",)))
+                for process in processes
+            ),
+            strict=True,
+        )
+        one, two = (
+            [
+                stack.enter_context(
+                    httpx.Client(
+                        base_url=url, timeout=MAX_SECONDS, headers={"Authorization": f"Bearer {name}"}
+                    )
+                )
+                for url in urls
+            ]
+            for name in ("one", "two")
+        )
+        for here, there in ((0, 1), (1, 0)):
+            own, other = services[here], one[there]
+            for name, content in FILES.items():
+                job_id = send(one[here], name, content).json()["id"]
+                assert wait(other, job_id) == wait(one[here], job_id)
+                path = f"{V1}/{job_id}"
+                origin = {"Origin": "https://example.org"}
+                answers = [client.get(f"{path}/result", headers=origin) for client in (one[here], other)]
+                assert answers[0].content == answers[1].content
+                assert dict(answers[0].headers).keys() == dict(answers[1].headers).keys()
+                assert sentences_of(other, job_id) == sentences_of(one[here], job_id)
+                if sentences_of(other, job_id):
+                    change = {"translation": other.get(f"{path}/sentences").json()["sentences"][0]["source"]}
+                    statuses = [client.put(f"{path}/sentences/0", json=change).status_code for client in one]
+                    assert statuses[0] == statuses[1]
+                assert two[there].get(path).status_code == two[there].delete(path).status_code == 404
+                assert other.delete(path).status_code == 204
+                assert one[here].get(path).status_code == other.get(path).status_code == 404
+            form = {"data": {"source": "en", "target": "de"}, "files": {"file": ("a.txt", b"amber")}}
+            url = one[here].post("/translate_file", **form).json()["translatedFileUrl"]
+            assert other.get(httpx.URL(url).path).content == one[here].get(url).content
+            upload = deepl.DeepLClient("one", server_url=urls[here]).translate_document_upload
+            handle = upload(b"amber birch", filename="a.txt", target_lang="DE")
+            translator, written = deepl.DeepLClient("one", server_url=urls[there]), io.BytesIO()
+            translator.translate_document_wait_until_done(handle)
+            translator.translate_document_download(handle, written)
+            assert written.getvalue()
+            assert len(own.documents._jobs) == 1
+            assert not services[there].documents._jobs or here
+        unknown = f"{V1}/{processes[1].document_id(documents.random_id())}"
+        with pytest.raises(DragomanError, match="TMPDIR"):
+            Process(1, tmp_path / ("a" * 200)).listen()
+        assert one[0].get(unknown).status_code == one[0].get(unknown.replace("/07", "/ff")).status_code == 404
+
+
+def memory_of(process_id):
+    """The bytes of a process in memory."""
+    status = Path(f"/proc/{process_id}/status").read_text()
+    return 1024 * int(re.search(r"VmRSS:\s+(\d+)", status)[1])
+
+
+def test_a_killed_process_leaves_a_folder_that_the_next_one_removes(tmp_path, monkeypatch):
+    """Those of living processes, files and links are left alone."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "a-link").symlink_to(tmp_path / "kept")
+    (tmp_path / "a-file").touch()
+    living = TemporaryFolder("a-")
+    program = """
+from dragoman.system.temporary import TemporaryFolder
+folder = TemporaryFolder("a-")
+(folder.path / "a").touch()
+print(folder.path, flush=True)
+input()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        folder = Path(process.stdout.readline().strip())
+        remove_abandoned("a-")
+        assert list(folder.iterdir())
+        process.kill()
+    assert folder.exists()
+    other = TemporaryFolder("a-")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "kept", "a-link", "a-file", living.path.name, other.path.name
+    }  # fmt: skip
+    for mine in (living, other):
+        assert stat.S_IMODE(mine.path.stat().st_mode) == 0o700
+        mine.remove()
+        assert not mine.path.exists()
+
+
+def test_a_document_that_is_read_for_ever_ends_with_its_request(models, monkeypatch):
+    """At its deadline, and when its client goes away."""
+    monkeypatch.setattr(document_routes, "read_sentences", read_for_ever)
+    before = set(active_children())
+    for options, timeout in (({"deadline": 0.5}, MAX_SECONDS), ({}, 0.5)):
+        with connected(models, **options) as (own, client):
+            with pytest.raises(httpx.ReadTimeout) if not options else nullcontext():
+                limits = httpx.Timeout(MAX_SECONDS, read=timeout)
+                answer = client.post(
+                    V1, params={"name": "a.txt"}, content=b"amber", headers=BINARY, timeout=limits
+                )
+                assert answer.status_code == 504
+            until(lambda own=own: not own.documents._jobs and set(active_children()) <= before)
+            assert folder_of(own) == []
 
 
 def test_nothing_is_left_when_the_server_ends(trained, tmp_path, monkeypatch):
+    """Nor is anything left of the memory of a hostile document that has been refused."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with serving(trained / "run") as server, server.client() as client:
+    with (
+        serving(trained / "run", "--max-document-memory", 200_000_000) as server,
+        server.client() as client,
+    ):
         done = send(client, "a.txt", b"amber").json()
         wait(client, done["id"])
+        before = memory_of(server.process.pid)
+        assert send(client, "a.html", b"<b>" * 3_000_000).status_code == 413
+        assert memory_of(server.process.pid) < before + 100e6
         running = send(
             client, "b.txt", b"amber birch cedar delta ember fjord grove heath\n" * 250, beam_size=16
         )
@@ -821,26 +941,50 @@ def test_what_clients_hold_is_given_back_and_bounded(requests):
     assert not +shares.held
 
 
-def test_reading_ends_if_nobody_wants_the_document_any_more():
+def test_reading_ends_if_nobody_wants_the_document_any_more(tmp_path):
+    """Whatever the process of the document does; it is gone then."""
     own = Documents(ServerSettings())
-    endless = own.in_thread(lambda: compose("amber", repeat([Piece("text", "1", 0, 1)]), "und", False, PLAIN))
+    job = Job("one", None, tmp_path / "job", "job")
+    endless = own.in_thread(job, lambda: own.in_child(read_for_ever, job.path))
+    until(job.path.exists)
+    (process,) = (process.pid for process in active_children())
     endless.cancel()
     with pytest.raises(CancelledError):
         endless.result(MAX_SECONDS)
-    assert own.in_thread(lambda: 1).result(MAX_SECONDS) == 1
+    until(lambda: not is_running(process))
+    assert own.in_thread(job, lambda: own.in_child(first_letter, "amber")).result(MAX_SECONDS) == b"a"
+    own.close()
+
+
+def is_running(process_id):
+    with suppress(ProcessLookupError):
+        os.kill(process_id, 0)
+        return True
+    return False
+
+
+def test_a_process_of_a_document_has_an_answer_whatever_happens_in_it():
+    own = Documents(ServerSettings(max_document_memory=300_000_000))
+    for function, arguments, error, message in (
+        (need_memory, (), ApiError, "300,000,000 bytes of memory"),
+        (os.abort, (), ApiError, "divide it"),
+        (first_letter, ("",), DragomanError, "There is no text."),
+        (first_letter, (1,), RuntimeError, "TypeError"),
+    ):
+        with pytest.raises(error, match=message):
+            own.in_child(function, *arguments)
     own.close()
 
 
 def test_a_document_that_is_removed_while_it_is_written_leaves_no_file(tmp_path):
-    from dragoman.serving.apis.documents import store
-
     async def run():
         own = Documents(ServerSettings())
         job = own.add("one", None, 5)
         own.remove(job)
         own.remove(job)
-        store(job, job.path, b"amber")
-        assert not job.path.exists()
+        for path in (job.path, job.unfinished_path, job.translated_path):
+            await asyncio.wrap_future(own.in_thread(job, partial(path.write_bytes, b"amber")))
+            assert not path.exists()
         assert job.path.parent.exists()
         own.close()
         assert not job.path.parent.exists()

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.documents.formats import ENDINGS
+from dragoman.documents.sentences import write_file
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import glossaries
 from dragoman.serving.admission import excess
-from dragoman.serving.apis import documents as document_routes
-from dragoman.serving.apis.documents import check_upload, store, translated_name
+from dragoman.serving.apis.documents import MAX_NAME, check_upload, translated_name
 from dragoman.serving.apis.libretranslate_files import address_of
 from dragoman.serving.apis.uploads import read_form
 from dragoman.serving.documents import Documents, Upload
@@ -407,15 +407,16 @@ def test_a_document_that_fails_or_is_not_done_gets_a_sentence_by_each_api(models
     with connected(models) as (own, client), ExitStack() as stack:
         running, hold = threading.Event(), threading.Event()
         stack.callback(hold.set)
+        in_child = own.documents.in_child
 
-        def fail(job, path, content):
-            if path == job.translated_path:
+        def fail(function, *arguments):
+            if function is write_file:
                 running.set()
                 assert hold.wait(MAX_SECONDS)
                 raise ZeroDivisionError
-            store(job, path, content)
+            return in_child(function, *arguments)
 
-        monkeypatch.setattr(document_routes, "store", fail)
+        monkeypatch.setattr(own.documents, "in_child", fail)
         data = {"source_lang": "EU", "target_lang": "MT"}
         handle = client.post("/v2/document", data=data, files={"file": ("a.txt", "amber")}).json()
         path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
@@ -439,16 +440,16 @@ def test_a_document_that_fails_or_is_not_done_gets_a_sentence_by_each_api(models
         assert capsys.readouterr().err.count("ZeroDivisionError") >= 3
         assert not any(path.exists() for one in own.documents._jobs.values() for path in (one.path,))
 
-        def refuse(job, path, content):
-            if path == job.translated_path:
+        def refuse(function, *arguments):
+            if function is write_file:
                 raise ApiError(413, "It is too large.")
-            store(job, path, content)
+            return in_child(function, *arguments)
 
-        monkeypatch.setattr(document_routes, "store", refuse)
+        monkeypatch.setattr(own.documents, "in_child", refuse)
         job = send(client, "a.txt", "amber", source="eu", target="mt").json()
         assert wait(client, job["id"])["error"] == {"code": "too_large", "message": "It is too large."}
         assert own.metrics.refused["too_large"] == 1
-        monkeypatch.setattr(document_routes, "store", store)
+        monkeypatch.setattr(own.documents, "in_child", in_child)
         done = send(client, "a.txt", "amber", source="eu", target="mt").json()
         wait(client, done["id"])
         own.documents._jobs[done["id"]].translated_path.unlink()
@@ -511,7 +512,7 @@ def test_the_name_of_a_translation_has_its_language_before_the_ending_of_its_for
 @pytest.mark.parametrize("letter", ["a", "ä", "表"])
 def test_the_name_of_a_document_is_bounded_in_bytes(letter):
     size = len(letter.encode())
-    longest = (document_routes.MAX_NAME - 4) // size
+    longest = (MAX_NAME - 4) // size
     check_upload(Upload(f"{letter * longest}.txt", b"amber"), 5)
     with pytest.raises(ApiError, match="more than 255 bytes"):
         check_upload(Upload(f"{letter * (longest + 1)}.txt", b"amber"), 5)

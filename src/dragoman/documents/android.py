@@ -26,7 +26,7 @@ from dragoman.translation.sentence_ends import CONTROL
 
 TEXT = re.compile(
     r"(?P<entity>&[#\w.-]{1,40};)|(?P<escape>\\u[0-9A-Fa-f]{4}|\\[\s\S])|(?P<quote>\")|(?P<space>\s+)"
-    r"|(?P<tag></?(?P<name>[A-Za-z][^\s/<>]*)[^<>]*>)"
+    r"|(?P<tag></?(?P<name>[A-Za-z][^\s/<>]*+)[^<>]*+>)"
     rf"|[^&\\\"\s<{CONTROL}]+(?: [^&\\\"\s<{CONTROL}]+)*|[\s\S]"
 )
 NAMED = {"n": "\n", "t": "\t"}

@@ -12,6 +12,7 @@ from dragoman.documents.nested import Paragraph, put_back, rewrite
 from dragoman.documents.office import (
     OFFICE,
     OfficePart,
+    checked_format,
     decode_part,
     element_ends,
     plain_characters,
@@ -59,17 +60,17 @@ def drawing_items(
     while place < last:
         token, end = tokens[place], ends[place]
         name = token.name.removeprefix(prefix)
-        source = paragraph.source(token.start, tokens[end].end)
         if token.kind in {"start", "empty"} and name == "r":
             properties = ""
         elif token.kind in {"start", "empty"} and name == "rPr":
-            properties = run_properties(source, tokens[place].end - token.start, target)
+            source = paragraph.source(token.start, tokens[end].end)
+            properties = checked_format(run_properties(source, token.end - token.start, target))
             place = end
         elif token.kind in {"start", "empty"} and name == "t":
             yield Item("text", plain_characters(paragraph.text[token.end : tokens[end].start]), properties)
             place = end
         elif token.kind in {"start", "empty"}:
-            yield Item(KINDS.get(name, "alone"), source)
+            yield Item(KINDS.get(name, "alone"), paragraph.source(token.start, tokens[end].end))
             place = end
         place += 1
 

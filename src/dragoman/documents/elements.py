@@ -109,7 +109,7 @@ def set_attribute(tag: str, name: str, value: str) -> str:
     attribute = re.compile(rf"""(\s{re.escape(name)}\s*=\s*)(?:"[^"]*"|'[^']*')""")
     if attribute.search(tag):
         return attribute.sub(lambda match: f'{match[1]}"{value}"', tag, count=1)
-    end = re.search(r"\s*/?>\Z", tag)
+    end = re.search(r"(?<!\s)\s*/?>\Z", tag)
     place = end.start() if end else len(tag)
     return f'{tag[:place]} {name}="{value}"{tag[place:]}'
 

@@ -52,8 +52,12 @@ def read(content: bytes, reading: Reading) -> Archive:
     """A book. Raises `DragomanError` if it is damaged or encrypted."""
     members = read_office(content, reading)
     encryption = members.get(ENCRYPTION, b"").decode("utf-8", "replace")
-    algorithms = re.findall(r"""EncryptionMethod\s[^<>]*?Algorithm\s*=\s*["']([^"']*)""", encryption)
-    if not set(algorithms) <= set(FONTS):
+    algorithms = {
+        attributes_of(encryption[token.start + 1 : token.end - 1]).get("algorithm", "")
+        for token, _ in tags(encryption)
+        if token.name.rpartition(":")[2] == "EncryptionMethod"
+    }
+    if not algorithms <= set(FONTS):
         raise DragomanError(f"{reading.name} is encrypted (DRM); only books without it can be translated.")
     package = read_package(members, reading)
     parts: dict[str, Part] = {package.name: read_title(package, reading)}

@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -104,6 +105,8 @@ def decode_text(content: bytes, name: str) -> tuple[str, str]:
         (BYTE_ORDER_MARKS[mark] for mark in BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8"
     )
     if encoding == "utf-8":
+        with suppress(DragomanError):
+            return decode_bytes(content, name, 1), encoding
         for number, line in enumerate(content.split(b"\n"), 1):
             try:
                 decode_bytes(line, name, number)

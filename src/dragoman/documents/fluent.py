@@ -17,7 +17,7 @@ ENTRY = re.compile(rf"(?P<message>{NAME})[ ]*=[ ]*|[ ]*\.(?P<attribute>{NAME})[ 
 STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
 PLACEABLE = re.compile(rf'\{{(?:[^{{}}"]|{STRING})*+\}}')
 SELECT = re.compile(rf'\{{(?:[^{{}}"\n]|{STRING})*?->[ \r]*\n')
-VARIANT = re.compile(r"\s*\*?\[\s*[\w.-]+\s*\][ ]*")
+VARIANT = re.compile(r"\s{0,1000}\*?\[\s*[\w.-]+\s*\][ ]*")
 SIGN = re.compile(r"[{}\n]")
 NEXT_LINE = re.compile(r"\n(?:[ ]*\r?\n)*(?P<indentation>[ ]*)(?P<first>\*\[|[^\r\n]?)")
 ESCAPE = re.compile(r'\{[ ]*"[{}\[*.]"[ ]*\}|\r?\n(?:[ ]*\r?\n)+[ ]*|\r?\n[ ]*')
@@ -80,8 +80,10 @@ def texts(text: str) -> Iterator[tuple[int, int]]:
         if is_message and entry[0].strip():
             spans, position = pattern(text, position)
             is_message = bool(spans)
-            message = message if entry["attribute"] in KEPT_ATTRIBUTES else [*message, *spans]
-            message = message if is_message else []
+            if not is_message:
+                message = []
+            elif entry["attribute"] not in KEPT_ATTRIBUTES:
+                message += spans
     yield from message
 
 

@@ -10,7 +10,8 @@ from dragoman.translation.sentence_ends import CONTROL
 FRONT = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*(?:\r\n?|\n)(?:[^\r\n]*(?:\r\n?|\n))*?\1[ \t]*(?:\r\n?|\n|\Z)")
 ENTRY = re.compile(
     r"""(?<![^\r\n])(?:title|description)[ \t]*[:=][ \t]+"""
-    r"""(?P<value>"(?:[^"\\\r\n]|\\["\\])*"|'(?:[^'\r\n]|'')*'|[^\s"'|>\[{&*!%@`#-][^\r\n]*?)[ \t]*"""
+    r"""(?P<value>"(?:[^"\\\r\n]|\\["\\])*"|"""
+    r"""'(?:[^'\r\n]|'')*'|[^\s"'|>\[{&*!%@`#-][^\r\n]*?)(?<![ \t])[ \t]*"""
     r"""(?=(?:[ \t]#[^\r\n]*)?(?:\r\n?+|\n)(?![ \t]))"""
 )
 """A string in one line."""

@@ -4,7 +4,8 @@ markdown-it-py says which lines are paragraphs, headings and cells, and markdown
 """
 
 import re
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -120,9 +121,9 @@ class Source:
                 block.append(piece._replace(start=places[piece.start], end=end))
         blocks.append(block)
 
-    def places(self, token: Token, is_heading: bool) -> list[int] | None:
+    def places(self, token: Token, is_heading: bool) -> Sequence[int] | None:
         """The place of each character of a token's content, and of its end; None if they are not clear."""
-        places: list[int] = []
+        places = array("q")
         number = token.map[0] if token.map else 0
         for line in token.content.split("\n"):
             text = line.lstrip(" \t")
@@ -135,8 +136,8 @@ class Source:
                     return None
             else:
                 return None
-            places += [place] * (len(line) - len(text))
-            places += range(place, place + len(text) + 1)
+            places.extend([place] * (len(line) - len(text)))
+            places.extend(range(place, place + len(text) + 1))
         return places
 
     def find(self, text: str, start: int, end: int, is_heading: bool) -> int:
@@ -196,7 +197,7 @@ class Source:
                 return
             suffix = f"{text[end : link.end]}][{link.label}]"
             end = link.stop
-        line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+        line, _ = self.lines[bisect_right(self.lines, start, key=lambda line: line[0]) - 1]
         is_start = LIST_START.fullmatch(text, line, start) is not None
         yield MarkdownSegment(
             segment.sentence, start, end, text[start:end], segment.syntax, marks, is_start, suffix

@@ -2,6 +2,7 @@
 
 import json
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -96,19 +97,18 @@ def markdown_cells(text: str) -> Iterator[list[String]]:
         is_key = mark in "{,"
 
 
-def read_strings(text: str, strings: Sequence[String]) -> tuple[str, list[int], list[int]]:
+def read_strings(text: str, strings: Sequence[String]) -> tuple[str, Sequence[int], Sequence[int]]:
     """The text of strings one after the other, and where each character begins and ends."""
     parts: list[str] = []
-    places: list[int] = []
-    ends: list[int] = []
+    places, ends = array("q"), array("q")
     for first, last in strings:
         done, stop = first + 1, last - 1
         for match in ESCAPE.finditer(text, done, stop):
             parts += [text[done : match.start()], json.loads(f'"{match[0]}"')]
-            places += [*range(done, match.start()), match.start()]
-            ends += [*range(done + 1, match.start() + 1), match.end()]
+            places.extend((*range(done, match.start()), match.start()))
+            ends.extend((*range(done + 1, match.start() + 1), match.end()))
             done = match.end()
         parts.append(text[done:stop])
-        places += range(done, stop)
-        ends += range(done + 1, stop + 1)
+        places.extend(range(done, stop))
+        ends.extend(range(done + 1, stop + 1))
     return "".join(parts), places, ends

@@ -12,6 +12,7 @@ from dragoman.documents.nested import Paragraph, put_back, rewrite
 from dragoman.documents.office import (
     OFFICE,
     OfficePart,
+    checked_format,
     decode_part,
     element_ends,
     plain_characters,
@@ -139,7 +140,8 @@ class Text:
         """The tag of a span; "" if it changes nothing."""
         style = self.attribute(place, "style-name")
         same = self.styles.get(style, style).replace('"', "&quot;")
-        return f'<{self.prefix}span {self.prefix}style-name="{same}">' if same else ""
+        tag = f'<{self.prefix}span {self.prefix}style-name="{same}">' if same else ""
+        return checked_format(tag)
 
     def closing(self, spans: str) -> str:
         """The end tags of spans."""

@@ -14,6 +14,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.sentence_ends import CONTROL
 
 MAX_TAGS = 3_000_000  # of a member: each takes some 200 bytes when it is read
+MAX_FORMAT = 20_000  # characters of the format of a text: it is written for each part of the text
 OLE = b"\xd0\xcf\x11\xe0"
 OTHERS = {
     OLE: "is protected with a password, or it is a file of an old program (.doc, .xls, .ppt); save it "
@@ -120,6 +121,16 @@ def decode_page(content: bytes, name: str) -> tuple[str, str]:
 def refuse_doctype(name: str, *_: object) -> None:
     """Raise `DragomanError`."""
     raise DragomanError(f"{name} is damaged: a part of it has a document type, which office files have not.")
+
+
+def checked_format(text_format: str) -> str:
+    """The format of a text, as XML. Raises `DragomanError` if it is longer than any program writes it."""
+    if len(text_format) > MAX_FORMAT:
+        raise DragomanError(
+            f"The document has a text whose format has {len(text_format):,} characters of XML, and "
+            f"{MAX_FORMAT:,} are allowed; remove this format."
+        )
+    return text_format
 
 
 def element_ends(tokens: Sequence[Token], name: str) -> list[int]:

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.file import EncodingError, Reading, decode_text
@@ -39,6 +40,7 @@ from dragoman.translation.tags import VARIABLE
 _STRING = r'"((?:[^"\\\n]|\\[^\n])*+)"'
 DEFAULT = re.compile(rf"\s*#\.[ \t]*Default:[ \t]*{_STRING}[ \t]*\r?\n?")
 CONTINUED = re.compile(rf"\s*#\.[ \t]*{_STRING}[ \t]*\r?\n?")
+MAX_PLURAL = 1_000  # characters of the formula of plural forms
 PLURALS = re.compile(r"nplurals[ \t]*=[ \t]*(\d{1,3})[ \t]*;[ \t]*plural[ \t]*=([^;\\]+)")
 
 
@@ -48,7 +50,13 @@ class String:
 
     start: int
     end: int
-    raw: str
+    lines: list[str]
+    """As the file has them between quotation marks."""
+
+    @cached_property
+    def raw(self) -> str:
+        """All of it between quotation marks."""
+        return "".join(self.lines)
 
     @property
     def text(self) -> str:
@@ -138,9 +146,9 @@ def read_entries(text: str, name: str) -> list[Entry]:
         elif line["comment"]:
             entry.comments.append(line.span())
         elif key:
-            last = entry.strings[key] = String(position, line.end(), string)
+            last = entry.strings[key] = String(position, line.end(), [string])
         elif string is not None and last:
-            last.raw += string
+            last.lines.append(string)
             last.end = line.end()
         if string is None:
             last = None
@@ -155,7 +163,7 @@ def is_header(entry: Entry) -> bool:
 
 def read_plural(declared: re.Match[str] | None) -> Plural:
     """The plural forms that a catalogue declares; two, of which the first is for one, if it has an error."""
-    if declared is None:
+    if declared is None or len(declared[2]) > MAX_PLURAL:
         return Plural(2, 0, is_for_one=True)
     try:
         form_of = gettext.c2py(declared[2].strip())
@@ -247,7 +255,7 @@ def default_text(comments: Sequence[str]) -> str:
     lines = iter(comments)
     first = next(filter(None, map(DEFAULT.fullmatch, lines)), None)
     following = itertools.takewhile(bool, map(CONTINUED.fullmatch, lines))
-    return String(0, 0, "".join(match[1] for match in (first, *following) if match)).text if first else ""
+    return String(0, 0, [match[1] for match in (first, *following) if match]).text if first else ""
 
 
 def sources(entry: Entry, plural: Plural, default: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import itertools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -62,7 +63,8 @@ def move_accelerator(text: str) -> str:
 
     There is none in AT&T and in file_name.
     """
-    marks = [match for match in ACCELERATOR.finditer(text) if text.count(match[2]) == 1]
+    counts = Counter(text)
+    marks = [match for match in ACCELERATOR.finditer(text) if counts[match[2]] == 1]
     if len(marks) != 1 or not marks[0][1].istitle() or not text[marks[0].end()].islower():
         return text
     start, end = marks[0].span()

@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dragoman.documents.document import Document, Segment, compose
@@ -9,7 +11,7 @@ from dragoman.documents.file import DocumentFile, Reading, decode_text
 from dragoman.documents.rst_blocks import Scanner
 from dragoman.documents.rst_inline import RST, RstSegment
 
-REFERENCE = re.compile(r"`([^`<]+)(?:<[^`>]+>)?`_(?!_)|(?<!\w)(\w[\w.+-]*)_(?!\w)")
+REFERENCE = re.compile(r"`([^`<]+)(?:<[^`>]+>)?`_(?!_)|(?<!\w)(\w[\w.+-]{0,80})_(?!\w)")
 """A reference to a target by its name."""
 
 
@@ -62,15 +64,16 @@ def rst(text: str, language: str, split: bool = True) -> Document:
     scanner.scan()
     blocks = [scanner.block(paragraph) for paragraph in scanner.paragraphs]
     starts = {block[0].start for block in blocks if block}
+    line_starts = [0, *(match.end() for match in re.finditer(r"[\r\n]", text))]
     segments: list[Segment] = [
-        rst_segment(text, segment, segment.start in starts)
+        rst_segment(segment, segment.start in starts or is_first(text, segment.start, line_starts))
         for segment in compose(text, blocks, language, split, RST).segments
     ]
     names = {normal_name(name or word) for name, word in REFERENCE.findall(text)} if scanner.titles else set()
     for start, line, end in scanner.titles:
         composed = compose(text, [scanner.block([line])], language, False, RST).segments
         if len(composed) == 1:
-            title = rst_segment(text, composed[0], True)
+            title = rst_segment(composed[0], True)
             is_referred_to = normal_name(title.source) in names and "`" not in title.source
             segments.append(
                 TitleSegment(
@@ -85,10 +88,15 @@ def normal_name(name: str) -> str:
     return " ".join(name.lower().split())
 
 
-def rst_segment(text: str, segment: Segment, is_block_start: bool) -> RstSegment:
-    """The segment; one is at the start of its line if only white space stands before it."""
-    line = max(text.rfind("\n", 0, segment.start), text.rfind("\r", 0, segment.start)) + 1
-    is_start = is_block_start or not text[line : segment.start].strip("\ufeff \t")
+def rst_segment(segment: Segment, is_line_start: bool) -> RstSegment:
+    """The segment, which knows whether it begins a line."""
     return RstSegment(
-        segment.sentence, segment.start, segment.end, segment.source, segment.syntax, segment.marks, is_start
-    )
+        segment.sentence, segment.start, segment.end, segment.source, segment.syntax, segment.marks,
+        is_line_start,
+    )  # fmt: skip
+
+
+def is_first(text: str, place: int, line_starts: Sequence[int]) -> bool:
+    """Whether only white space stands before a place in its line."""
+    line = line_starts[bisect_right(line_starts, place) - 1]
+    return not text[line:place].strip("\ufeff \t")

@@ -146,10 +146,11 @@ class Scanner:
     def begin_paragraph(self, line: Line, words: str) -> None:
         """Begin a paragraph behind the markers at the start of its line."""
         self.base, self.is_loose = line.indent, False
-        while marker := MARKER.match(words):
+        while marker := MARKER.match(self.text, line.start, line.end):
             self.base = line.indent
-            line = line._replace(start=line.start + marker.end(), indent=line.indent + marker.end())
-            words = words[marker.end() :]
+            width = marker.end() - line.start
+            line = line._replace(start=marker.end(), indent=line.indent + width)
+        words = self.words(line)
         if words.startswith("..") and (words == ".." or words[2].isspace()):
             self.base = line.indent
             self.begin_explicit(line, words)

@@ -14,16 +14,16 @@ BEFORE = r"(?<![^\s'\"(\[{<\-/:‘“«‚„–—])"
 AFTER = r"(?=[\s'\")\]}>\-/:.,;!?\\’”»–—]|\Z)"
 """What may stand before and after a mark."""
 INLINE = re.compile(
-    rf"(?P<space>[ \t]*+\n[ \t]*)|(?P<escape>\\(?s:.))|(?P<control>[{CONTROL}])"
+    rf"(?P<space>(?<![ \t])[ \t]*+\n[ \t]*)|(?P<escape>\\(?s:.))|(?P<control>[{CONTROL}])"
     rf"|{BEFORE}(?:"
     r"(?P<literal>``(?=[^\s`])(?:[^`]|`(?!`))+?(?<!\s)``(?!`)"
     r"|\|(?=[^\s|])[^|\n]+(?<!\s)\|_{0,2}|\[[\w#*.-]+\]_|_`[^`]+`)"
     r"|(?P<link>(?P<open>(?::(?:ref|doc|term|numref|any|download):)?`)(?=[^\s<])(?P<text>[^`<]*[^`<\s])"
     r"(?P<close>\s+<[^`<>]+>`_{0,2}))"
-    r"|(?P<role>(?::[\w.:+-]+:)?`(?=\S)[^`]+`(?:_{1,2}|:[\w.:+-]+:)?)"
+    r"|(?P<role>(?::[\w.:+-]{1,100}:)?`(?=\S)[^`]+`(?:_{1,2}|:[\w.:+-]+:)?)"
     r"|(?P<strong>\*\*(?=[^\s*])(?:[^*\\]|\\(?s:.)|\*(?!\*))+?(?<!\s)\*\*)"
     r"|(?P<em>\*(?=[^\s*])(?:[^*\\]|\\(?s:.))+?(?<!\s)\*)"
-    rf"){AFTER}|(?<![\w-])(?P<reference>\w+(?:[-._+:][^\W_]+)*_{{1,2}}){AFTER}"
+    rf"){AFTER}|(?<![\w-])(?P<reference>_*+[^\W_]++(?:(?:_++|[-.+:])[^\W_]++){{0,50}}_++|__++){AFTER}"
 )
 JOIN = "\x00"  # stands in a translation for `\ `, which separates marks from letters
 SPECIAL = re.compile(r"[\\*`|]|_(?![^\W_])|:(?=:\s*\Z)")

@@ -5,6 +5,7 @@ blocks from it. They write what they change into slots: see `Rewriting`.
 """
 
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from dragoman.translation.tags import VARIABLE
 
 _CODE_ELEMENT = r"<(?P<element>code|kbd|samp|script|style|var)\b[^<>]*>[^<>]*</(?P=element)>"
 PART = (
-    rf"(?P<kept>{_CODE_ELEMENT}|{{}})|</?(?P<tag>[A-Za-z][^\s/<>]*|\d+(?=/?>))[^<>]*>"
+    rf"(?P<kept>{_CODE_ELEMENT}|{{}})|</?(?P<tag>[A-Za-z][^\s/<>]*+|\d++(?=/?>))[^<>]*+>"
     rf"|<!--[^<>]*>|(?P<end>[{CONTROL}]+)"
 )
 DATE_FORM = re.compile(r"%-?[A-Za-z]|\b(?:yy(?:yy)?|M{1,4}|dd?|E{3,4}|HH?|hh?|mm|ss)\b")
@@ -90,23 +91,22 @@ def read_value(
 ) -> Value:
     """The value that stands from `start` to `end`. `unescape` gives the characters of each escape."""
     characters: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
+    starts, ends = array("q"), array("q")
     done = start
     for match in escape.finditer(text, start, end):
         characters.append(text[done : match.start()])
-        starts += range(done, match.start())
-        ends += range(done + 1, match.start() + 1)
+        starts.extend(range(done, match.start()))
+        ends.extend(range(done + 1, match.start() + 1))
         character = unescape(match[0])
         characters.append(character)
-        starts += [match.start()] * len(character)
-        ends += [match.end()] * len(character)
+        starts.extend([match.start()] * len(character))
+        ends.extend([match.end()] * len(character))
         done = match.end()
-    return Value(
-        "".join([*characters, text[done:end]]),
-        [*starts, *range(done, end)],
-        [*ends, *range(done + 1, end + 1)],
-    )
+    if done == start:
+        return Value(text[start:end], range(start, end), range(start + 1, end + 1))
+    starts.extend(range(done, end))
+    ends.extend(range(done + 1, end + 1))
+    return Value("".join([*characters, text[done:end]]), starts, ends)
 
 
 def is_code(text: str) -> bool:

@@ -81,20 +81,17 @@ class Scanner:
         names = [token.name if token.kind == "begin" else "" for token in self.tokens]
         in_document = "document" not in names
         block: Block = []
-        number = 0
+        number, title_end = 0, -1
         while number < len(self.tokens):
             token = self.tokens[number]
             if not in_document:
                 in_document = names[number] == "document"
                 is_title = token.kind == "command" and token.name[1:] in PREAMBLE
-                if (
-                    not is_title
-                    and number not in self.closing
-                    and not any(number < end for end in self.closing)
-                ):
+                if not is_title and number > title_end:
                     number += 1
                     continue
             pieces, number = self.read(number)
+            title_end = max(title_end, next(reversed(self.closing), -1))  # the group that began last
             if pieces is None:
                 yield block
                 block = []

@@ -9,7 +9,7 @@ VERBATIM = ("verbatim", "Verbatim", "lstlisting", "minted", "comment", "filecont
 TOKEN = re.compile(
     r"(?P<comment>%[^\r\n]*(?:\r\n?|\n)?[ \t]*)"
     r"|\\begin[ \t]*\{(?P<begin>[^{}\\\r\n]*)\}|\\end[ \t]*\{(?P<end>[^{}\\\r\n]*)\}"
-    r"|(?P<verb>\\(?:verb\*?|lstinline(?:\[[^\]\r\n]*\])?)(?P<quote>[^\sA-Za-z*{])[^\r\n]*?(?P=quote))"
+    r"|(?P<verb>\\(?:verb\*?|lstinline(?:\[[^\]\r\n]{0,200}\])?)(?P<quote>[^\sA-Za-z*{])[^\r\n]{0,500}?(?P=quote))"
     r"""|\\(?:[`'^~=."]\s*|[urHvck](?:\s+|(?=\{)))"""
     r"(?P<accent>\{\s*\\?[A-Za-z]\s*\}|\\[ij](?![A-Za-z])|[A-Za-z])"
     r"|(?P<command>\\[A-Za-z@]+\*?)|(?P<display>\$\$|\\\[|\\\])|(?P<math>\$|\\\(|\\\))"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dragoman.documents.markup import Token
 from dragoman.documents.nested import Paragraph
-from dragoman.documents.office import element_ends, plain_characters
+from dragoman.documents.office import checked_format, element_ends, plain_characters
 from dragoman.documents.runs import Item, normal_form
 
 CONTAINERS = frozenset(("hyperlink", "smartTag", "customXml", "dir", "bdo", "ins", "moveTo"))
@@ -45,7 +45,8 @@ class Field:
 
     depth: int = 0
     """Of the fields in it."""
-    code: str = ""
+    code: list[str] = field(default_factory=list)
+    """Its parts."""
     is_code: bool = True
     xml: list[str] = field(default_factory=list)
 
@@ -176,7 +177,7 @@ class Word:
         for child in self.children(place):
             name = self.local(child)
             if name == "rPr":
-                properties = self.whole(paragraph, child)
+                properties = checked_format(self.whole(paragraph, child))
                 vanish = self.hidden.search(properties)
                 is_hidden = vanish is not None and not OFF.search(vanish[1])
                 continue
@@ -213,7 +214,7 @@ class Word:
         base = next((child for child in self.children(place) if self.local(child) == "rubyBase"), place)
         first, last = self.tokens[base].end, self.tokens[self.ends[base]].start
         text = self.text[first:last] if base != place else ""
-        return re.sub(r"<[^<>]*>|&[^;]*;|[\x00-\x1f]", "", text)
+        return re.sub(r"<[^<>]*>|&[^&;]*;|[\x00-\x1f]", "", text)
 
     def add_field(self, place: int, xml: str, items: list[Item]) -> None:
         """Add a part of a field: of its code, its result, or a tag between them, as a run of its own."""
@@ -236,10 +237,11 @@ class Word:
             items.append(Item("alone" if self.kept_field.is_code else "word", "".join(self.kept_field.xml)))
             self.kept_field = None
         elif kind == "separate" and not self.kept_field.depth:
-            code = self.kept_field.code.split()
+            code = "".join(self.kept_field.code).split()
             self.kept_field.is_code = False
             if code and code[0].upper() in FIELDS:
                 items.append(Item("open", "".join(self.kept_field.xml), name="field"))
                 self.kept_field = None
         elif name == "instrText" and not self.kept_field.depth and self.kept_field.is_code:
-            self.kept_field.code += self.text[self.tokens[place].end : self.tokens[self.ends[place]].start]
+            end = self.tokens[self.ends[place]].start
+            self.kept_field.code.append(self.text[self.tokens[place].end : end])

@@ -91,7 +91,9 @@ def rewrite_unit(
             return
     copy = CDATA.sub(lambda match: escape_markup(match[1]), text[source.first : source.last])
     prefix = text[source.start + 1 : source.first].partition("source")[0].removesuffix("seg-")
-    tag = re.sub(r"\s*/?>\Z", ">", text[target.start : target.first]) if target else f"<{prefix}target>"
+    tag = (
+        re.sub(r"(?<!\s)\s*/?>\Z", ">", text[target.start : target.first]) if target else f"<{prefix}target>"
+    )
     start, end = (target.start, target.end) if target else (source.end, source.end)
     head = "" if target else space_before(text, source.start)
     if is_second:

@@ -13,6 +13,7 @@ from dragoman.documents.markup import Token, attributes_of, read_markup
 from dragoman.documents.nested import Paragraph, put_back, rewrite
 from dragoman.documents.office import (
     OfficePart,
+    checked_format,
     content_types,
     decode_part,
     element_ends,
@@ -115,7 +116,7 @@ def text_items(
         if token.kind == "start" and name == "r":
             is_run, properties = True, f"<{prefix}r>"
         elif token.kind in {"start", "empty"} and name == "rPr":
-            properties = f"<{prefix}r>" + paragraph.source(token.start, tokens[end].end)
+            properties = checked_format(f"<{prefix}r>" + paragraph.source(token.start, tokens[end].end))
             place = end
         elif token.kind == "start" and name == "t":
             words = plain_characters(paragraph.text[token.end : tokens[end].start])

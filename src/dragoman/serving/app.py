@@ -32,25 +32,31 @@ from dragoman.serving.apis import (
 )
 from dragoman.serving.apis.route import ApiRoute
 from dragoman.serving.apis.uploads import UPLOADS
+from dragoman.serving.documents import FOLDER_PREFIX
 from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response, note_refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Gateway
+from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.temporary import remove_abandoned
 
 PAGE = Path(__file__).parent / "page"
 
 
-def load_app(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> Gateway:
-    """The application for the runs and adapters in these folders.
+def load_app(
+    folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings, process: Process = ONLY
+) -> Gateway:
+    """The application for the runs and adapters in these folders, in one of the server's processes.
 
     Raises `DragomanError` if a model or the file of keys cannot be loaded.
     """
+    remove_abandoned(FOLDER_PREFIX)
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
-    service = Service(load_models(folders, engine), settings, Metrics())
+    service = Service(load_models(folders, engine), settings, Metrics(), process)
     app = make_app(service, keys)
     if settings.glossaries is not None:
         service.read_dictionaries()

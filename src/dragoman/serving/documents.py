@@ -7,28 +7,30 @@ gets the translation.
 
 import asyncio
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import BinaryIO, Literal, Protocol, TypeVar
-from weakref import finalize
 
 from starlette.types import Scope
 
 from dragoman.documents.document import MARK, Segment
 from dragoman.documents.file import ArchiveLimits
+from dragoman.documents.plain import PLAIN
 from dragoman.serving.admission import Shares
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
+from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.child import call_in_child
 from dragoman.system.futures import submit_interruptible
+from dragoman.system.temporary import TemporaryFolder
 
 T = TypeVar("T")
+FOLDER_PREFIX = "dragoman-documents-"
 KEEP_SECONDS = 600.0  # for which a translation waits to be downloaded
 ID_BYTES = 24
 
@@ -53,7 +55,7 @@ class SentencePair:
 
     sentence: str
     marks: dict[str, str]
-    """By each mark of the sentence what a reader sees in its place: an address, a placeholder, or nothing."""
+    """By each mark of the sentence what a reader sees in its place: see `visible_marks`."""
     translation: str | None = None
     """None until there is one."""
 
@@ -68,18 +70,9 @@ class SentencePair:
             return text
         return " ".join(MARK.sub(lambda mark: self.marks.get(mark[0], ""), text).split())
 
-
-def pair_of(segment: Segment) -> SentencePair:
-    """A sentence that has no translation yet."""
-    return SentencePair(
-        segment.sentence, {mark: visible_text(mark, source) for mark, source in segment.marks}
-    )
-
-
-def visible_text(mark: str, source: str) -> str:
-    """What a reader sees of what a mark stands for: nothing of tags and of what an office file writes."""
-    is_text = mark.endswith("/>") and source.isprintable() and not source.startswith("<")
-    return source if is_text else ""
+    def segment(self) -> Segment:
+        """The sentence as a text of its own."""
+        return Segment(self.sentence, 0, len(self.sentence), self.sentence, PLAIN, tuple(self.marks.items()))
 
 
 class Editor(Protocol):
@@ -129,10 +122,15 @@ class Job:
         """The translation."""
         return self.path.with_suffix(".translated")
 
+    @property
+    def unfinished_path(self) -> Path:
+        """The translation while it is being written."""
+        return self.path.with_suffix(".new")
+
     def remove_files(self) -> None:
         """Remove the document and its translation."""
-        self.path.unlink(missing_ok=True)
-        self.translated_path.unlink(missing_ok=True)
+        for path in (self.path, self.translated_path, self.unfinished_path):
+            path.unlink(missing_ok=True)
 
     def note_done(self, translations: Mapping[int, str]) -> None:
         """Keep translations by the numbers of their sentences."""
@@ -175,16 +173,16 @@ class Documents:
     clients have shares of these bounds.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, process: Process = ONLY) -> None:
         self.received = Shares(settings.max_stored)
         """Bytes of request bodies with documents that are in memory."""
         self.limits = ArchiveLimits(settings.max_unpacked, settings.max_members, settings.max_ratio)
+        self._process = process
+        self._max_memory = settings.max_document_memory
         self._jobs: dict[str, Job] = {}
         self._places, self._bytes = Shares(settings.max_documents), Shares(settings.max_stored)
         self._thread = ThreadPoolExecutor(1, "dragoman-documents")
-        self._folder: Path | None = None
-        self._remove_folder: Callable[[], object] = lambda: None
-        """Called by `close`, or at the latest when the process ends."""
+        self._folder: TemporaryFolder | None = None
 
     def add(self, client: str, owner: str | None, size: int) -> Job:
         """A new job for a document of so many bytes. Raises `ApiError` 429 if the client has too many."""
@@ -195,10 +193,9 @@ class Documents:
             self._places.give_back(1, client)
             raise
         if self._folder is None:
-            self._folder = Path(mkdtemp(prefix="dragoman-documents-"))
-            self._remove_folder = finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        job_id = random_id()
-        job = Job(client, owner, self._folder / job_id, job_id, size=size)
+            self._folder = TemporaryFolder(FOLDER_PREFIX)
+        job_id = self._process.document_id(random_id())
+        job = Job(client, owner, self._folder.path / job_id, job_id, size=size)
         self._jobs[job.id] = job
         return job
 
@@ -214,9 +211,31 @@ class Documents:
             )
         return job
 
-    def in_thread(self, function: Callable[[], T]) -> Future[T]:
-        """The result of a function that reads or writes a document: one at a time, in a thread."""
-        return submit_interruptible(self._thread, function)
+    def in_thread(self, job: Job, function: Callable[[], T]) -> Future[T]:
+        """The result of a function that reads or writes the files of a job, in a thread: one at a time."""
+
+        def call() -> T:
+            try:
+                return function()
+            finally:
+                if job.is_removed:  # meanwhile
+                    job.remove_files()
+
+        return submit_interruptible(self._thread, call)
+
+    def in_child(self, function: Callable[..., bytes], *arguments: object) -> bytes:
+        """The result of a function that reads or writes a document in a process of its own: `call_in_child`.
+
+        Raises `ApiError` 413 for a document that needs more memory than the settings allow.
+        """
+        try:
+            return call_in_child(function, *arguments, memory=self._max_memory)
+        except MemoryError as error:
+            raise ApiError(
+                413,
+                f"The document takes more than {self._max_memory:,} bytes of memory, which are allowed; "
+                "divide it.",
+            ) from error
 
     def resize(self, job: Job, size: int) -> None:
         """Change the bytes for which a client has space.
@@ -239,7 +258,7 @@ class Documents:
         """Remove a job and its files; its search ends."""
         if job.is_removed:
             return
-        job.is_removed = True  # before the files: what writes them looks afterwards
+        job.is_removed = True  # before the files: `in_thread` looks afterwards
         job.end(ApiError(404, "The document has been removed."))
         if job.task is not None:
             job.task.cancel()
@@ -273,7 +292,8 @@ class Documents:
         self._thread.shutdown(cancel_futures=True)
         for job in list(self._jobs.values()):
             self.remove(job)
-        self._remove_folder()
+        if self._folder is not None:
+            self._folder.remove()
 
 
 def check_done(job: Job) -> None:

@@ -24,6 +24,7 @@ from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.lab import style_hashes
 from dragoman.serving.log import request_id, write
 from dragoman.serving.origins import check_request
+from dragoman.serving.processes import pass_on
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
@@ -101,13 +102,15 @@ class Gateway:
         request_id.set(exchange.id)
         if scope["method"] == "HEAD":  # it is answered as GET; uvicorn sends no body
             scope = {**scope, "method": "GET"}
+        is_passed_on = self.service.process.is_passed_on(scope)
         try:
             check_request(scope["method"], scope["path"], scope["headers"], self.service.settings)
             self.refuse_wrong_header(scope)
             with self.room(scope, exchange.headers) as max_bytes:
                 body = await read_body(scope, exchange.headers, receive, max_bytes)
-                self.admit(scope, body)
-                await self.application(scope)(scope, Replay(body, receive), exchange.send)
+                self.admit(scope, body, is_passed_on)
+                application = await self.application(scope, body)
+                await application(scope, Replay(body, receive), exchange.send)
         except (ApiError, DragomanError) as error:
             await self.refuse(scope, receive, exchange, refusal(error))
         except asyncio.CancelledError:  # the server's time to end its requests is over
@@ -137,8 +140,11 @@ class Gateway:
         with self.service.documents.received.hold(max_bytes if size is None else size, client_of(scope)):
             yield max_bytes
 
-    def application(self, scope: Scope) -> ASGIApp:
-        """What answers a request: a route, or `app` if none has its path and method."""
+    async def application(self, scope: Scope, body: bytes) -> ASGIApp:
+        """What answers a request: another process, a route, or `app` if no route has its path and method."""
+        other = self.service.process.other_with(scope["path"])
+        if other is not None and (answer := await pass_on(other, scope, body)):
+            return answer
         route = self.direct.get(scope["path"])
         if route is None or scope["method"] not in route.methods:
             return self.app
@@ -160,8 +166,11 @@ class Gateway:
         if (key := key_of_header(scope)) is not None and self.keys.owner(key) is None:
             raise wrong_key()
 
-    def admit(self, scope: Scope, body: bytes) -> None:
-        """Raise `ApiError`: 503 while the server stops, 403 without a valid key, 429 above the rate."""
+    def admit(self, scope: Scope, body: bytes, is_passed_on: bool) -> None:
+        """Raise `ApiError`: 503 while the server stops, 403 without a valid key, 429 above the rate.
+
+        The rate of requests that are passed on is that of the process that has passed them on.
+        """
         path = scope["path"]
         if is_open(path) or scope["method"] == "OPTIONS":
             return
@@ -174,7 +183,7 @@ class Gateway:
                 raise wrong_key()
             client = scope["dragoman.owner"] = owner
         scope["dragoman.client"] = client
-        if path.startswith("/metrics"):
+        if path.startswith("/metrics") or is_passed_on:
             return
         if wait := self.rate_limit.seconds_until_allowed(client):
             raise ApiError(

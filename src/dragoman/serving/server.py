@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,11 @@ from dragoman.serving.keys import Keys
 from dragoman.serving.log import configure_logging, write
 from dragoman.serving.middleware import Gateway, all_headers
 from dragoman.serving.models import ServedModel
+from dragoman.serving.processes import Process
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import messages_to, silent
+from dragoman.system.temporary import TemporaryFolder
 from dragoman.system.toml import overlay, to_table
 
 logger = logging.getLogger(__name__)
@@ -142,18 +144,23 @@ def serve_with_processes(
     started: Callable[[], None],
 ) -> None:
     """Start the processes, which share the socket; replace one that dies; end all on a signal."""
-    about = json.dumps(
-        {
-            "folders": list(map(str, folders)),
-            "engine": to_table(engine),
-            "settings": to_table(settings),
-            "socket": listener.fileno(),
-        }
-    )
-    asyncio.run(supervise(about, settings.processes, listener, started))
+    sockets = TemporaryFolder("dragoman-processes-")
+    about = {
+        "folders": list(map(str, folders)),
+        "engine": to_table(engine),
+        "settings": to_table(settings),
+        "socket": listener.fileno(),
+        "sockets": str(sockets.path),
+    }
+    try:
+        asyncio.run(supervise(about, settings.processes, listener, started))
+    finally:
+        sockets.remove()
 
 
-async def supervise(about: str, count: int, listener: socket.socket, started: Callable[[], None]) -> None:
+async def supervise(
+    about: Mapping[str, object], count: int, listener: socket.socket, started: Callable[[], None]
+) -> None:
     """Keep `count` processes running until a signal comes, then close the socket and let them end.
 
     `started` is called when one of them has loaded its models and no other serves. A process that ends with
@@ -178,16 +185,16 @@ async def supervise(about: str, count: int, listener: socket.socket, started: Ca
                 started()
             serving.add(process)
 
-    async def keep_running() -> bool:
+    async def keep_running(number: int) -> bool:
         """False if it cannot be loaded and no other serves."""
         while not stopping.is_set():
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-m",
-                "dragoman.serving.server",
+                "-c",  # a process that this one starts would import the module of -m
+                "from dragoman.serving.server import main; main()",
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=os.environ | {ENVIRONMENT: about},
+                env=os.environ | {ENVIRONMENT: json.dumps({**about, "number": number})},
                 pass_fds=[descriptor],
                 start_new_session=True,  # a terminal's Ctrl-C reaches this process alone
             )
@@ -211,7 +218,7 @@ async def supervise(about: str, count: int, listener: socket.socket, started: Ca
                 await asyncio.sleep(1)  # a process that dies at once does not keep this one busy
         return True
 
-    if not all(await asyncio.gather(*(keep_running() for _ in range(count)))):
+    if not all(await asyncio.gather(*(keep_running(number) for number in range(count)))):
         sys.exit(2)
 
 
@@ -231,14 +238,12 @@ def main() -> None:
     try:
         settings = overlay(ServerSettings(), about["settings"], ENVIRONMENT)
         engine = overlay(EngineSettings(), about["engine"], ENVIRONMENT)
-        app = load_app([Path(folder) for folder in about["folders"]], engine, settings)
+        process = Process(about["number"], Path(about["sockets"]))
+        app = load_app([Path(folder) for folder in about["folders"]], engine, settings, process)
+        listeners = [socket.socket(fileno=about["socket"]), *process.listen()]
     except DragomanError as error:
         print(f"dragoman: {error}", file=sys.stderr)
         sys.exit(2)
     os.write(1, b"\n")  # to the supervisor, which reads no more
     os.dup2(2, 1)
-    Server(app, settings).run(sockets=[socket.socket(fileno=about["socket"])])
-
-
-if __name__ == "__main__":
-    main()
+    Server(app, settings).run(sockets=listeners)

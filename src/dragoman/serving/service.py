@@ -23,6 +23,7 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, ServedDictionary, ServedGlossary, inline_terms
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
+from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import submit_interruptible
 from dragoman.text.settings import Languages
@@ -191,6 +192,8 @@ class Service:
     models: Models
     settings: ServerSettings
     metrics: Metrics
+    process: Process = ONLY
+    """Which of the server's processes this is."""
     is_stopping: bool = False
     """Whether the server is shutting down and refuses new requests."""
     admission: Admission = field(init=False)
@@ -212,7 +215,7 @@ class Service:
         )
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
-        self.documents = Documents(self.settings)
+        self.documents = Documents(self.settings, self.process)
         models = self.models.models if self.settings.glossaries else ()
         pairs = (Languages(model.source, model.target) for model in models)
         self.glossaries = Glossaries(self.settings, pairs)
@@ -242,13 +245,17 @@ class Service:
         characters = sum(map(len, texts))
         if characters <= self.max_characters:  # fewer are not counted normalised, which takes longer
             characters = sum(map(normalized_length, texts))
+        self.refuse_many_characters(characters)
+        return characters
+
+    def refuse_many_characters(self, characters: int) -> None:
+        """Raise `ApiError` 413 for a request with more characters than are allowed."""
         if characters > self.max_characters:
             raise ApiError(
                 413,
                 f"The request has {characters:,} characters, and {self.max_characters:,} are allowed; send "
                 "less text at once.",
             )
-        return characters
 
     async def prepare(
         self, function: Callable[[], T], characters: int, scope: Scope, glossary: Glossary | None = None

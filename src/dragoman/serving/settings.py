@@ -53,6 +53,8 @@ class ServerSettings:
     """Maximum size of a request's body in bytes."""
     max_document: int = option(10_000_000, at_least=1)
     """Maximum size of a document in bytes."""
+    max_document_memory: int = option(1_000_000_000, at_least=200_000_000)
+    """Maximum memory in bytes that reading or writing a document may take."""
     max_unpacked: int = option(100_000_000, at_least=1)
     """Maximum size in bytes of all that an office file or a book unpacks to."""
     max_members: int = option(10_000, at_least=1)

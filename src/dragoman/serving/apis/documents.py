@@ -1,26 +1,26 @@
 """What the APIs do with documents: let them in, translate them, and give their translations back."""
 
 import asyncio
+import json
 import os
 import re
 import traceback
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from urllib.parse import quote
 
 from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
-from dragoman.documents.document import Document, Segment
+from dragoman.documents.document import Document
 from dragoman.documents.file import Reading
 from dragoman.documents.formats import ENDINGS, DocumentFormat, format_of_name
-from dragoman.documents.plain import PLAIN
-from dragoman.documents.read import READERS
+from dragoman.documents.sentences import read_sentences, write_file
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.uploads import BINARY
-from dragoman.serving.documents import Documents, Job, SentencePair, Upload, check_done, pair_of
+from dragoman.serving.documents import Documents, Job, SentencePair, Upload, check_done
 from dragoman.serving.errors import ApiError, refusal
 from dragoman.serving.log import request_id, write
 from dragoman.serving.models import ServedModel
@@ -119,9 +119,7 @@ class DocumentTranslation:
             return translation
         if pair.keeps_text:
             raise ApiError(400, "The sentence has addresses or placeholders, and cannot be changed.")
-        marks = tuple((mark, "") for mark in pair.marks)
-        segment = Segment(pair.sentence, 0, len(pair.sentence), pair.sentence, PLAIN, marks)
-        document = Document(pair.sentence, (segment,))
+        document = Document(pair.sentence, (pair.segment(),))
         search = replace(self._search, prefix=translation)
         (((best, *_),),) = await self._service.translate(self.model, [document], search, scope)
         if pair.without_marks(best.text) != translation:
@@ -136,20 +134,30 @@ class DocumentTranslation:
         """Write the file of the translation.
 
         The document is read once more: it can take much more memory than its sentences, which wait for the
-        search. Raises `ApiError` as `in_time`, and 429 if the client has no space for the translation.
+        search. Raises `ApiError` as `in_time` and `Documents.in_child`, and 429 if the client has no space
+        for the translation.
         """
+        job, documents = self.job, self._service.documents
+        paths = job.path, job.unfinished_path
 
-        def compose() -> tuple[int, bytes]:
-            content = self.job.path.read_bytes()
-            translation = READERS[self._format](content, self._reading).write(translations)
-            return len(content) + len(translation), translation
+        def write() -> int:
+            try:
+                documents.in_child(write_file, *paths, self._format, self._reading, translations)
+            except RuntimeError as error:
+                if job.is_removed:
+                    raise FileNotFoundError from error
+                raise
+            return job.path.stat().st_size + job.unfinished_path.stat().st_size
 
-        documents, job = self._service.documents, self.job
-        ((size, translation),) = await self._service.in_time([documents.in_thread(compose)], scope)
-        documents.resize(job, size)
-        await self._service.in_time(
-            [documents.in_thread(lambda: store(job, job.translated_path, translation))], scope
-        )
+        (size,) = await self._service.in_time([documents.in_thread(job, write)], scope)
+        try:
+            documents.resize(job, size)
+        except ApiError:
+            job.unfinished_path.unlink(missing_ok=True)
+            raise
+        # Who is reading the former translation reads it to its end.
+        replaced = documents.in_thread(job, lambda: job.unfinished_path.replace(job.translated_path))
+        await self._service.in_time([replaced], scope)
 
 
 async def let_in(
@@ -177,7 +185,6 @@ async def let_in(
     errors and those of `in_time`. Raises `DragomanError` if it cannot be read.
     """
     documents, settings = service.documents, service.settings
-    refuse_processes(service)
     if upload is None:
         raise ApiError(400, "The request has no document; send one in the field 'file'.")
     check_upload(upload, settings.max_document)
@@ -187,57 +194,40 @@ async def let_in(
         languages = Languages(model.source, model.target)
         kind = file_format or format_of_name(PurePath(upload.name), languages, format_option)
 
-        async def read(model: ServedModel) -> tuple[Reading, Sequence[Segment]]:
+        async def read(model: ServedModel) -> tuple[Reading, list[SentencePair]]:
             reading = Reading(
                 upload.name, model.source, model.target, split, everything, limits=documents.limits
             )
-            future = documents.in_thread(lambda: READERS[kind](upload.content, reading).segments)
-            (segments,) = await service.in_time([future], scope)
-            return reading, segments
+            arguments = read_sentences, job.path, kind, reading, service.max_characters
+            future = documents.in_thread(job, lambda: documents.in_child(*arguments))
+            (answer,) = await service.in_time([future], scope)
+            characters, *sentences = json.loads(answer)
+            service.refuse_many_characters(characters)
+            return reading, [SentencePair(sentence, marks) for sentence, marks in sentences]
 
-        reading, segments = await read(model)
+        stored = documents.in_thread(job, lambda: job.path.write_bytes(upload.content))
+        await service.in_time([stored], scope)
+        reading, pairs = await read(model)
         if is_identified and len({each.source for each in service.models.models}) > 1:
-            text = " ".join(segment.sentence for segment in segments[:MAX_IDENTIFIED])[:MAX_IDENTIFIED]
+            text = " ".join(pair.sentence for pair in pairs[:MAX_IDENTIFIED])[:MAX_IDENTIFIED]
             if (likeliest := choose_model(text)) is not model:
                 model = likeliest
-                reading, segments = await read(model)
+                reading, pairs = await read(model)
         glossary = None if choose_glossary is None else await choose_glossary(model)
         service.extend_deadline(scope, settings.document_deadline)  # it has been read within a request's own
         # Later requests of the connection are others: the translation is stopped by what concerns it alone.
         work = scope if is_awaited else {name: scope[name] for name in WORK if name in scope}
-        service.note_texts(scope, [segment.sentence for segment in segments])
+        service.note_texts(scope, [pair.sentence for pair in pairs])
         job.name = translated_name(upload.name, model.target)
-        job.sentences = len(segments)
-        job.pairs = list(map(pair_of, segments))
-        job.characters = sum(len(segment.sentence) for segment in segments)
-        await service.in_time([documents.in_thread(lambda: store(job, job.path, upload.content))], work)
-        parts = service.translate_in_parts(model, segments, search, work, glossary)
+        job.sentences = len(pairs)
+        job.pairs = pairs
+        job.characters = sum(len(pair.sentence) for pair in pairs)
+        parts = service.translate_in_parts(model, [pair.segment() for pair in pairs], search, work, glossary)
         await anext(parts)  # errors until here have a status of their own
     except BaseException:
         documents.remove(job)
         raise
     return DocumentTranslation(service, job, kind, reading, parts, work, model, search)
-
-
-def store(job: Job, path: Path, content: bytes) -> None:
-    """Write one of a job's files, which goes at once if the job has been removed meanwhile.
-
-    Who is reading the former file of this path reads it to its end.
-    """
-    written = path.with_suffix(".new")
-    written.write_bytes(content)
-    written.replace(path)
-    if job.is_removed:
-        path.unlink(missing_ok=True)
-
-
-def refuse_processes(service: Service) -> None:
-    """Raise `ApiError` 403 if the server has several processes: each would know its own documents only."""
-    if service.settings.processes > 1:
-        raise ApiError(
-            403,
-            "Documents are translated by servers with one process; start this one with --processes 1.",
-        )
 
 
 def check_upload(upload: Upload, max_bytes: int) -> None:

@@ -158,15 +158,14 @@ def routes(service: Service) -> list[ApiRoute]:
         targets = listed([service.models.models[0].target])
         target = "en" if "en" in targets else targets[0]
         needs_key = service.settings.api_keys is not None
-        has_files = service.settings.processes == 1
         return FrontendSettings(
             apiKeys=needs_key,
             keyRequired=needs_key,
             charLimit=min(service.settings.max_body, service.max_characters),
             frontendTimeout=500,
-            filesTranslation=has_files,
+            filesTranslation=True,
             suggestions=False,
-            supportedFilesFormat=[suffix for suffix in ENDINGS if suffix] if has_files else [],
+            supportedFilesFormat=[suffix for suffix in ENDINGS if suffix],
             language=FrontendLanguages(
                 source=Language(code="auto", name="Auto Detect"),
                 target=Language(code=target, name=language_name(target)),
