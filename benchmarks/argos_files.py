@@ -7,8 +7,8 @@
 
 benchmarks/documents.py starts it. It needs neither Dragoman nor a model: each line of its input names a
 file, each line of its output is a text of that file, and the next line of its input is the translation. Where
-a file has been written, a line says how many seconds that took. All lines are JSON. If the same file follows
-again, its texts are known, so that the time is that of the work on the file alone.
+a file has been written, a line says how many seconds of the processor that took here. All lines are JSON. If
+the same file follows again, its texts are known, so that the time is that of the work on the file alone.
 """
 
 import json
@@ -65,9 +65,9 @@ def main() -> None:
         if line != path:
             translation.translations.clear()
         path = line
-        start = time.perf_counter()
+        start = time.process_time()
         argostranslatefiles.translate_file(translation, json.loads(path))
-        write_line(time.perf_counter() - start)
+        write_line(time.process_time() - start)
 
 
 if __name__ == "__main__":

@@ -894,3 +894,30 @@ def test_an_element_of_xml_is_in_a_sentence_if_its_parent_has_text(text, sentenc
     ]
     split = xml("<d>one <b>two</b> three</d>", "en", splitting_tags=("b",), non_splitting_tags=("i",))
     assert split.sentences == ("one", "two", "three")
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<rt>a</rt>", "<rp>(</rp><rt>b</rt><rp>)</rp>", "<rt>c", " <rtc><rt>d</rt></rtc>\n"]
+        ),
+        max_size=4,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_annotations_of_ruby_stay_behind_its_words(annotations, chance):
+    rubies = [f"<ruby>word{annotation}</ruby>" for annotation in annotations]
+    document = html(f"<p>One {' and '.join(rubies)} two.</p>", "en")
+    (sentence,) = document.sentences
+    units = re.findall(r"<g\d+>.*?</g\d+>|\w+", sentence)
+    chance.shuffle(units)
+    written = document.join([" ".join(units)])
+    assert sorted(re.findall("<ruby>.*?</ruby>", written, re.DOTALL)) == sorted(rubies)
+
+
+def test_ruby_with_text_behind_an_annotation_is_kept():
+    ruby = "<ruby>a<rt>b</rt>c<rt>d</rt></ruby>"
+    document = html(f"<p>One {ruby} two.</p>", "en")
+    assert document.sentences == ("One <g1/> two.",)
+    assert document.join(["<g1/> Zwei."]) == f"<p>{ruby} Zwei.</p>"

@@ -72,6 +72,8 @@ TEXT_ONLY = frozenset(("title", "textarea"))
 """HTML elements that contain text, and no tags."""
 KEPT_ELEMENTS = frozenset((*RAW, "code", "pre", "kbd", "samp", "var", "svg", "math"))
 """HTML elements that are never translated."""
+ANNOTATIONS = frozenset(("rt", "rp", "rtc"))
+"""What stands in `ruby` and says how a word is pronounced."""
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -122,7 +124,7 @@ def html(
     ignored, splitting, non_splitting = (
         {name.lower() for name in names} for names in (ignore_tags, splitting_tags, non_splitting_tags)
     )
-    tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | ignored)
+    tokens = join_annotations(text, keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS | ignored))
     ending = (BLOCK_ELEMENTS | splitting) - non_splitting
     splits = [token.name in ending for token in tokens]
     document = compose(text, to_blocks(text, tokens, splits, None), language, split, MARKUP)
@@ -366,6 +368,38 @@ def is_kept(attributes: str) -> bool:
 def attributes_of(attributes: str) -> dict[str, str]:
     """The values of a tag's attributes, by their names in lower case."""
     return {name.lower(): value.strip("\"'") for name, value in ATTRIBUTE.findall(attributes)}
+
+
+def join_annotations(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with the annotations of each `ruby` as a part of its end tag, so that they stay in it.
+
+    A `ruby` with text behind an annotation is one empty element, which is not translated.
+    """
+    result: list[Token] = []
+    first = -1
+    for token in tokens:
+        result.append(token)
+        if token.name != "ruby":
+            continue
+        inside = result[first + 1 : -1] if first >= 0 and token.kind == "end" else []
+        place = next((number for number, part in enumerate(inside) if part.name in ANNOTATIONS), -1)
+        if place >= 0 and is_annotation(text, inside[place:]):
+            result[first + 1 + place :] = [token._replace(start=inside[place].start)]
+        elif place >= 0:
+            result[first:] = [result[first]._replace(kind="empty", end=token.end, is_kept=True)]
+        first = len(result) - 1 if token.kind == "start" else -1
+    return result
+
+
+def is_annotation(text: str, tokens: Sequence[Token]) -> bool:
+    """Whether no text stands beside the annotations in a part of `ruby`."""
+    depth = 0
+    for token in tokens:
+        if token.name in ANNOTATIONS:
+            depth += (token.kind == "start") - (token.kind == "end")
+        elif depth <= 0 and (token.kind != "text" or not text[token.start : token.end].isspace()):
+            return False
+    return True
 
 
 def keep_elements(tokens: Sequence[Token], names: Collection[str]) -> list[Token]:
