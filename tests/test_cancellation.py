@@ -44,6 +44,7 @@ def check_cancelled(search):
         assert not future.cancel()  # it has begun
         with pytest.raises(CancelledError):
             future.result(MAX_SECONDS)
+        assert not executor.submit(lambda: interruption.get().is_set()).result()  # of later work there
 
 
 @pytest.mark.parametrize("workers", [1, 2])

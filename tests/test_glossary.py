@@ -268,6 +268,7 @@ def test_translations_have_their_terms_and_others_do_not_change(folder, native):
                 assert after == before if native else after[0].text == before[0].text
             assert glossary.unused(line, after[0].text) == []
         assert translator.translate(LINES, SEARCH, glossary) == [best[0].text for best in with_terms]
+        assert translator.n_best(LINES, SEARCH, glossary, batch_tokens=1) == with_terms or not native
 
 
 def test_both_backends_use_terms_alike(folder):  # noqa: F811

@@ -1471,6 +1471,9 @@ def test_a_model_has_the_views_that_its_data_have(inspector, name):  # noqa: F81
     can_switch = {"lstm": [], "gru": [], "conv": ["Switch this attention off", "Make it uniform"]}
     assert switches == can_switch.get(architecture, ["Switch this head off", "Make it uniform"])
     has_self_attention = architecture == "transformer"
+    for view in {"Attention", "Residual stream"} & texts.keys():
+        about_others = "dragoman lab" in texts[view]["text"].replace("lab attention-as-explanation", "")
+        assert about_others == has_self_attention, view
     only = "The model has only encoder-decoder attention"
     assert (only in texts["Attention"]["text"]) == (not has_self_attention)
     heads = inspection.attention.cross.shape[1]
@@ -2411,6 +2414,21 @@ def test_choices_are_kept_while_another_view_is_shown(inspector):  # noqa: F811
     assert steps_before == steps_after == ["3", "1", "0"]
 
 
+def test_a_change_of_view_changes_the_address_and_adds_nothing_to_the_history(inspector):  # noqa: F811
+    inspector.show(fake_inspection(2, 2, 1, 1, 4), is_live=True, parameters="text=amber")
+    found = inspector.run(
+        """async () => {
+          const before = history.length, views = [];
+          for (const view of ["Positions", "Attention"]) {
+            await tab(view);
+            views.push(new URLSearchParams(location.hash.slice(1)).get("view"));
+          }
+          return [history.length - before, views];
+        }"""
+    )
+    assert found == [0, ["positions", "attention"]]
+
+
 def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
     """That of the page for translating, or else the reader's."""
     small, found = fake_inspection(2, 2, 1, 1, 4), []
@@ -2428,6 +2446,11 @@ def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
     inspector.page.emulate_media(color_scheme="dark")
     drawn = "async () => { await paint(); return legendOf()[0].colours; }"
     assert any(inspector.run(drawn) == dark for _ in range(200))  # the page hears of it a little later
+    pixels = "async () => { await paint(); return all('canvas').map((canvas) => canvas.toDataURL()); }"
+    changed = inspector.run(pixels)
+    inspector.show(small)
+    inspector.run("() => tab('Positions')")
+    assert changed == inspector.run(pixels) != []
     inspector.page.emulate_media(color_scheme="light")
 
 

@@ -32,6 +32,7 @@ def translate(text):
     ("value", "translation"),
     [
         ("Save {{count}} files in $t(folder)", "SAVE {{count}} FILES IN $t(folder)"),
+        ("it's {{name}}'s {{count}}", "IT'S {{name}}'S {{count}}"),
         ("{n, plural, =0 {no files} one {# file} other {# files in {place}}}",
          "{n, plural, =0 {NO FILES} one {# FILE} other {# FILES IN {place}}}"),
         ("Hi {x, select, a {sir {n, plural, one {x} other {y}} now} other {you}}!",

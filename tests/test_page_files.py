@@ -642,3 +642,18 @@ def test_a_file_that_is_translated_again_shows_its_first_sentences(server):
     button(held.page, "Cancel a.md").click()
     held.run()
     assert held.read_files()["told"] == "a.md is cancelled."
+
+
+def test_a_size_in_words_has_at_most_three_digits_before_its_point_and_is_near_the_size(held_page):  # noqa: F811
+    sizes = [*range(1, 999, 37), *(10**power + change for power in (3, 4, 5, 6, 8) for change in (-1, 0, 1))]
+    sizes += [999_499, 999_500, 999_501]
+    program = """async (sizes) => {
+      const { sizeInWords } = await import("/page/files.js");
+      return sizes.map(sizeInWords);
+    }"""
+    for size, text in zip(sizes, held_page.page.evaluate(program, sizes), strict=True):
+        number, unit = text.split()
+        factor = {"byte": 1, "bytes": 1, "kB": 10**3, "MB": 10**6}[unit]
+        assert float(number) < 1000, size
+        digits = 1 if float(number) < 10 and factor > 1 else 0
+        assert abs(float(number) - size / factor) <= 0.5 * 10**-digits + 1e-9, (size, text)

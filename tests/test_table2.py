@@ -53,6 +53,13 @@ ROWS = tuple(
 )
 
 
+@pytest.mark.parametrize("scale", SCALES)
+def test_an_update_of_a_row_has_its_tokens_on_each_side(scale):
+    for row in rows_of(scale):
+        batches = row.recipe(DataSettings()).batches
+        assert (batches.source_tokens_per_batch, batches.target_tokens_per_batch) == (row.tokens, row.tokens)
+
+
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     """A dataset in one archive of copied words: its definition, and the folder of datasets."""

@@ -17,6 +17,7 @@ from dragoman.system.machine import configure_allocator
 PACKAGES = (
     "babel",
     "fastapi_offline",
+    "h11",
     "httptools",
     "orjson",
     "prometheus_client",

@@ -16,7 +16,6 @@ from dragoman.system.files import write_lines
 from dragoman.system.messages import messages_to
 from dragoman.system.toml import read_toml
 from dragoman.system.wording import shown
-from dragoman.text.lines import read_lines
 from dragoman.text.mixture import check_symbols
 
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -70,7 +69,7 @@ def write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> tuple[Path, P
     rows = [pair_of_lines(number, pair) for number, pair in enumerate(pairs)]
     paths = folder / "source.txt", folder / "target.txt"
     for path, lines in zip(paths, zip(*rows, strict=True), strict=bool(rows)):
-        if path.exists() and list(read_lines(path)) != list(lines):
+        if path.exists() and path.read_bytes() != "".join(f"{line}\n" for line in lines).encode():
             raise DragomanError(f"{folder} has other pairs; choose another out, or delete the run.")
     folder.mkdir(parents=True, exist_ok=True)
     for side, path in enumerate(paths):

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
 from dragoman.serving.log import request_id
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 
 CLIENT = b"x-dragoman-client"
 """The header that names the client of a request that is passed on."""
@@ -63,7 +63,8 @@ class Process:
         except OSError as error:  # it says that the path is too long, for example
             listener.close()
             raise DragomanError(
-                f"{path} cannot be a socket: {error}. Let TMPDIR be another folder, with a short name."
+                f"{path} cannot be a socket: {reason(error)}. Let TMPDIR be another folder, with a "
+                "short name."
             ) from error
         listener.listen()
         return [listener]

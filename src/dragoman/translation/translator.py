@@ -167,7 +167,7 @@ class Translator:
         """Whether texts of several sentences are cut, because few sources of training have several."""
         self._open_torch, self._open_native = torch_backend, native_backend
         self.folders: tuple[Path, ...] = ()
-        """Those of the models, if `load` has read them."""
+        """Absolute paths of the models, if `load` has read them."""
 
     @classmethod
     def load(
@@ -192,7 +192,7 @@ class Translator:
         """
         shortlist = None if shortlist is None else Path(shortlist)
         engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs, device)
-        return load_folders(tuple(Path(path).absolute() for path in (run, *others)), engine)
+        return load_folders(tuple(map(Path, (run, *others))), engine)
 
     @classmethod
     def of(cls, stored: Sequence[StoredModel], engine: EngineSettings) -> "Translator":
@@ -688,9 +688,9 @@ def one_line(text: str) -> str:
 
 
 def load_folders(folders: tuple[Path, ...], engine: EngineSettings) -> Translator:
-    """`Translator.load`, of absolute paths."""
+    """`Translator.load`."""
     translator = Translator.of([StoredModel.load(folder) for folder in folders], engine)
-    translator.folders = folders
+    translator.folders = tuple(map(Path.absolute, folders))
     return translator
 
 
