@@ -33,6 +33,7 @@ from dragoman.inspection.what_if import WhatIf
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MODELS, VARIANTS
 from tests.inspector import (
+    Inspector,
     Number,
     assert_map,
     assert_rows,
@@ -2414,9 +2415,11 @@ def test_choices_are_kept_while_another_view_is_shown(inspector):  # noqa: F811
     assert steps_before == steps_after == ["3", "1", "0"]
 
 
+@pytest.mark.short_form
 def test_a_change_of_view_changes_the_address_and_adds_nothing_to_the_history(inspector):  # noqa: F811
-    inspector.show(fake_inspection(2, 2, 1, 1, 4), is_live=True, parameters="text=amber")
-    found = inspector.run(
+    new = Inspector(inspector.page.context.new_page())  # its history is short: it has 50 entries at most
+    new.show(fake_inspection(2, 2, 1, 1, 4), is_live=True, parameters="text=amber")
+    found = new.run(
         """async () => {
           const before = history.length, views = [];
           for (const view of ["Positions", "Attention"]) {
@@ -2426,9 +2429,11 @@ def test_a_change_of_view_changes_the_address_and_adds_nothing_to_the_history(in
           return [history.length - before, views];
         }"""
     )
-    assert found == [0, ["positions", "attention"]]
+    new.page.close()
+    assert (found, new.faults) == ([0, ["positions", "attention"]], [])
 
 
+@pytest.mark.short_form
 def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
     """That of the page for translating, or else the reader's."""
     small, found = fake_inspection(2, 2, 1, 1, 4), []
@@ -2447,10 +2452,16 @@ def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
     drawn = "async () => { await paint(); return legendOf()[0].colours; }"
     assert any(inspector.run(drawn) == dark for _ in range(200))  # the page hears of it a little later
     pixels = "async () => { await paint(); return all('canvas').map((canvas) => canvas.toDataURL()); }"
-    changed = inspector.run(pixels)
-    inspector.show(small)
-    inspector.run("() => tab('Positions')")
-    assert changed == inspector.run(pixels) != []
+    for view in ("Attention", "Masks", "Residual stream"):
+        inspector.show(small)
+        inspector.run(f"() => tab({view!r})")
+        expected = inspector.run(pixels)
+        inspector.page.emulate_media(color_scheme="light")
+        inspector.show(small)
+        inspector.run(f"() => tab({view!r})")
+        assert inspector.run(pixels) != expected, view
+        inspector.page.emulate_media(color_scheme="dark")
+        assert any(inspector.run(pixels) == expected for _ in range(200)), view
     inspector.page.emulate_media(color_scheme="light")
 
 

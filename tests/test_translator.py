@@ -10,6 +10,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from itertools import pairwise
 from threading import Event
 
 import numpy as np
@@ -51,7 +52,7 @@ from dragoman.translation.segmentation import (
 )
 from dragoman.translation.sentence_ends import LINE_BREAK, LINE_BREAKS
 from dragoman.translation.tags import CUE, TAG, remove_tags, restore_tags
-from dragoman.translation.token_ids import encode_sentences
+from dragoman.translation.token_ids import batch_by_length, encode_sentences
 from dragoman.translation.translation import Translation
 from dragoman.translation.translator import KNOWN_SHARE, PreparedSentences
 from tests.conftest import ALL_PRECISIONS, MAX_SECONDS, MODELS
@@ -306,6 +307,18 @@ def test_a_gpu_that_is_not_there_is_refused(folder):
         match=r"cuda:3 was asked for, and PyTorch can use 0 GPUs; give another device, or cpu\.",
     ):
         Translator.load(folder, device="cuda:3")
+
+
+@given(st.lists(st.integers(1, 30), max_size=12), st.integers(1, 90))
+def test_batches_have_at_most_their_tokens_and_no_more_batches_than_needed(lengths, max_tokens):
+    batches = batch_by_length(dict(enumerate(lengths)), max_tokens)
+    assert sorted(number for batch in batches for number in batch) == [*range(len(lengths))]
+    in_order = [lengths[number] for batch in batches for number in batch]
+    assert in_order == sorted(lengths, reverse=True)
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * lengths[batch[0]] <= max_tokens
+    for batch, _ in pairwise(batches):
+        assert (len(batch) + 1) * lengths[batch[0]] > max_tokens
 
 
 def test_nothing_in_nothing_out(translator):
