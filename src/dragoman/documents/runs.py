@@ -60,7 +60,7 @@ def normal_form(items: Sequence[Item]) -> str:
 
     for place, item in enumerate(items):
         if item.kind == "text":
-            change(current if item.xml.isspace() and "<w:u " not in item.format else item.format)
+            change(current if item.xml.isspace() else item.format)
             parts.append(item.xml)
             continue
         if item.kind not in {"alone", "word", "like"}:
