@@ -136,6 +136,13 @@ def test_a_process_that_is_killed_after_the_last_byte_is_done(folder, document, 
         command_line(*arguments)
     written, parts = out.read_bytes(), parts_of(out)
     assert parts.exists()
+    content = document.read_bytes()
+    document.write_bytes(content.replace(b"</", b" amber</", 1))
+    for changed in (arguments, [*arguments, "--length-penalty", "0.9"]):
+        status, _, err = command_line(*changed)
+        assert (status, "exists and was made with something else" in err, parts.exists()) == (2, True, True)
+        assert out.read_bytes() == written
+        document.write_bytes(content)
     assert command_line(*arguments)[::2] == (0, f"{out} is complete already; nothing was translated.\n")
     assert (out.read_bytes(), parts.exists()) == (written, False)
     status, _, err = command_line(*arguments)

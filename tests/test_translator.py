@@ -948,8 +948,8 @@ def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, 
         translator.n_best([plain], replace(SEARCH, n_best=2))[0],
         strict=True,
     ):
-        kept = " ".join(tag.text for tag in tags)  # a pair around a placeholder is one tag
-        assert sorted(TAG.findall(one.text)) == sorted(TAG.findall(kept))
+        tag_texts = " ".join(tag.text for tag in tags)  # a pair around a placeholder is one tag
+        assert sorted(TAG.findall(one.text)) == sorted(TAG.findall(tag_texts))
         assert TAG.sub("", one.text).split() == before.text.split()
 
 

@@ -232,7 +232,7 @@ class TranslationJob:
         self.place = settings.input or STANDARD_INPUT
         """Where the lines come from, for errors."""
         self.long: Counter[SearchSettings] = Counter()
-        self.lines = self.whole = 0
+        self.lines = self.whole_texts = 0
         """Lines that were translated, and those of them that are translated whole with several sentences."""
         self.glossary = read_glossary(settings.glossary, translator.languages)
         self.terms = 0
@@ -265,7 +265,7 @@ class TranslationJob:
         self.count_long(lines, self.settings.search)
         self.lines += len(lines)
         is_uncut = bool(self.settings.alternatives or self.settings.trace)
-        self.whole += self.translator.count_whole_texts(lines, self.settings.search, is_uncut)
+        self.whole_texts += self.translator.count_whole_texts(lines, self.settings.search, is_uncut)
         return lines
 
     def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
@@ -308,8 +308,8 @@ class TranslationJob:
             search = dataclasses.replace(settings, split=0) if is_one_by_one else settings
             if count:
                 warn(long_translation_message(count, self.translator, search))
-        if self.whole:
-            warn(whole_texts_message(self.whole, self.lines))
+        if self.whole_texts:
+            warn(whole_texts_message(self.whole_texts, self.lines))
         if self.unused:
             (term, sentence), *_ = self.unused
             warn(
@@ -359,6 +359,7 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
     from dragoman.documents.formats import ARCHIVES, format_of_name
     from dragoman.system.files import atomic_write
     from dragoman.translation.document_blocks import kept_blocks, parts_of, remove
+    from dragoman.translation.files import RECORD, read_record
 
     languages = job.translator.languages
     file_format = job.settings.format or format_of_name(path, languages)
@@ -367,10 +368,6 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
         out = path.with_name(f"{path.stem}.{code}{path.suffix}")
         if out.exists() and not is_complete_document(out):
             raise DragomanError(f"{out} exists; delete it, or name another file with --output.")
-    if out is not None and is_complete_document(out):  # a process was killed behind the last block
-        remove(parts_of(out))
-        say(f"{out} is complete already; nothing was translated.")
-        return
     document = read_document(job, path, file_format)
     if out is None:
         sys.stdout.buffer.write(translate_document(job, document))
@@ -378,6 +375,14 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
     sentences = [segment.sentence for segment in document.segments]
     digest = hashlib.sha256(json.dumps(sentences).encode()).hexdigest()
     about = about_translations(job) | {"sentences": digest}
+    if out.is_file():  # a process was killed behind the last block
+        if read_record(parts_of(out) / RECORD) != json.loads(json.dumps(about)):
+            raise DragomanError(
+                f"{out} exists and was made with something else; delete it, or choose another name."
+            )
+        remove(parts_of(out))
+        say(f"{out} is complete already; nothing was translated.")
+        return
     with kept_blocks(out, about) as parts:
         translated = translate_document(job, document, parts)
         with atomic_write(out) as new:

@@ -22,9 +22,7 @@ class TemporaryFolder:
         remove_abandoned(prefix)
         new = Path(mkdtemp(prefix=UNNAMED + prefix))
         lock = os.open(new, os.O_RDONLY)
-        with suppress(
-            OSError
-        ):  # a file system may have no locks: nobody gets one then, and nothing is removed
+        with suppress(OSError):  # without locks in a file system nobody gets one, and nothing is removed
             fcntl.flock(lock, fcntl.LOCK_EX)
         self.path = new.rename(new.with_name(new.name.removeprefix(UNNAMED)))
         self.remove = finalize(self, remove_locked, self.path, lock)
