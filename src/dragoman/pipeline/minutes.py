@@ -63,7 +63,8 @@ def seconds_to_translate(translator: Translator, lines: Sequence[str], settings:
     sample = lines[:: math.ceil(len(lines) / SAMPLE)]
     with warnings.catch_warnings():  # the lines are translated again, and then it is said what they are
         warnings.simplefilter("ignore")
-        translator.translate(sample[:1], settings)  # waits for the compiler, and prepares the weights
+        # Waits for the compiler, for which a few sentences alone do not wait, and prepares the weights.
+        translator.translate(sample, settings)
         started = time.monotonic()
         translator.translate(sample, settings)
     return (time.monotonic() - started) * len(lines) / len(sample)
