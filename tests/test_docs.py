@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
@@ -501,3 +502,10 @@ def test_the_search_leads_from_a_question_to_the_code_and_the_experiment_in_thre
     answer.get_by_role("link", name="equation 1").click()
     assert "scores = query @ key.transpose" in page.locator(".paper-item pre").first.inner_text()
     page.close()
+
+
+def test_the_page_about_the_installation_has_a_row_for_each_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    _, table = (DOCS / "install.md").read_text("utf-8").split("| extra |")
+    names = [row.split("|")[1] for row in table.split("\n\n")[0].splitlines()[2:]]
+    assert sorted(re.findall("`(.*?)`", " ".join(names))) == sorted(project["optional-dependencies"])

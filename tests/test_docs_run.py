@@ -45,6 +45,7 @@ NOT_RUN = {
     "$ python3 -m venv /opt/dragoman && /opt/dragoman/bin/pip install -c constraints.txt '.[serve]'": (
         "it installs for the whole machine"
     ),
+    "python3 -m venv .venv": "the page's folder has an environment, whose programs install nothing",
     "git clone ADDRESS dragoman && cd dragoman": "the repository has no public address yet",
     ".venv/bin/pytest -k attention         # while you work": "a test would run the tests",
     "$ mkdir -p /etc/dragoman /srv/dragoman/versions /srv/dragoman/models": "the same",
