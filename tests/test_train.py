@@ -144,11 +144,18 @@ RESTRICTED = {"neighbourhood": 2, "norm": "none", "residual": False}
 
 
 @pytest.mark.parametrize(
-    ("stop", "variant"),
-    [(5, {}), (21, {}), (8, VARIANT), pytest.param(8, RESTRICTED, marks=pytest.mark.long)],
+    ("stop", "variant", "optimizer"),
+    [
+        (5, {}, None),
+        (21, {}, None),
+        (8, VARIANT, "muon"),
+        pytest.param(8, RESTRICTED, "adam", marks=pytest.mark.long),
+    ],
 )
-def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(straight, tmp_path, stop, variant):
-    stopped = small_recipe(tmp_path, tmp_path / "stopped")
+def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
+    straight, tmp_path, stop, variant, optimizer
+):
+    stopped = small_recipe(tmp_path, tmp_path / "stopped", optimizer=optimizer)
     stopped = replace(stopped, model=replace(stopped.model, **variant))
     if variant:
         straight = replace(stopped, out=tmp_path / "straight")

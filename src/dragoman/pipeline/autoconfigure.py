@@ -272,7 +272,8 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     longer than `MAX_REPEATED` are computed once. One process is measured, and several are taken to be as many
     times as fast.
     """
-    objective, optimizer = Objective.of(model, recipe.training), make_optimizer(model)
+    objective = Objective.of(model, recipe.training)
+    optimizer = make_optimizer(model, recipe.training.optimizer or "adam")
     trained = objective if world.size > 1 or recipe.data.guided_alignment else with_graphs(objective)
     plan = batches.plan(0)
     chosen = [plan[number * (len(plan) - 1) // TIMED_UPDATES] for number in range(TIMED_UPDATES + 1)]

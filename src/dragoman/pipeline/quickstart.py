@@ -83,7 +83,8 @@ def write_data(folder: Path, dictionary: Pronunciations) -> None:
 def quickstart_recipe(out: Path, minutes: float) -> Recipe:
     """A small Transformer for words. Its vocabularies are the letters and the phonemes.
 
-    Its one decoder layer is computed often enough in five minutes to beat three (experiments/LOG.md).
+    Its one decoder layer is computed often enough in five minutes to beat three, and Muon learns as much with
+    half the updates of Adam (experiments/LOG.md).
     """
     data = out / "dictionary"
     return Recipe(
@@ -105,7 +106,7 @@ def quickstart_recipe(out: Path, minutes: float) -> Recipe:
         ),
         model=replace(PRESETS["tiny"], decoder_layers=1, dropout=0.0, tied="target"),
         batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
-        training=TrainingSettings(minutes=minutes, best_by="loss", patience=0),
+        training=TrainingSettings(minutes=minutes, optimizer="muon", best_by="loss", patience=0),
     )
 
 

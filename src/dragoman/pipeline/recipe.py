@@ -85,6 +85,10 @@ def check_recipe(recipe: Recipe) -> None:
         )
     check_file_pairs(data)
     _ = recipe.folder
+    if recipe.training.optimizer == "muon" and recipe.training.shard:
+        raise OptionError("{shard} divides the matrices that {optimizer} muon needs whole; leave one out.")
+    if recipe.training.optimizer == "muon" and recipe.adaptation.lora_rank is not None:
+        raise OptionError("{lora_rank} trains its matrices with Adam; leave it or {optimizer} muon out.")
     source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
     if recipe.tokenizer.share_vocabulary and target_kind not in (None, source_kind):
         raise DragomanError(

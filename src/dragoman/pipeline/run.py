@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 
@@ -50,7 +51,7 @@ from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.log import read_events
 from dragoman.training.loop import train
-from dragoman.training.objective import Objective, corpus_loss
+from dragoman.training.objective import Objective, corpus_loss, make_optimizer
 from dragoman.training.process_group import process_group
 from dragoman.training.schedule import make_learning_rate
 from dragoman.training.settings import Schedule
@@ -274,6 +275,7 @@ def fit(
         world=world,
         max_seconds=max_seconds,
         planned_seconds=planned_seconds,
+        make_optimizer=partial(make_optimizer, optimizer=recipe.training.optimizer or "adam"),
     )
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.adaptation.initial_model import begin

@@ -25,6 +25,7 @@ from dragoman.training.world import World, unsharded_on_cpu
 
 logger = logging.getLogger(__name__)
 ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what the optimizer keeps of a weight
+MUON = {"momentum"}
 LOW_RANK = {"initial", "step", *(f"{name}{moment}" for name in "ab" for moment in ("", "_mean", "_square"))}
 # Of intact, invalid and partial checkpoints; other files are the user's.
 OWN_NAME = re.compile(r"(ruined-)?step-\d+|\.step-\d+\.dragoman-(new|old)")
@@ -164,7 +165,7 @@ def load_checkpoint(model: Model, optimizer: torch.optim.Optimizer, path: Path, 
 def check_moments(model: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:
     """Raise `DragomanError` with the file and the name of a tensor that is not of an optimizer of the model.
 
-    A weight has either all of Adam's tensors or all of the low-rank ones.
+    A weight has either all of Adam's tensors, or Muon's, or all of the low-rank ones.
     """
     shapes = {name: weight.shape for name, weight in model.named_parameters()}
     keys: dict[str, set[str]] = {}
@@ -176,7 +177,7 @@ def check_moments(model: nn.Module, tensors: Mapping[str, Tensor], file: Path) -
         if name not in shapes or not (has_any_shape or tensor.shape == shape):
             raise DragomanError(f"{file} has {shown(full_name)}, which does not belong to this model.")
     for name, present in keys.items():
-        if present not in (ADAM, LOW_RANK):
+        if present not in (ADAM, MUON, LOW_RANK):
             raise DragomanError(f"{file} has of {shown(name)} only {', '.join(sorted(present))}.")
 
 

@@ -14,7 +14,7 @@ from dragoman.system.machine import trim_memory
 from dragoman.text.batches import Batch, Update
 from dragoman.training.graphs import GraphedObjective
 from dragoman.training.memory import memory_message, smaller_batches
-from dragoman.training.settings import TrainingSettings
+from dragoman.training.settings import Optimizer, TrainingSettings
 from dragoman.training.world import World, unsharded
 
 
@@ -106,8 +106,12 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
 # ---- the optimizer (section 5.3)
 
 
-def make_optimizer(model: nn.Module) -> torch.optim.Adam:
-    """Adam with the paper's β₁ = 0.9, β₂ = 0.98 and ε = 10⁻⁹ (section 5.3)."""
+def make_optimizer(model: nn.Module, optimizer: Optimizer = "adam") -> torch.optim.Adam:
+    """Adam with the paper's β₁ = 0.9, β₂ = 0.98 and ε = 10⁻⁹ (section 5.3), or `Muon`."""
+    if optimizer == "muon":
+        from dragoman.training.muon import Muon
+
+        return Muon(model)
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
@@ -115,7 +119,7 @@ def step_optimizer(optimizer: torch.optim.Adam, model: nn.Module, rate: float, c
     """Update the weights and return the gradient's norm before clipping.
 
     A NaN or infinite gradient changes nothing: the device decides that without asking the host, except for
-    `LowRankAdam`.
+    `LowRankAdam` and `Muon`.
     """
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
     norm = unsharded(nn.utils.get_total_norm(gradients))

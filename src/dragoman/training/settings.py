@@ -5,6 +5,7 @@ from typing import Literal
 
 from dragoman.system.options import check_options, option
 
+Optimizer = Literal["adam", "muon"]
 SCORES = ("loss", "nll", "perplexity", "bleu")
 """The names of the scores that each validation has."""
 
@@ -21,6 +22,9 @@ class TrainingSettings:
     minutes: float | None = option(None, at_least=0.01, at_most=10**7)
     """Time of the run, with preparation, validations and test data, for which the number of updates is
     chosen; None is 45 on a CPU and 180 on a GPU. Training has half of it at least."""
+    optimizer: Optimizer | None = None
+    """Adam with the paper's constants (section 5.3); or Muon (Jordan et al. 2024) for the matrices of linear
+    maps, which learns more with each update, and Adam for all other weights. None is Adam."""
     schedule: Literal["paper", "trapezoid"] | None = None
     """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
     falls to zero during the cooldown. None is a trapezoid for the presets `tiny` and `small` with

@@ -58,6 +58,7 @@ SECTIONS = {
     "training": {
         "updates": "5.2",
         "patience": "5.2",
+        "optimizer": "5.3",
         "schedule": "5.3",
         "warmup_steps": "5.3",
         "learning_rate_scale": "5.3",
@@ -198,6 +199,7 @@ def paper_recipe(name: str) -> Recipe:
         batches=BatchSettings(source_tokens_per_batch=PAPER_TOKENS, target_tokens_per_batch=PAPER_TOKENS),
         training=TrainingSettings(
             updates=TRAINING_RUNS[name].updates,
+            optimizer="adam",
             schedule="paper",
             warmup_steps=4000,
             precision="float32",
@@ -242,6 +244,10 @@ def with_inherited(recipe: Recipe) -> Recipe:
     return replace(
         recipe,
         model=replace(model, d_k=sizes.key_width, d_v=sizes.value_width),
-        training=replace(recipe.training, schedule=learning_rate_schedule(recipe)),
+        training=replace(
+            recipe.training,
+            optimizer=recipe.training.optimizer or "adam",
+            schedule=learning_rate_schedule(recipe),
+        ),
         tokenizer=replace(tokenizer, target_tokens=tokenizer.target_tokens or tokenizer.source_tokens),
     )
