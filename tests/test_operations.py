@@ -153,6 +153,31 @@ def test_an_analysis_that_is_too_late_is_interrupted():
     assert interrupted.result(MAX_SECONDS)
 
 
+def test_an_attribution_has_a_deadline_of_its_own():
+    service = Service(None, ServerSettings(deadline=0.05, attribution_deadline=MAX_SECONDS), Metrics())
+    scope = {"dragoman.deadline": 0.0}  # that of the request has passed
+
+    def attribute():
+        return interruption.get().wait(0.2), service.metrics.gauges()
+
+    assert asyncio.run(service.attribute(attribute, 3, scope)) == (False, (3, 1))
+    short = Service(None, ServerSettings(attribution_deadline=0.05), Metrics())
+    with pytest.raises(ApiError, match="took more than 0.05 seconds and was stopped"):
+        asyncio.run(short.attribute(lambda: interruption.get().wait(MAX_SECONDS), 1, {}))
+
+
+def test_other_analyses_do_not_wait_for_an_attribution():
+    service, release = Service(None, ServerSettings(), Metrics()), Event()
+
+    async def both():
+        attribution = asyncio.ensure_future(service.attribute(lambda: release.wait(MAX_SECONDS), 1, {}))
+        await asyncio.sleep(0)
+        await service.analyse(release.set, 1, {})
+        return await attribution
+
+    assert asyncio.run(both())
+
+
 def test_an_analysis_does_not_count_for_the_speed_of_translations():
     service = Service(None, ServerSettings(), Metrics())
 

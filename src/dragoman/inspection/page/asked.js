@@ -4,32 +4,41 @@ import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { HeatView } from "./heat_view.js";
 import { useKept } from "./parts.js";
 
-/** A part of an inspection that is recorded or asked for: {found, answer, busy, failure, run}.
- * name: of the part. ask: of options, a promise of an inspection with them; absent if no model can be asked.
- * answer: the inspection that has the part. run: asks for the part, with these options, too. */
+/** A part of an inspection that is recorded or asked for: {found, answer, busy, failure, run, stop}.
+ * name: of the part. ask: of options and a signal that ends it, a promise of an inspection with them; absent
+ * if no model can be asked. answer: the inspection that has the part. run: asks for the part, with these
+ * options, too. stop: ends what was asked for. */
 export function useAsked(inspection, name, ask, options) {
   const [state, setState] = useState({ answer: inspection, busy: false, failure: "" });
+  const controller = useRef();
   const run = async (others) => {
     if (state.busy) return;
+    controller.current = new AbortController();
+    const { current: { signal } } = controller;
     setState({ ...state, busy: true, failure: "" });
     try {
-      setState({ answer: await ask({ ...options, ...others }), busy: false, failure: "" });
+      setState({ answer: await ask({ ...options, ...others }, signal), busy: false, failure: "" });
     } catch (error) {
-      setState({ ...state, busy: false, failure: error.message });
+      setState({ ...state, busy: false, failure: signal.aborted ? "" : error.message });
     }
   };
-  return { ...state, found: state.answer[name], run: ask && run };
+  return { ...state, found: state.answer[name], run: ask && run, stop: () => controller.current.abort() };
 }
 
 /** A button that asks, with what it waits for or why it failed. children: the options above it. */
-export function Ask({ name, busy, failure, run, children }) {
+export function Ask({ name, busy, failure, run, stop, children }) {
   const submit = (event) => {
     event.preventDefault();
     run();
   };
+  const end = (event) => {
+    event.currentTarget.form.querySelector("button").focus(); // this one goes
+    stop();
+  };
   return html`<form class="ask" onSubmit=${submit}>
     ${children}
     <button class="try" aria-disabled=${busy}>${name}</button>
+    ${busy ? html`<button type="button" class="try" onClick=${end}>Stop</button>` : null}
     <p role="status">${busy ? "The model is computing …" : ""}</p>
     ${failure ? html`<p role="alert" class="failure">${failure}</p>` : null}
   </form>`;

@@ -62,14 +62,12 @@ def compute_inspection(
     settings: SearchSettings,
     *,
     show_samples: bool,
-) -> dict[str, Any]:
-    """The inspection as JSON, with the samples of a run's training if they may be shown.
+) -> "Inspection":
+    """The inspection without an attribution, with the samples of a run's training if they may be shown.
 
     Raises `ApiError` 413 for a sentence that is too long for what is asked, and `DragomanError` as `inspect`
     and the functions of the views.
     """
-    from dragoman.inspection.contents import LIVE, contents
-    from dragoman.inspection.schema import to_json
     from dragoman.inspection.what_if import inspect_changed
 
     tokenizers = model.translator.tokenizers
@@ -86,25 +84,41 @@ def compute_inspection(
     if not changes:
         training = training_of(model.folder, model.name, show_samples=show_samples)
         inspection = dataclasses.replace(inspection, training=training)
-    return to_json(inspection, contents(inspection, LIVE))
+    return inspection
 
 
 def with_requested_views(
     model: ServedModel, request: InspectRequest, inspection: "Inspection"
 ) -> "Inspection":
-    """The inspection with the views that are asked for."""
+    """The inspection with the views that are asked for, except the attribution."""
     from dragoman.inspection.analyse.ablation import head_effects
-    from dragoman.inspection.analyse.attribution import attribute
     from dragoman.inspection.analyse.value_zeroing import value_zeroing
 
     translator, pair = model.translator, (request.text, inspection.target)
     if request.heads:
         inspection = dataclasses.replace(inspection, head_effects=head_effects(translator, *pair))
-    if request.attribution:
-        contributions = attribute(
-            translator, *pair, with_prefix=request.target_tokens, contrast=request.contrast
-        )
-        inspection = dataclasses.replace(inspection, attribution=contributions)
     if request.value_zeroing:
         inspection = dataclasses.replace(inspection, value_zeroing=value_zeroing(translator, *pair))
     return inspection
+
+
+def with_attribution(model: ServedModel, request: InspectRequest, inspection: "Inspection") -> "Inspection":
+    """The inspection with the attribution that is asked for, which is computed with a copy of the model."""
+    from dragoman.inspection.analyse.attribution import attribute
+
+    contributions = attribute(
+        model.translator,
+        request.text,
+        inspection.target,
+        with_prefix=request.target_tokens,
+        contrast=request.contrast,
+    )
+    return dataclasses.replace(inspection, attribution=contributions)
+
+
+def inspection_json(inspection: "Inspection") -> dict[str, Any]:
+    """The inspection as JSON."""
+    from dragoman.inspection.contents import LIVE, contents
+    from dragoman.inspection.schema import to_json
+
+    return to_json(inspection, contents(inspection, LIVE))

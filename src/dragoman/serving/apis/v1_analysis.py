@@ -2,14 +2,19 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import Scope
 
 from dragoman.inspection.analyse.changes import changed_settings, parse_changes
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.analysis import least_tokens, refuse_long_pairs
-from dragoman.serving.apis.inspections import compute_inspection, refuse_contradictions
+from dragoman.serving.apis.inspections import (
+    compute_inspection,
+    inspection_json,
+    refuse_contradictions,
+    with_attribution,
+)
 from dragoman.serving.apis.parameters import strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.apis.schemas import (
@@ -26,6 +31,9 @@ from dragoman.serving.apis.v1 import choose_model, glossary_of, refuse_many, set
 from dragoman.serving.models import ServedModel
 from dragoman.serving.service import Service
 from dragoman.translation.translator import PreparedSentences
+
+if TYPE_CHECKING:
+    from dragoman.inspection.inspection import Inspection
 
 
 async def prepare_with_terms(
@@ -93,8 +101,8 @@ def routes(service: Service) -> list[ApiRoute]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
         With `changes`, what it would have computed. Without them, a run's answer has its training; `heads`
-        adds the effect of each head, `attribution` what each token contributes, and `value_zeroing` how much
-        a layer mixes each token into the others.
+        adds the effect of each head, `attribution` what each token contributes, for which the server has a
+        longer deadline, and `value_zeroing` how much a layer mixes each token into the others.
         docs/inspection-data.md describes the answer.
         """
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
@@ -104,12 +112,17 @@ def routes(service: Service) -> list[ApiRoute]:
             service.refuse_too_much(searched)
         service.note_texts(scope, [request.text])
 
-        def compute() -> dict[str, Any]:
+        def compute() -> "Inspection":
             show_samples = service.settings.show_samples
             return compute_inspection(model, request, changes, settings, show_samples=show_samples)
 
         size = least_tokens(request.text) + least_tokens(request.prefix)
-        return await service.analyse(compute, size, scope)
+        if not request.attribution:
+            return await service.analyse(lambda: inspection_json(compute()), size, scope)
+        inspection = await service.analyse(compute, size, scope)
+        return await service.attribute(
+            lambda: inspection_json(with_attribution(model, request, inspection)), size, scope
+        )
 
     @api.post("/v1/score")
     async def score(request: ScoreRequest, scope: Scope) -> ScoreResponse:

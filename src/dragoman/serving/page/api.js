@@ -72,8 +72,8 @@ export async function menuItems(body, signal) {
   }
 }
 
-export async function inspect(body) {
-  return (await send("v1/inspect", body)).json();
+export async function inspect(body, signal) {
+  return (await send("v1/inspect", body, signal)).json();
 }
 
 /** Calls onPiece with each piece of the translation; returns the whole answer, as `translate` does. */

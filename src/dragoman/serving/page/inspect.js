@@ -13,7 +13,7 @@ async function start() {
   const { text, model, adapter } = Object.fromEntries(parameters);
   if (!text) return say(parameters, "Write a sentence, and choose Inspect.");
   try {
-    const ask = async (options) => decoded(await inspect({ text, model, adapter, ...options }));
+    const ask = async (options, signal) => decoded(await inspect({ text, model, adapter, ...options }, signal));
     const inspection = await ask();
     document.title = `Inspection: ${inspection.sentence}`;
     show(inspection, NOTE, ask, top(parameters));
