@@ -81,6 +81,9 @@ def compute_inspection(
     for name in requested_views(request):
         refuse_long_translation(inspection.target, *OPTIONAL_VIEWS[name], ELSEWHERE)
     inspection = with_requested_views(model, request, inspection)
+    assert inspection.origin is not None
+    name = f"{model.name} with {model.adapter}" if model.adapter else model.name
+    inspection = dataclasses.replace(inspection, origin=dataclasses.replace(inspection.origin, model=name))
     if not changes:
         training = training_of(model.folder, model.name, show_samples=show_samples)
         inspection = dataclasses.replace(inspection, training=training)
