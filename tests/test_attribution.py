@@ -65,10 +65,11 @@ def test_the_path_of_a_trained_model_is_refined_until_the_sum_is_right(trained):
     assert np.abs(coarse.of("integrated-gradients").sum(1) - change).max() > TOLERANCE
 
 
-def test_a_path_that_is_refined_without_end_has_an_end(monkeypatch):
-    translator = translator_of(MODELS["transformer"])
+def test_a_path_that_is_refined_without_end_has_an_end_which_the_progress_reaches(monkeypatch):
+    translator, told = translator_of(MODELS["transformer"]), []
     monkeypatch.setattr(path_attribution, "TOLERANCE", -1.0)
-    found = attribute(translator, LINES[1], LINES[3])
+    found = attribute(translator, LINES[1], LINES[3], progress=lambda *parts: told.append(parts))
+    assert told == [(done, len(told)) for done in range(1, len(told) + 1)]
     change = found.log_probabilities - found.baseline
     np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=5e-3)
 

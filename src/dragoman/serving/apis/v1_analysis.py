@@ -1,19 +1,23 @@
 """The API of this project: the routes of /v1 that compute with PyTorch."""
 
+import asyncio
+import json
 import math
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
 from dragoman.inspection.analyse.changes import changed_settings, parse_changes
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.analysis import least_tokens, refuse_long_pairs
 from dragoman.serving.apis.inspections import (
-    compute_inspection,
+    Progress,
+    RequestedInspection,
     inspection_json,
     refuse_contradictions,
-    with_attribution,
 )
 from dragoman.serving.apis.parameters import strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
@@ -27,13 +31,33 @@ from dragoman.serving.apis.schemas import (
     ScoreResponse,
     TokenScore,
 )
-from dragoman.serving.apis.v1 import choose_model, glossary_of, refuse_many, settings_of
+from dragoman.serving.apis.v1 import (
+    StreamInTime,
+    choose_model,
+    event,
+    glossary_of,
+    refuse_many,
+    settings_of,
+)
+from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel
 from dragoman.serving.service import Service
+from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import PreparedSentences
 
 if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
+
+PROGRESS_SECONDS = 0.2  # between two looks at how far an attribution is
+EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["progress", "end", "error"]},
+        "data": {"type": "string", "description": "JSON."},
+    },
+    "required": ["event", "data"],
+}
+STREAM = {200: {"description": "Events.", "content": {"text/event-stream": {"schema": EVENT}}}}
 
 
 async def prepare_with_terms(
@@ -57,6 +81,46 @@ async def prepare_with_terms(
 
     prepared = await service.with_terms(prepare, len(request.text) + len(request.prefix), scope)
     return prepared if any(prepared.terms) else None
+
+
+def requested_inspection(service: Service, request: InspectRequest, scope: Scope) -> RequestedInspection:
+    """The inspection that a request asks for.
+
+    Raises `ApiError` and `DragomanError` for what the server does not allow, and for fields that do not fit
+    each other.
+    """
+    model, settings = choose_model(service, request, request.text), settings_of(service, request)
+    changes = parse_changes(request.changes)
+    refuse_contradictions(request)
+    for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
+        service.refuse_too_much(searched)
+    service.note_texts(scope, [request.text])
+    return RequestedInspection(model, request, changes, settings, service.settings.show_samples)
+
+
+async def attribution_events(
+    service: Service, requested: RequestedInspection, inspection: "Inspection", scope: Scope
+) -> AsyncIterator[str]:
+    """Events of the progress of an attribution, and the inspection with it, or an error."""
+    progress, told = Progress(), 0
+
+    def compute() -> dict[str, Any]:
+        return inspection_json(requested.add_attribution(inspection, progress.tell))
+
+    attribution = asyncio.ensure_future(service.attribute(compute, requested.size, scope))
+    try:
+        while not attribution.done():
+            await asyncio.wait([attribution], timeout=PROGRESS_SECONDS)
+            if progress.done > told:
+                told = progress.done
+                yield event("progress", json.dumps({"done": told, "total": progress.total}))
+        yield event("end", json.dumps(attribution.result(), allow_nan=False))
+    except (ApiError, DragomanError) as error:
+        answer = refusal(error)
+        note_refusal(scope, answer)
+        yield event("error", json.dumps(error_body("/v1", answer.code, answer.message)))
+    finally:
+        attribution.cancel()
 
 
 def routes(service: Service) -> list[ApiRoute]:
@@ -105,24 +169,31 @@ def routes(service: Service) -> list[ApiRoute]:
         longer deadline, and `value_zeroing` how much a layer mixes each token into the others.
         docs/inspection-data.md describes the answer.
         """
-        model, settings = choose_model(service, request, request.text), settings_of(service, request)
-        changes = parse_changes(request.changes)
-        refuse_contradictions(request)
-        for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
-            service.refuse_too_much(searched)
-        service.note_texts(scope, [request.text])
-
-        def compute() -> "Inspection":
-            show_samples = service.settings.show_samples
-            return compute_inspection(model, request, changes, settings, show_samples=show_samples)
-
-        size = least_tokens(request.text) + least_tokens(request.prefix)
+        requested = requested_inspection(service, request, scope)
         if not request.attribution:
-            return await service.analyse(lambda: inspection_json(compute()), size, scope)
-        inspection = await service.analyse(compute, size, scope)
+            return await service.analyse(lambda: inspection_json(requested.compute()), requested.size, scope)
+        inspection = await service.analyse(requested.compute, requested.size, scope)
         return await service.attribute(
-            lambda: inspection_json(with_attribution(model, request, inspection)), size, scope
+            lambda: inspection_json(requested.add_attribution(inspection, Progress().tell)),
+            requested.size,
+            scope,
         )
+
+    @api.post("/v1/inspect/stream", described_as=STREAM)
+    async def inspect_stream(request: InspectRequest, scope: Scope) -> StreamingResponse:
+        """As `/v1/inspect`, with the attribution, as server-sent events whose data is JSON.
+
+        `progress` has `{"done": …, "total": …}`, how many parts of the attribution are done, and how many
+        there are at most. `end` has the body of `/v1/inspect`, and `error` that of an error.
+        """
+        if not request.attribution:
+            raise ApiError(
+                400, "A stream tells how far an attribution is; send attribution too, or use /v1/inspect."
+            )
+        requested = requested_inspection(service, request, scope)
+        inspection = await service.analyse(requested.compute, requested.size, scope)
+        events = attribution_events(service, requested, inspection, scope)
+        return StreamInTime(service, scope, events, media_type="text/event-stream")
 
     @api.post("/v1/score")
     async def score(request: ScoreRequest, scope: Scope) -> ScoreResponse:
