@@ -5,7 +5,8 @@ import { HeatView } from "./heat_view.js";
 import { useKept } from "./parts.js";
 
 /** A part of an inspection that is recorded or asked for:
- * {found, answer, busy, failure, progress, run, stop}. name: of the part. ask: of options, a signal that ends it, and a function of its progress, a promise of an
+ * {found, answer, busy, failure, progress, run, stop}.
+ * name: of the part. ask: of options, a signal that ends it, and a function of its progress, a promise of an
  * inspection with them; absent if no model can be asked. answer: the inspection that has the part. progress:
  * {done, total} of what is asked for, if it is known. run: asks for the part, with these options, too. stop:
  * ends what was asked for. */
