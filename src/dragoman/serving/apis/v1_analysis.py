@@ -98,29 +98,33 @@ def requested_inspection(service: Service, request: InspectRequest, scope: Scope
     return RequestedInspection(model, request, changes, settings, service.settings.show_samples)
 
 
-async def attribution_events(
+async def inspection_events(
     service: Service, requested: RequestedInspection, inspection: "Inspection", scope: Scope
 ) -> AsyncIterator[str]:
-    """Events of the progress of an attribution, and the inspection with it, or an error."""
+    """Events: the progress of an attribution, if it is asked for, and the inspection, or an error."""
     progress, told = Progress(), 0
-
-    def compute() -> dict[str, Any]:
-        return inspection_json(requested.add_attribution(inspection, progress.tell))
-
-    attribution = asyncio.ensure_future(service.attribute(compute, requested.size, scope))
+    if requested.request.attribution:
+        answer = service.attribute(
+            lambda: inspection_json(requested.add_attribution(inspection, progress.tell)),
+            requested.size,
+            scope,
+        )
+    else:
+        answer = service.analyse(lambda: inspection_json(inspection), requested.size, scope)
+    task = asyncio.ensure_future(answer)
     try:
-        while not attribution.done():
-            await asyncio.wait([attribution], timeout=PROGRESS_SECONDS)
+        while not task.done():
+            await asyncio.wait([task], timeout=PROGRESS_SECONDS)
             if progress.done > told:
                 told = progress.done
                 yield event("progress", json.dumps({"done": told, "total": progress.total}))
-        yield event("end", json.dumps(attribution.result(), allow_nan=False))
+        yield event("end", json.dumps(task.result(), allow_nan=False))
     except (ApiError, DragomanError) as error:
-        answer = refusal(error)
-        note_refusal(scope, answer)
-        yield event("error", json.dumps(error_body("/v1", answer.code, answer.message)))
+        failure = refusal(error)
+        note_refusal(scope, failure)
+        yield event("error", json.dumps(error_body("/v1", failure.code, failure.message)))
     finally:
-        attribution.cancel()
+        task.cancel()
 
 
 def routes(service: Service) -> list[ApiRoute]:
@@ -181,18 +185,14 @@ def routes(service: Service) -> list[ApiRoute]:
 
     @api.post("/v1/inspect/stream", described_as=STREAM)
     async def inspect_stream(request: InspectRequest, scope: Scope) -> StreamingResponse:
-        """As `/v1/inspect`, with the attribution, as server-sent events whose data is JSON.
+        """As `/v1/inspect`, as server-sent events whose data is JSON.
 
         `progress` has `{"done": …, "total": …}`, how many parts of the attribution are done, and how many
         there are at most. `end` has the body of `/v1/inspect`, and `error` that of an error.
         """
-        if not request.attribution:
-            raise ApiError(
-                400, "A stream tells how far an attribution is; send attribution too, or use /v1/inspect."
-            )
         requested = requested_inspection(service, request, scope)
         inspection = await service.analyse(requested.compute, requested.size, scope)
-        events = attribution_events(service, requested, inspection, scope)
+        events = inspection_events(service, requested, inspection, scope)
         return StreamInTime(service, scope, events, media_type="text/event-stream")
 
     @api.post("/v1/score")
