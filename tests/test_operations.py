@@ -9,10 +9,11 @@ import signal
 import socket
 import subprocess
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -26,6 +27,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.serving import connections
 from dragoman.serving.admission import MAX_CHARACTERS, Preparation
+from dragoman.serving.apis.v1_analysis import inspection_events
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.loading import load_models
@@ -164,6 +166,28 @@ def test_an_attribution_has_a_deadline_of_its_own():
     short = Service(None, ServerSettings(attribution_deadline=0.05), Metrics())
     with pytest.raises(ApiError, match="took more than 0.05 seconds and was stopped"):
         asyncio.run(short.attribute(lambda: interruption.get().wait(MAX_SECONDS), 1, {}))
+
+
+def test_an_attribution_is_interrupted_when_its_stream_is_left():
+    service, interrupted = Service(None, ServerSettings(), Metrics()), Future()
+
+    def add_attribution(_, progress):
+        progress(1, 2)
+        interrupted.set_result(interruption.get().wait(MAX_SECONDS))
+        raise CancelledError
+
+    requested = SimpleNamespace(
+        request=SimpleNamespace(attribution=True), size=1, add_attribution=add_attribution
+    )
+
+    async def leave():
+        events = inspection_events(service, requested, None, {})
+        first = await anext(events)
+        await events.aclose()
+        return first
+
+    assert asyncio.run(leave()) == 'event: progress\ndata: {"done": 1, "total": 2}\n\n'
+    assert interrupted.result(MAX_SECONDS)
 
 
 def test_other_analyses_do_not_wait_for_an_attribution():
