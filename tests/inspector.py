@@ -13,6 +13,7 @@ from dragoman.inspection.bundle import PAGE, add_module
 from dragoman.inspection.contents import Contents
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.record.record import Array
+from dragoman.inspection.report import styles
 from dragoman.inspection.schema import to_json
 from tests.browser import browser  # noqa: F401
 
@@ -28,8 +29,7 @@ def document() -> str:
         add_module(PAGE, name, functions, ())
     hurry = "window.requestAnimationFrame = (frame) => setTimeout(frame);\n"  # effects wait for no frame
     script = hurry + "const modules = {};\n" + "".join(functions.values()) + DRIVER.read_text("utf-8")
-    style = (PAGE / "style.css").read_text("utf-8")
-    head = f'<meta charset="utf-8"><style>{style}</style>'
+    head = f'<meta charset="utf-8"><style>{styles()}</style>'
     body = f'<div id="page"></div><script>{script}</script>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
 

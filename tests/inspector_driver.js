@@ -19,9 +19,10 @@ const requests = []; // what the page asked a model for: {options, answer, fail}
 /** Show an inspection. isLive: a model can be asked; `requests` has what the page asks. */
 async function start(table, { isLive = false, parameters = null } = {}) {
   const { decoded } = modules["data.js"];
-  const ask = (options) => new Promise((resolve, reject) => {
+  const ask = (options, signal, onProgress) => new Promise((resolve, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason));
     requests.push({
-      options,
+      options, onProgress,
       answer: (answer) => resolve(decoded(answer)),
       fail: (message) => reject(new Error(message)),
     });

@@ -1,5 +1,6 @@
 """Attribution and value zeroing on the page: computed by a server at a press of a button, or recorded."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -95,6 +96,25 @@ def test_an_answer_has_the_attribution_that_is_asked_for(server, translator, opt
     assert found["other"] == [*expected.other]
     for method in DEFAULT_METHODS:
         np.testing.assert_allclose(array_from_json(found[method]), expected.of(method), rtol=2e-3, atol=1e-3)
+
+
+def test_a_stream_tells_the_progress_and_ends_with_the_same_answer(server):
+    with server.client() as client:
+        text = client.post("/v1/inspect/stream", json={"text": TEXT, "attribution": True}).text
+        alone = client.post("/v1/inspect/stream", json={"text": TEXT}).text
+    events = [block.split("\n") for block in text.strip().split("\n\n")]
+    *progress, end = [
+        (name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in events
+    ]
+    done = [data["done"] for name, data in progress if name == "progress"]
+    assert len(done) == len(progress)
+    assert done == sorted({*done})
+    assert all(data["done"] <= data["total"] for _, data in progress)
+    _, expected = ask(server, attribution=True)
+    for answer in (end[1], expected):
+        del answer["origin"]["date"]
+    assert end == ("end", expected)
+    assert alone.startswith("event: end\n"), "without an attribution there is no progress"
 
 
 def test_an_answer_has_the_value_zeroing_that_is_asked_for(server, translator):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.inspection.analyse import attributed as attributed_module
 from dragoman.inspection.analyse import path_attribution
 from dragoman.inspection.analyse.attributed import differentiable, of_embeddings, shifted
 from dragoman.inspection.analyse.attribution import Attribution, attribute
@@ -64,10 +65,11 @@ def test_the_path_of_a_trained_model_is_refined_until_the_sum_is_right(trained):
     assert np.abs(coarse.of("integrated-gradients").sum(1) - change).max() > TOLERANCE
 
 
-def test_a_path_that_is_refined_without_end_has_an_end(monkeypatch):
-    translator = translator_of(MODELS["transformer"])
+def test_a_path_that_is_refined_without_end_has_an_end_which_the_progress_reaches(monkeypatch):
+    translator, told = translator_of(MODELS["transformer"]), []
     monkeypatch.setattr(path_attribution, "TOLERANCE", -1.0)
-    found = attribute(translator, LINES[1], LINES[3])
+    found = attribute(translator, LINES[1], LINES[3], progress=lambda *parts: told.append(parts))
+    assert told == [(done, len(told)) for done in range(1, len(told) + 1)]
     change = found.log_probabilities - found.baseline
     np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=5e-3)
 
@@ -106,6 +108,19 @@ def test_gradients_are_those_of_differences(translator):
             np.testing.assert_allclose(
                 found.of("gradient-input")[:, place], expected.float().numpy(), atol=5e-3
             )
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_gradients_of_several_tokens_at_once_are_those_of_each_alone(translator, at_once, monkeypatch):
+    monkeypatch.setattr(attributed_module, "GRADIENTS", at_once)
+    of = attributed(translator, attribute(translator, LINES[1], LINES[3], methods=[], with_prefix=True))
+    rows = (of.inputs * torch.linspace(0.2, 1, 3)[:, None, None]).requires_grad_()
+    log_probs = of.log_probs(rows)
+    found = list(of.gradients(rows))
+    assert len(found) == log_probs.size(1)
+    for token, gradients in enumerate(found):
+        (expected,) = torch.autograd.grad(log_probs[:, token].sum(), rows, retain_graph=True)
+        torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_nothing_of_the_model_is_changed(translator):

@@ -67,7 +67,8 @@ def assert_close(found, expected, atol):
     np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=0, atol=atol)
 
 
-def test_gradients_end_after_an_interruption(of):
+def test_gradients_end_after_an_interruption(of, monkeypatch):
+    monkeypatch.setattr("dragoman.inspection.analyse.attributed.GRADIENTS", 1)
     interrupted = Event()
     before = interruption.set(interrupted)
     try:

@@ -25,6 +25,7 @@ from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.record.masks import PADDING, Masks
 from dragoman.inspection.record.neurons import SIDES, Neurons, most_active, most_active_of_layer
+from dragoman.inspection.record.record import Origin
 from dragoman.inspection.record.words import by_words
 from dragoman.inspection.schema import MAX_ACTIVE, array_json, to_json
 from dragoman.inspection.views.drawing import visible
@@ -1358,17 +1359,17 @@ def test_tabs_are_chosen_by_keys_and_the_address_keeps_the_view(inspector):  # n
         assert faults == []
     links = inspector.run(
         """() => {
-          const form = document.querySelector("nav form");
+          const form = document.querySelector("form[role=search]");
           const before = form.elements.text.value;
           form.elements.text.value = "c & d";
           form.requestSubmit();
           return [before, location.search, location.hash,
-            all("nav a").map((each) => each.getAttribute("href"))];
+            all("[role=search]").map((each) => each.ariaLabel)];
         }"""
     )
     assert links[0] == "a b"
     assert "text" not in links[1]
-    assert (links[2], links[3]) == (f"#text=c+%26+d&view={views[last]}", ["./", "lab/"])
+    assert (links[2], links[3]) == (f"#text=c+%26+d&view={views[last]}", ["Another sentence"])
     inspector.show(inspection, parameters="text=a&view=nothing")
     assert inspector.run("() => textOf(view().querySelector('h2'))") == "Beam"
 
@@ -2317,9 +2318,9 @@ def test_views_that_are_asked_for_are_shown_when_they_come(inspector):  # noqa: 
     computing = ["The model is computing …"]
     asked = {"attribution": True, "contrast": False, "target_tokens": True}
     contrast = {"attribution": True, "contrast": True, "target_tokens": False}
-    assert states[0] == [1, asked, computing, [], ["true"]]
+    assert states[0] == [1, asked, computing, [], ["true", None]], "the second button stops it"
     assert states[1] == [1, asked, [""], ["Too long."], ["false"]]
-    assert states[2] == [2, contrast, computing, [], ["true"]]
+    assert states[2] == [2, contrast, computing, [], ["true", None]]
     assert states[3] == [2, contrast, [""], [], ["false"], 2]
     assert states[4] == [2, [True, False]]
     assert states[5] == [2, ["Busy."]], "what was there stays"
@@ -2411,7 +2412,8 @@ def test_choices_are_kept_while_another_view_is_shown(inspector):  # noqa: F811
     before, after, other, steps_before, steps_after = found
     assert before == after
     assert before[1] == "distance"
-    assert other == ["layer", "Layer 1, head 1"]
+    assert other[0] == "layer"
+    assert other[1] != before[2]
     assert steps_before == steps_after == ["3", "1", "0"]
 
 
@@ -2501,3 +2503,107 @@ def test_heads_without_room_are_named_with_the_command_for_them(inspector):  # n
     for (width, colours), numbers in zip(small, maps, strict=True):
         assert width == len(inspection.target)
         np.testing.assert_allclose(shares_of(colours, legend), np.sqrt(numbers), atol=0.016)
+
+
+# ---- the head, the first view of attention, and marks of words
+
+
+@pytest.mark.short_form
+@pytest.mark.parametrize("limits", [None, SizeLimits(0, 0, 0, 1)], ids=["all heads", "one head"])
+def test_attention_begins_with_the_clearest_head_that_is_held(inspector, limits):  # noqa: F811
+    inspection = random_inspection(2)
+    held = contents(inspection, limits)
+    inspector.show(inspection, held)
+    for kind in KINDS:
+        found = inspector.run(
+            "async (name) => { await tab('Attention'); await button(name); "
+            "return textOf(labelled('The head').querySelector('h3')); }",
+            KIND_NAMES[kind],
+        )
+        tables, places = statistics(inspection)[kind], held.projections
+        ranks = {
+            (-tables["alignment"][place] if kind == "cross" else 0, tables["entropy"][place]): place
+            for place in product(places.layers[kind], places.heads)
+        }
+        layer, head = ranks[min(ranks)]
+        assert found == f"Layer {layer + 1}, head {head + 1}"
+
+
+def test_the_head_names_the_model_the_date_and_the_version(inspector):  # noqa: F811
+    read = "() => all('.origin').map(textOf)"
+    for source, pair in (("en", "English to German"), ("und", "an unknown language to German")):
+        origin = Origin("ende", source, "de", "2026-12-01T10:20:30+00:00", "0.1.0")
+        inspection = replace(random_inspection(1), origin=origin)
+        model, parameters = inspection.model, sum(module.parameters for module in inspection.modules)
+        inspector.show(inspection)
+        assert inspector.run(read) == [
+            f"Model ende, {pair}: transformer, {model.encoder_layers} encoder and {model.decoder_layers} "
+            f"decoder layers, d_model {model.d_model}, {model.heads} heads, {parameters:,} parameters. "
+            "2026-12-01 10:20 UTC, Dragoman 0.1.0."
+        ]
+    inspector.show(replace(inspection, origin=None))
+    assert inspector.run(read) == []
+
+
+def test_marks_of_words_are_drawn_lightly_and_stay_in_the_text(inspector):  # noqa: F811
+    inspector.show(random_inspection(1))
+    for view in ("Beam", "Attention"):
+        tokens = inspector.run(
+            "async (name) => { await tab(name); return all('.token', view()).map((each) => "
+            "[each.textContent, all('.word-begin', each).map((mark) => mark.textContent)]); }",
+            view,
+        )
+        assert any("▁" in text for text, _ in tokens)
+        assert all(marks == ["▁"] * text.count("▁") for text, marks in tokens)
+
+
+def test_what_is_asked_for_shows_its_progress_and_can_be_stopped(inspector):  # noqa: F811
+    inspection = random_inspection(1)
+    full = replace(inspection, attribution=random_attribution(inspection, np.random.default_rng(1)))
+    inspector.show(inspection, is_live=True)
+    states = inspector.run(
+        """async (table) => {
+          const state = () => [all(".ask button").map(textOf), all("[role=alert]", view()).length,
+            textOf(document.activeElement), all(".labelled").length,
+            all("progress").map((each) => [each.value, each.max])];
+          await tab("Attribution");
+          await button("Compute contributions");
+          const found = [state()];
+          requests.at(-1).onProgress({ done: 3, total: 20 });
+          await paint();
+          found.push(state()[4]);
+          await button("Stop");
+          await paint();
+          found.push(state());
+          await button("Compute contributions");
+          await settle(table);
+          found.push(state());
+          return found;
+        }""",
+        to_json(full),
+    )
+    name = "Compute contributions"
+    asked, progress, stopped, answered = states
+    assert (asked[:2], asked[4], progress) == ([[name, "Stop"], 0], [], [[3, 20]])
+    assert stopped == [[name], 0, name, 0, []]
+    assert (answered[0], answered[4]) == ([name], [])
+    assert answered[3] > 0
+
+
+def test_maps_follow_the_theme_that_is_chosen_on_the_page(inspector):  # noqa: F811
+    inspector.show(random_inspection(1))
+    dark, light = inspector.run(
+        """async () => {
+          await tab("Attention");
+          const found = [];
+          for (const theme of ["dark", "light"]) {
+            document.documentElement.dataset.theme = theme;
+            await paint();
+            await paint();
+            found.push(all("canvas").map(coloursOf));
+          }
+          delete document.documentElement.dataset.theme;
+          return found;
+        }"""
+    )
+    assert all(one != other for one, other in zip(dark, light, strict=True))

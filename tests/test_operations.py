@@ -9,10 +9,11 @@ import signal
 import socket
 import subprocess
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -26,6 +27,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.serving import connections
 from dragoman.serving.admission import MAX_CHARACTERS, Preparation
+from dragoman.serving.apis.v1_analysis import inspection_events
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.loading import load_models
@@ -151,6 +153,53 @@ def test_an_analysis_that_is_too_late_is_interrupted():
     with pytest.raises(ApiError, match="was stopped"):
         asyncio.run(service.analyse(analyse, 1, {}))
     assert interrupted.result(MAX_SECONDS)
+
+
+def test_an_attribution_has_a_deadline_of_its_own():
+    service = Service(None, ServerSettings(deadline=0.05, attribution_deadline=MAX_SECONDS), Metrics())
+    scope = {"dragoman.deadline": 0.0}  # that of the request has passed
+
+    def attribute():
+        return interruption.get().wait(0.2), service.metrics.gauges()
+
+    assert asyncio.run(service.attribute(attribute, 3, scope)) == (False, (3, 1))
+    short = Service(None, ServerSettings(attribution_deadline=0.05), Metrics())
+    with pytest.raises(ApiError, match="took more than 0.05 seconds and was stopped"):
+        asyncio.run(short.attribute(lambda: interruption.get().wait(MAX_SECONDS), 1, {}))
+
+
+def test_an_attribution_is_interrupted_when_its_stream_is_left():
+    service, interrupted = Service(None, ServerSettings(), Metrics()), Future()
+
+    def add_attribution(_, progress):
+        progress(1, 2)
+        interrupted.set_result(interruption.get().wait(MAX_SECONDS))
+        raise CancelledError
+
+    requested = SimpleNamespace(
+        request=SimpleNamespace(attribution=True), size=1, add_attribution=add_attribution
+    )
+
+    async def leave():
+        events = inspection_events(service, requested, None, {})
+        first = await anext(events)
+        await events.aclose()
+        return first
+
+    assert asyncio.run(leave()) == 'event: progress\ndata: {"done": 1, "total": 2}\n\n'
+    assert interrupted.result(MAX_SECONDS)
+
+
+def test_other_analyses_do_not_wait_for_an_attribution():
+    service, release = Service(None, ServerSettings(), Metrics()), Event()
+
+    async def both():
+        attribution = asyncio.ensure_future(service.attribute(lambda: release.wait(MAX_SECONDS), 1, {}))
+        await asyncio.sleep(0)
+        await service.analyse(release.set, 1, {})
+        return await attribution
+
+    assert asyncio.run(both())
 
 
 def test_an_analysis_does_not_count_for_the_speed_of_translations():

@@ -464,6 +464,26 @@ def test_a_box_of_the_tree_has_the_numbers_and_the_look_of_its_hypothesis():
     np.testing.assert_allclose(found, sorted(expected), atol=0.06)
 
 
+@pytest.mark.parametrize("length", [1, 12, 40])
+def test_a_long_tree_is_rows_in_which_each_hypothesis_has_its_parent(length):
+    tokens = [f"▁{'long' * (place % 4)}{place}" for place in range(length)]
+    nodes, best = beam_nodes(tokens)
+    inspection = replace(fake(), nodes=nodes, best_path=best, candidates={})
+    root = parse(tree.beam_tree(inspection))
+    assert float(root.get("width")) <= tree.MAX_WIDTH + 2 * tree.LEFT
+    boxes = [each for each in root.iter(f"{SVG}g") if each[0].text]
+    rows = {box[1].get("y") for box in boxes if box[0].text.startswith("<s>\n")}
+    assert len(rows) == 1, "the beginning is drawn once"
+    corners = [tuple(float(box[1].get(name)) for name in ("x", "y", "width")) for box in boxes]
+    assert len({*corners}) == len(corners)
+    lefts, rights = {(x, y + 18) for x, y, _ in corners}, {(x + width, y + 18) for x, y, width in corners}
+    lines = [list(map(float, re.findall(r"[\d.]+", each.get("d")))) for each in root.iter(f"{SVG}path")]
+    assert len(lines) == len(nodes) - 1, "a line from each hypothesis but the first to its parent"
+    for ends, place in ((rights, slice(0, 2)), (lefts, slice(-2, None))):
+        for line in lines:
+            assert min(math.dist(line[place], end) for end in ends) < 0.1
+
+
 def test_a_finished_hypothesis_beside_the_translation_has_a_thick_line():
     known = fake()
     other = replace(known.nodes[-1], end="finished")

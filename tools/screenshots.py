@@ -187,7 +187,7 @@ def cross_attention(page: Page) -> None:
 Show = Callable[[Page, str], None]
 SHOWN: dict[str, tuple[str, int, Show]] = {
     "page": ("ende", 620, translation),
-    "pictures/report": ("ende", 760, view_of(SENTENCE, "Attention", cross_attention)),
+    "pictures/report": ("ende", 1040, view_of(SENTENCE, "Attention", cross_attention)),
     "pictures/spelling-page": ("quickstart", 480, spelling),
     "pictures/spelling-beam": ("quickstart", 760, view_of("dragoman", "Beam")),
 }

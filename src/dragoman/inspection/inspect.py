@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Unpack
 
 import numpy as np
@@ -15,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman import __version__
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.record.convolutional import ConvolutionalParts, record_convolutional
 from dragoman.inspection.record.definitions import definition_of
@@ -28,6 +31,7 @@ from dragoman.inspection.record.record import (
     AttentionWeights,
     ForcedWords,
     ModuleSummary,
+    Origin,
     ResidualStream,
     TokenProbability,
 )
@@ -114,6 +118,14 @@ def recorded_search(
             calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
     return RecordedSearch(translator, settings, tree, recording, calls, hidden)
+
+
+def origin_of(translator: Translator) -> Origin:
+    """The model's name and languages, the time of now, and this version."""
+    folder = translator.folders[0] if translator.folders else Path()
+    name = folder.parent.name if folder.name == "model" else folder.name
+    languages, now = translator.languages, datetime.now(UTC)
+    return Origin(name, languages.source, languages.target, now.isoformat(timespec="seconds"), __version__)
 
 
 def record_model(model: InspectedModel) -> AbstractContextManager[Recording]:
@@ -224,6 +236,7 @@ class RecordedSearch:
             projections=recorded if recorded and has_equation_1(one_transformer(self.translator)) else None,
             masks=masks_of(one_transformer(self.translator), recorded, source) if recorded else None,
             neurons=self.neurons() if self.hidden else None,
+            origin=origin_of(self.translator),
         )
 
     # ---- along the translation

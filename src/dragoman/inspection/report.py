@@ -40,7 +40,7 @@ def to_html(inspection: Record, layer: int | None = None, head: int | None = Non
     security policy names the script and the style by their hashes and refuses all else, so no text of the
     data can become a script.
     """
-    script, style = bundle(PAGE / "file.js"), (PAGE / "style.css").read_text("utf-8")
+    script, style = bundle(PAGE / "file.js"), styles()
     policy = (
         f"default-src 'none'; script-src '{source_hash(script)}'; style-src '{source_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -54,6 +54,11 @@ def to_html(inspection: Record, layer: int | None = None, head: int | None = Non
         data=json_for_html(to_json(inspection, contents(inspection, FILE, layer, head))),
         script=script,
     )
+
+
+def styles() -> str:
+    """What all pages have in common, and the style of the inspector."""
+    return "".join((PAGE / name).read_text("utf-8") for name in ("theme.css", "style.css"))
 
 
 def source_hash(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.inspection.analyse.statistics import head_alignments, statistics
+from dragoman.inspection.analyse.statistics import Table, clearest_head, head_alignments, statistics
 from dragoman.inspection.analyse.steps import scores
 from dragoman.inspection.analyse.summaries import (
     decisions,
@@ -41,16 +41,23 @@ def to_json(inspection: Record, included: Contents | None = None) -> dict[str, A
     `included` is what it has of attention, by default all.
     """
     stream, included = inspection.stream, included or contents(inspection)
+    tables = statistics(inspection)
     parts = SUBLAYERS.get(inspection.model.architecture, ((), ()))
     table = {
         "version": VERSION,
+        "origin": None if inspection.origin is None else asdict(inspection.origin),
         "sentence": inspection.sentence,
         **search_json(inspection),
         "model": to_table(inspection.model),
-        "attention": {kind: attention_json(inspection, kind, included) for kind in KINDS},
+        "attention": {
+            kind: {
+                **attention_json(inspection, kind, included),
+                "clearest": clearest_json(inspection, tables[kind], kind, included),
+            }
+            for kind in KINDS
+        },
         "statistics": {
-            kind: {name: table.round(4).tolist() for name, table in tables.items()}
-            for kind, tables in statistics(inspection).items()
+            kind: {name: table.round(4).tolist() for name, table in tables[kind].items()} for kind in KINDS
         },
         "projections": projections_json(inspection.projections, included),
         "masks": masks_json(inspection.masks),
@@ -137,6 +144,17 @@ def attention_json(inspection: Record, kind: Kind, included: Contents) -> dict[s
     if not included.words:
         return table
     return {**table, "words": shares_json(merged(part, *words_of_kind(inspection, kind)))}
+
+
+def clearest_json(
+    inspection: Record, tables: dict[str, Table], kind: Kind, included: Contents
+) -> dict[str, int] | None:
+    """The head with which the view of attention begins, of those that are held; None if there are none."""
+    held = included.weights if inspection.projections is None else included.projections
+    if not held.layers[kind]:
+        return None
+    layer, head = clearest_head(tables, held.layers[kind], held.heads)
+    return {"layer": layer + 1, "head": head + 1}
 
 
 def sublayers_json(names: Sequence[str], norms: Array, sublayers: Array) -> dict[str, Any]:

@@ -28,11 +28,14 @@ LAYOUT = """<!doctype html>
 <title>{title}</title>
 <link rel="icon" href="../page/icon.svg" type="image/svg+xml">
 <script src="../page/theme.js"></script>
+<link rel="stylesheet" href="../page/inspection/theme.css">
 <link rel="stylesheet" href="lab.css">
+<script type="module" src="../page/header.js"></script>
 </head>
 <body>
-<nav><a href="../">Translate</a> <a href="./">All experiments</a></nav>
+<header class="top" id="top" data-root="../" data-here="lab/"></header>
 <main>
+<noscript><a href="../">Translate</a> <a href="./">Lab</a></noscript>
 {body}</main>
 </body>
 </html>

@@ -200,11 +200,17 @@ class Service:
     """The queue of translations."""
     analyses: Admission = field(init=False)
     """The queue of `analyse`, apart because its speed says nothing about that of translations."""
+    attributions: Admission = field(init=False)
+    """The queue of `attribute`."""
     default_search: SearchSettings = field(init=False)
     """The settings of a request that gives none: its beam is not wider than the server allows."""
     documents: Documents = field(init=False)
     glossaries: Glossaries = field(init=False)
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
+    _attribution: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, "dragoman-attribution")
+    )
+    """For attributions, which take longer: other analyses do not wait for them."""
     _preparation: Preparation = field(default_factory=Preparation)
     _terms: Preparation = field(default_factory=Preparation)
     """For glossaries, and for texts with them, which take longer."""
@@ -213,15 +219,17 @@ class Service:
         self.admission, self.analyses = (
             Admission(self.settings.queue_tokens, self.settings.deadline) for _ in range(2)
         )
+        self.attributions = Admission(self.settings.queue_tokens, self.settings.attribution_deadline)
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
         self.documents = Documents(self.settings, self.process)
         models = self.models.models if self.settings.glossaries else ()
         pairs = (Languages(model.source, model.target) for model in models)
         self.glossaries = Glossaries(self.settings, pairs)
+        queues = self.admission, self.analyses, self.attributions
         self.metrics.gauges = lambda: (
-            self.admission.tokens + self.analyses.tokens,
-            self.admission.requests + self.analyses.requests,
+            sum(queue.tokens for queue in queues),
+            sum(queue.requests for queue in queues),
         )
 
     @property
@@ -528,6 +536,16 @@ class Service:
         """
         with self.admit(tokens, self.analyses, scope):
             (result,) = await self.in_time([submit_interruptible(self._analysis, function)], scope)
+            return result
+
+    async def attribute(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
+        """As `analyse`, for an attribution: in another thread, and with a deadline of its own from now.
+
+        The function may record nothing of a shared model's modules, which `analyse` may be recording.
+        """
+        self.extend_deadline(scope, self.settings.attribution_deadline)
+        with self.admit(tokens, self.attributions, scope):
+            (result,) = await self.in_time([submit_interruptible(self._attribution, function)], scope)
             return result
 
     async def in_time(self, futures: Sequence[Future[T]], scope: Scope) -> list[T]:

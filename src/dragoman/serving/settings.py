@@ -46,6 +46,8 @@ class ServerSettings:
     limit)."""
     deadline: float = option(8.0, at_least=1e-3, at_most=3_600)
     """Seconds after which a request is answered with 504 and its search is stopped."""
+    attribution_deadline: float = option(60.0, at_least=1e-3, at_most=3_600)
+    """Seconds after which the attribution of an inspection is stopped."""
     queue_tokens: int = option(50_000, at_least=1)
     """Maximum number of source tokens of all requests that are being translated; beyond that the answer is
     429."""

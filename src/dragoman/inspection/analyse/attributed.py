@@ -16,6 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from dragoman.inspection.record.inspected import InspectedModel, first_token
 from dragoman.inspection.record.recording import record_modules
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.build import build_model
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
@@ -25,6 +26,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
 
 ROWS = 16  # that are computed at once
+GRADIENTS = 128  # of rows, that are computed at once
 
 
 @dataclass(frozen=True)
@@ -74,19 +76,23 @@ class Attributed:
     def gradients(self, rows: Float[Tensor, "M C D"]) -> Iterator[Float[Tensor, "M C D"]]:
         """For each target token, the gradients of its log-probabilities with respect to these inputs.
 
-        Raises `CancelledError` after an `interruption`.
+        Those of several tokens are one batch: the operations of a small model take longer to call than to
+        compute. Raises `CancelledError` after an `interruption`.
         """
         leaves = rows.detach().requires_grad_()
         features = self.features(leaves)
         # A position's log-probability depends on its own features alone: one call finds all their gradients.
         cut = features.detach().requires_grad_()
         (of_features,) = torch.autograd.grad(self.log_probs_of(cut).sum(), cut)
-        for token in range(self.target.size(1)):
+        for tokens in torch.arange(self.target.size(1)).split(max(1, GRADIENTS // len(rows))):
             if interruption.get().is_set():
                 raise CancelledError
-            of_token = torch.zeros_like(of_features)
-            of_token[:, token] = of_features[:, token]
-            yield torch.autograd.grad(features, leaves, of_token, retain_graph=True)[0]
+            of_tokens = of_features.new_zeros(len(tokens), *of_features.shape)
+            of_tokens[torch.arange(len(tokens)), :, tokens] = of_features[:, tokens].transpose(0, 1)
+            (batch,) = torch.autograd.grad(
+                features, leaves, of_tokens, retain_graph=True, is_grads_batched=True
+            )
+            yield from batch
 
     def contributions(
         self, rows: Float[Tensor, "M C D"], factors: Float[Tensor, "M C D"]
@@ -157,15 +163,23 @@ def shifted(model: InspectedModel, target: Int[Tensor, "B T"]) -> Int[Tensor, "B
 def differentiable(model: InspectedModel) -> InspectedModel:
     """A copy of the model without packed maps, which have no gradients.
 
-    Training of ConvS2S divides the gradient of the encoder's output; the copy undoes it.
+    It computes equation 1 as written: the fused kernel cannot propagate a batch of gradients. Training of
+    ConvS2S divides the gradient of the encoder's output; the copy undoes it.
     """
     sizes = model.source_embedding.num_embeddings, model.target_embedding.num_embeddings
     copy = build_model(model.settings, *sizes).to(model.target_embedding.weight)
     copy.load_state_dict(model.state_dict())
     assert isinstance(copy, InspectedModel)
+    for module in copy.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.attention_weights_hook = ignore
     if isinstance(copy, Convolutional):
         copy.encoder_output.register_forward_hook(undivided(2 * len(copy.decoder)))
     return copy.eval().requires_grad_(requires_grad=False)
+
+
+def ignore(_: Tensor) -> None:
+    """A hook that does nothing with attention weights."""
 
 
 def undivided(divisor: int) -> Callable[[nn.Module, object, Tensor], None]:

@@ -32,6 +32,7 @@ from dragoman.inspection.analyse.path_attribution import (
     discretized_integrated_gradients,
     gradient_shap,
     integrated_gradients,
+    no_progress,
     sequential_integrated_gradients,
 )
 from dragoman.inspection.analyse.perturbation_attribution import lime, occlusion, reagent
@@ -83,6 +84,7 @@ def attribute(
     contrast: bool | Sequence[str] = False,
     methods: Collection[Method] = DEFAULT_METHODS,
     layer: int | None = None,
+    progress: Callable[[int, int], None] = no_progress,
 ) -> Attribution:
     """The contributions for a translation, a text or its tokens, by forced decoding.
 
@@ -91,7 +93,7 @@ def attribute(
     log P of another one is attributed: of the likeliest other one, or of the tokens given, one for each
     target token with END. With `layer`, the output of an encoder layer, counted from 1, is attributed to in
     place of the source embeddings. `steps` are the points of each integral; None is 32, and for integrated
-    gradients as many as `path_attribution.TOLERANCE` needs.
+    gradients as many as `path_attribution.TOLERANCE` needs. `progress` is that of `integrated_gradients`.
 
     Raises `DragomanError` as `Translator.score`, for a blank sentence, for an ensemble, for a layer or a
     method that the model or each other do not have, for ReAGent with a contrast, and for tokens of a contrast
@@ -125,7 +127,7 @@ def attribute(
         function = of_layer(function, layer)
     with torch.no_grad():
         log_prob, baseline = function.log_probs(torch.stack([function.inputs, function.baseline]))
-    by_method = {method: as_array(contributions(function, method, steps)) for method in methods}
+    by_method = {method: as_array(contributions(function, method, steps, progress)) for method in methods}
     sides = translator.tokenizers.source, translator.tokenizers.target
     pieces = [tuple(side.pieces(ids[0].tolist())) for side, ids in zip(sides, (source, target), strict=True)]
     (start,) = sides[1].pieces([first_token(model)])
@@ -142,11 +144,16 @@ def attribute(
     )
 
 
-def contributions(function: Attributed, method: Method, steps: int | None) -> Float[Tensor, "T C"]:
+def contributions(
+    function: Attributed,
+    method: Method,
+    steps: int | None,
+    progress: Callable[[int, int], None] = no_progress,
+) -> Float[Tensor, "T C"]:
     """Those by a method."""
     fixed_steps = STEPS if steps is None else steps
     functions: dict[Method, Callable[[], Tensor]] = {
-        "integrated-gradients": lambda: integrated_gradients(function, steps),
+        "integrated-gradients": lambda: integrated_gradients(function, steps, progress),
         "gradient-input": lambda: gradient_input(function),
         "saliency": lambda: saliency(function),
         "occlusion": lambda: occlusion(function),

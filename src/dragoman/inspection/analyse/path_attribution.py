@@ -4,7 +4,7 @@ Shapes: T target tokens, C attributed tokens, M points, B baselines, D = d_model
 and Legendre need fewer points than midpoints do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -30,6 +30,10 @@ SPECIAL = (PAD, UNKNOWN, START, END)
 SMALLEST = 1e-6  # difference of two inputs of an activation function whose slope is computed from both
 
 
+def no_progress(done: int, total: int) -> None:
+    """Tells nobody."""
+
+
 def points_and_shares(steps: int) -> tuple[Float[Tensor, "M"], Float[Tensor, "M"]]:
     """Points between 0 and 1 and their shares of a mean over this interval, by Gauss and Legendre.
 
@@ -51,13 +55,16 @@ def path_and_factors(
     return baseline + (first + (last - first) * points) * line, (last - first) * shares * line
 
 
-def integrated_gradients(function: Attributed, steps: int | None) -> Float[Tensor, "T C"]:
+def integrated_gradients(
+    function: Attributed, steps: int | None, progress: Callable[[int, int], None] = no_progress
+) -> Float[Tensor, "T C"]:
     """Their sum over the tokens is log P minus log P at the baseline (Sundararajan et al. 2017).
 
     log P of a trained model rises on a short part of the path. So without `steps` the path is divided into
     parts, and the part with the largest error is halved, until the errors are at most `TOLERANCE` together or
     there are `MAX_PARTS`, fewer for a long translation (`HALVINGS`). The error of a part is known, because
-    log P at its ends is.
+    log P at its ends is. `progress` gets how many parts are done, and how many there are at most, parts that
+    were halved included.
     """
     if steps is not None:
         return function.contributions(*path_and_factors(function, function.baseline, steps))
@@ -76,14 +83,21 @@ def integrated_gradients(function: Attributed, steps: int | None) -> Float[Tenso
         error = contributions.sum(1) - (log_probs(last) - log_probs(first))
         return float(error.abs().max()), contributions
 
-    ends = [number / FIRST_PARTS for number in range(FIRST_PARTS + 1)]
-    parts = {pair: part(*pair) for pair in pairwise(ends)}
     most = min(MAX_PARTS, FIRST_PARTS + HALVINGS // function.target.size(1))
+    parts: dict[tuple[float, float], tuple[float, Tensor]] = {}
+    halved = 0
+
+    def compute(ends: Sequence[float]) -> None:
+        for pair in pairwise(ends):
+            parts[pair] = part(*pair)
+            progress(len(parts) + halved, 2 * most - FIRST_PARTS)
+
+    compute([number / FIRST_PARTS for number in range(FIRST_PARTS + 1)])
     while len(parts) < most and sum(error for error, _ in parts.values()) > TOLERANCE:
         first, last = worst = max(parts, key=lambda pair: parts[pair][0])
         del parts[worst]
-        for pair in pairwise((first, (first + last) / 2, last)):
-            parts[pair] = part(*pair)
+        halved += 1
+        compute((first, (first + last) / 2, last))
     return torch.stack([contributions for _, contributions in parts.values()]).sum(0)
 
 

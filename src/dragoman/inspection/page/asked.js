@@ -4,32 +4,49 @@ import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { HeatView } from "./heat_view.js";
 import { useKept } from "./parts.js";
 
-/** A part of an inspection that is recorded or asked for: {found, answer, busy, failure, run}.
- * name: of the part. ask: of options, a promise of an inspection with them; absent if no model can be asked.
- * answer: the inspection that has the part. run: asks for the part, with these options, too. */
+/** A part of an inspection that is recorded or asked for:
+ * {found, answer, busy, failure, progress, run, stop}.
+ * name: of the part. ask: of options, a signal that ends it, and a function of its progress, a promise of an
+ * inspection with them; absent if no model can be asked. answer: the inspection that has the part. progress:
+ * {done, total} of what is asked for, if it is known. run: asks for the part, with these options, too. stop:
+ * ends what was asked for. */
 export function useAsked(inspection, name, ask, options) {
   const [state, setState] = useState({ answer: inspection, busy: false, failure: "" });
+  const controller = useRef();
   const run = async (others) => {
     if (state.busy) return;
-    setState({ ...state, busy: true, failure: "" });
+    controller.current = new AbortController();
+    const { current: { signal } } = controller;
+    const asked = { ...state, busy: true, failure: "" };
+    const onProgress = (progress) => setState({ ...asked, progress });
+    setState(asked);
     try {
-      setState({ answer: await ask({ ...options, ...others }), busy: false, failure: "" });
+      const answer = await ask({ ...options, ...others }, signal, onProgress);
+      setState({ answer, busy: false, failure: "" });
     } catch (error) {
-      setState({ ...state, busy: false, failure: error.message });
+      setState({ ...state, busy: false, failure: signal.aborted ? "" : error.message });
     }
   };
-  return { ...state, found: state.answer[name], run: ask && run };
+  const stop = () => controller.current.abort();
+  return { ...state, found: state.answer[name], run: ask && run, stop };
 }
 
 /** A button that asks, with what it waits for or why it failed. children: the options above it. */
-export function Ask({ name, busy, failure, run, children }) {
+export function Ask({ name, busy, failure, progress, run, stop, children }) {
   const submit = (event) => {
     event.preventDefault();
     run();
   };
+  const end = (event) => {
+    event.currentTarget.form.querySelector("button").focus(); // this one goes
+    stop();
+  };
   return html`<form class="ask" onSubmit=${submit}>
     ${children}
     <button class="try" aria-disabled=${busy}>${name}</button>
+    ${busy ? html`<button type="button" class="try" onClick=${end}>Stop</button>` : null}
+    ${busy && progress ? html`<progress max=${progress.total} value=${progress.done}
+      aria-label="Progress"></progress>` : null}
     <p role="status">${busy ? "The model is computing …" : ""}</p>
     ${failure ? html`<p role="alert" class="failure">${failure}</p>` : null}
   </form>`;

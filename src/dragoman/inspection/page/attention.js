@@ -73,12 +73,10 @@ function Heads({ inspection, kind, unit, tryOut }) {
   const all = useMemo(() => headsOf(inspection, kind, unit), [kind, unit]);
   const [order, setOrder] = useKept(`order ${kind}`, "layer");
   const held = inspection.attention[kind];
-  const inNumbers = inspection.projections[kind] ?? held;
   const columns = inspection.statistics[kind].entropy[0].length;
   const layers = all.length / columns;
-  const [chosen, setChosen] = useKept(
-    `head ${kind}`, (inNumbers.layers[0] - 1) * columns + inNumbers.heads[0] - 1,
-  );
+  const { layer: first, head: firstHead } = held.clearest;
+  const [chosen, setChosen] = useKept(`head ${kind}`, (first - 1) * columns + firstHead - 1);
   const names = statisticNames(kind);
   const inLayers = order === "layer";
   const highestFirst = (one, other) => other.statistics[order] - one.statistics[order];
@@ -94,8 +92,9 @@ function Heads({ inspection, kind, unit, tryOut }) {
     };
   };
   return html`
-    <p>${aboutKind(kind)} Arrow keys move in the grid; Enter or a click shows a
-      head below.${unit === "words" ? WORDS : ""}</p>
+    <p>${aboutKind(kind)} Arrow keys move in the grid; Enter or a click shows a head below. The first one
+      ${kind === "cross" ? " agrees best with the word alignment" : " has the lowest entropy"}.${" "}
+      ${unit === "words" ? WORDS : ""}</p>
     ${held.overview ? html`<p class="note">The sentence is long, so there is room only for the weights
       of ${nameOfHeld(held)}. The small maps of all heads show the largest weight of each part.</p>` : null}
     <div class="tools">
@@ -122,7 +121,7 @@ function Heads({ inspection, kind, unit, tryOut }) {
       kind=${kind} tryOut=${tryOut} />`;
 }
 
-const WORDS = ` The weights to the tokens of a word are summed, and the queries of a word are averaged; the
+const WORDS = `The weights to the tokens of a word are summed, and the queries of a word are averaged; the
   results are rounded to 1/255.`;
 
 function aboutKind(kind) {

@@ -19,7 +19,7 @@ const SCALES = {
 
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
-/** Whether the page is dark: as chosen on the page for translating, or as the reader's system is. */
+/** Whether the page is dark: as chosen in its head, or as the reader's system is. */
 const isDark = () => {
   const { theme } = document.documentElement.dataset;
   return theme ? theme === "dark" : darkness.matches;
@@ -30,7 +30,12 @@ function useDark() {
   useEffect(() => {
     const follow = () => setDark(isDark());
     darkness.addEventListener("change", follow);
-    return () => darkness.removeEventListener("change", follow);
+    const observer = new MutationObserver(follow);
+    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    return () => {
+      darkness.removeEventListener("change", follow);
+      observer.disconnect();
+    };
   }, []);
   return dark;
 }
@@ -131,7 +136,7 @@ function ScrolledHeat({ rowNames, columnNames, rows: allRows, columns: allColumn
       others.</p>
     <div class="window" ref=${area} tabindex="0" role="group" aria-label=${`${label}, to scroll`}
       style=${{ "--seen": rows }} onScroll=${follow}>
-      <div class="sheet" style=${{ "--hidden-rows": hiddenRows, "--hidden-columns": hiddenColumns }}>
+      <div class="whole" style=${{ "--hidden-rows": hiddenRows, "--hidden-columns": hiddenColumns }}>
         <div class="pane"><${PartOfHeat} ...${others} label=${label} still
           rowNames=${rowNames} columnNames=${columnNames}
           rows=${[top, top + rows]} columns=${[left, left + columns]} /></div>

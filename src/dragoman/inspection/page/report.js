@@ -95,8 +95,8 @@ function Report({ inspection, ask, top, children }) {
     tabs.current.children[next].focus();
   };
   return html`
-    <${Head} inspection=${inspection} />
-    <main>
+    <main><${Head} inspection=${inspection} />
+      <div class="sheet">
       <div class="tabs" role="tablist" aria-label="Views" ref=${tabs} onKeyDown=${onKeyDown}>
         ${views.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
           aria-selected=${name === view} aria-controls=${name === view ? "view" : null}
@@ -110,6 +110,7 @@ function Report({ inspection, ask, top, children }) {
           effects=${effects} attribution=${attribution} zeroing=${zeroing} tryOut=${tryOut} /><//>
         <${Experiments} view=${view} architecture=${inspection.model.architecture} results=${ask && "lab/"} />
       </div>
+      </div>
     </main>
     <footer>In tokens, ▁ marks the beginning of a word. ${children}</footer>`;
 }
@@ -120,7 +121,7 @@ function stopOf(text) {
 }
 
 function Head({ inspection }) {
-  const { sentence, translation, search, source, target } = inspection;
+  const { sentence, translation, search, source, target, origin } = inspection;
   return html`<header>
     <h1>Inspection of a translation</h1>
     <div class="pair">
@@ -134,7 +135,31 @@ function Head({ inspection }) {
       ["Source tokens", count(source.tokens.length)],
       ["Target tokens", count(target.tokens.length)],
     ]} />
+    ${origin ? html`<p class="note origin">${modelText(inspection)}
+      ${" "}<time datetime=${origin.date}>${origin.date.slice(0, 16).replace("T", " ")} UTC</time>,
+      Dragoman ${origin.version}.</p>` : null}
   </header>`;
+}
+
+/** The name, the languages and the sizes of the model. */
+function modelText({ origin, model, parameters }) {
+  const pair = [origin.source, origin.target].map(languageName).join(" to ");
+  const hasHeads = !["lstm", "gru", "conv"].includes(model.architecture);
+  return `Model ${origin.model || "in memory"}, ${pair}: ${model.architecture}, ${[
+    `${model.encoder_layers} encoder and ${model.decoder_layers} decoder layers`,
+    `d_model ${model.d_model}`,
+    ...(hasHeads ? [`${model.heads} heads`] : []),
+    `${count(parameters)} parameters`,
+  ].join(", ")}.`;
+}
+
+function languageName(code) {
+  if (code === "und") return "an unknown language";
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code; // it is no tag of BCP 47
+  }
 }
 
 /** Show an inspection, with its arrays as `decoded` gives them, and a note below.
@@ -143,5 +168,5 @@ function Head({ inspection }) {
 export function show(inspection, note, ask, top) {
   const page = document.getElementById("page");
   page.textContent = "";
-  render(html`${top?.links}<${Report} inspection=${inspection} ask=${ask} top=${top}>${note}<//>`, page);
+  render(html`${top?.form}<${Report} inspection=${inspection} ask=${ask} top=${top}>${note}<//>`, page);
 }

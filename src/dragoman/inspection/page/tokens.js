@@ -13,16 +13,25 @@ export function visible(token) {
     .join("");
 }
 
+const WORD_BEGIN = "▁"; // SentencePiece's mark of a space
+
+/** A token in parts {text, kind}: names of characters that cannot be seen, marks of the beginning of a word,
+ * and other text, whose kind is null. */
 function parts(token) {
-  if (token === "") return [{ text: "(empty)", code: true }];
+  if (token === "") return [{ text: "(empty)", kind: "code-point" }];
   const found = [];
   for (const character of /^\p{M}/u.test(token) ? `◌${token}` : token) {
-    const code = character !== " " && UNSEEN.test(character);
-    const text = code ? codePoint(character) : character === " " ? "␣" : character;
-    if (found.length && !code && !found.at(-1).code) found.at(-1).text += text;
-    else found.push({ text, code });
+    const kind = kindOf(character);
+    const text = kind === "code-point" ? codePoint(character) : character === " " ? "␣" : character;
+    if (kind === null && found.at(-1)?.kind === null) found.at(-1).text += text;
+    else found.push({ text, kind });
   }
   return found;
+}
+
+function kindOf(character) {
+  if (character === WORD_BEGIN) return "word-begin";
+  return character !== " " && UNSEEN.test(character) ? "code-point" : null;
 }
 
 function codePoint(character) {
@@ -32,7 +41,7 @@ function codePoint(character) {
 /** A token as an element that is written in its own direction. */
 export function Token({ token }) {
   return html`<bdi class="token" dir="auto">${parts(token).map(
-    ({ text, code }) => (code ? html`<span class="code-point">${text}</span>` : text),
+    ({ text, kind }) => (kind ? html`<span class=${kind}>${text}</span>` : text),
   )}</bdi>`;
 }
 

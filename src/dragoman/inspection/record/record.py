@@ -95,6 +95,20 @@ class ForcedWords:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Which model was inspected, when, and with which version of Dragoman."""
+
+    model: str
+    """The name of the run's folder, or the one under which a server has the model; "" for one in memory."""
+    source: str
+    """The code of the language that it reads; `und` if it is unknown."""
+    target: str
+    date: str
+    """ISO 8601, in UTC."""
+    version: str
+
+
+@dataclass(frozen=True)
 class Record:
     """What a model computed while it translated a sentence.
 
@@ -163,6 +177,7 @@ class Record:
     """How much each attention mixes each token into the others; None if it was not asked for."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
+    origin: Origin | None = None
 
     @property
     def decoder_inputs(self) -> tuple[str, ...]:

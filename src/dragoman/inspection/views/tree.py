@@ -10,6 +10,8 @@ from dragoman.inspection.views.layout import finished, sentences
 from dragoman.search.trace import Node
 
 BOX_HEIGHT, BOX_GAP, STEP_GAP = 36, 8, 40
+LEFT, MAX_WIDTH = 16.0, 1600.0  # of a row of steps
+ROW_GAP = 30
 NEXT_TOKENS = 5  # in the title of a hypothesis
 
 Place = tuple[float, float, float]  # of a box: x, y and width
@@ -43,10 +45,35 @@ def draw_tree(
     """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom, and
     `first` is the number of the first. The names of the steps are at y = `top`. A dot is on hypotheses that
     are `marked`.
+
+    Many steps are several rows. Each later row begins with the hypotheses of the step before that it extends.
     """
-    nodes, best = inspection.nodes, set(inspection.best_path)
+    nodes = inspection.nodes
     details = [hypothesis_details(inspection, number) for number in range(len(nodes))]
-    places = tree_places(nodes, steps, details, top + 12)
+    widths = [column_width(nodes, column, details) for column in steps]
+    for row in tree_rows(widths):
+        columns, start = [*steps[row]], row.start
+        if start:
+            parents = {nodes[number].parent for number in columns[0]}
+            start -= 1
+            columns = [[number for number in steps[start] if number in parents], *columns]
+        places = tree_places(columns, widths[start : row.stop], top + 12)
+        draw_row(drawing, inspection, columns, first + start, top, places, details, marked)
+        top = drawing.height + ROW_GAP
+
+
+def draw_row(
+    drawing: Drawing,
+    inspection: Record,
+    steps: Sequence[Sequence[int]],
+    first: int,
+    top: float,
+    places: dict[int, Place],
+    details: Sequence[str],
+    marked: Collection[int],
+) -> None:
+    """Draw the steps of a row. The parameters are as those of `draw_tree`."""
+    nodes, best = inspection.nodes, set(inspection.best_path)
     for number in sorted(places, key=lambda number: number in best):  # the best path is on top
         parent = nodes[number].parent
         if parent in places:
@@ -79,15 +106,28 @@ def tree_columns(nodes: Sequence[Node]) -> list[list[int]]:
     return steps
 
 
-def tree_places(
-    nodes: Sequence[Node], steps: Sequence[Sequence[int]], details: Sequence[str], highest: float
-) -> dict[int, Place]:
+def column_width(nodes: Sequence[Node], column: Sequence[int], details: Sequence[str]) -> float:
+    """The width of the boxes of a step."""
+    tokens = widest([visible(nodes[number].token) for number in column], 13) + 26
+    return max(54.0, tokens, widest([details[number] for number in column], 10.5) + 12)
+
+
+def tree_rows(widths: Sequence[float]) -> list[slice]:
+    """The steps of each row, by the widths of all steps: as many as fit into `MAX_WIDTH`, at least one."""
+    rows, first, x = [], 0, LEFT
+    for step, width in enumerate(widths):
+        if x + width > MAX_WIDTH and step > first:
+            rows.append(slice(first, step))
+            first, x = step, LEFT + widths[step - 1] + STEP_GAP
+        x += width + STEP_GAP
+    return [*rows, slice(first, len(widths))]
+
+
+def tree_places(steps: Sequence[Sequence[int]], widths: Sequence[float], highest: float) -> dict[int, Place]:
     """The box of each node: x, y and width. The first box of the longest column is at y = `highest`."""
     places: dict[int, Place] = {}
-    x, tallest = 16.0, max(map(len, steps))
-    for column in steps:
-        width = max(54.0, widest([visible(nodes[number].token) for number in column], 13) + 26)
-        width = max(width, widest([details[number] for number in column], 10.5) + 12)
+    x, tallest = LEFT, max(map(len, steps))
+    for column, width in zip(steps, widths, strict=True):
         top = highest + (tallest - len(column)) * (BOX_HEIGHT + BOX_GAP) / 2
         for rank, number in enumerate(column):
             places[number] = x, top + rank * (BOX_HEIGHT + BOX_GAP), width

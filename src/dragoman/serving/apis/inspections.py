@@ -1,14 +1,15 @@
 """What /v1/inspect computes, and how long its sentences may be."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dragoman.inspection.analyse.changes import changed_settings
 from dragoman.inspection.served_training import training_of
 from dragoman.search.contradictions import refuse_truncation
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.apis.analysis import refuse_long, refuse_long_translation
+from dragoman.serving.apis.analysis import least_tokens, refuse_long, refuse_long_translation
 from dragoman.serving.apis.schemas import InspectRequest
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
@@ -55,56 +56,95 @@ def refuse_contradictions(request: InspectRequest) -> None:
             raise DragomanError(f"{name} needs attribution; send attribution too, or leave {name} out.")
 
 
-def compute_inspection(
-    model: ServedModel,
-    request: InspectRequest,
-    changes: "Sequence[Change]",
-    settings: SearchSettings,
-    *,
-    show_samples: bool,
-) -> dict[str, Any]:
-    """The inspection as JSON, with the samples of a run's training if they may be shown.
+@dataclass(frozen=True)
+class RequestedInspection:
+    """An inspection that a request asks for."""
 
-    Raises `ApiError` 413 for a sentence that is too long for what is asked, and `DragomanError` as `inspect`
-    and the functions of the views.
-    """
+    model: ServedModel
+    request: InspectRequest
+    changes: "Sequence[Change]"
+    settings: SearchSettings
+    show_samples: bool
+    """Whether samples of a run's training may be shown."""
+
+    @property
+    def size(self) -> int:
+        """A lower bound of its tokens."""
+        return least_tokens(self.request.text) + least_tokens(self.request.prefix)
+
+    def compute(self) -> "Inspection":
+        """The inspection without an attribution.
+
+        Raises `ApiError` 413 for a sentence that is too long for what is asked, and `DragomanError` as
+        `inspect` and the functions of the views.
+        """
+        from dragoman.inspection.what_if import inspect_changed
+
+        model, request = self.model, self.request
+        tokenizers = model.translator.tokenizers
+        refuse_long(tokenizers.source, [request.text], MAX_INSPECTED, INSPECTION, ELSEWHERE)
+        refuse_long(tokenizers.target, [request.prefix], MAX_INSPECTED, INSPECTION, ELSEWHERE)
+        for searched in (self.settings, changed_settings(self.settings, self.changes)):
+            refuse_long_search(searched)
+        for name in requested_views(request):
+            refuse_long(tokenizers.source, [request.text], *OPTIONAL_VIEWS[name], ELSEWHERE)
+        inspection = inspect_changed(model.translator, request.text, self.changes, self.settings)
+        for name in requested_views(request):
+            refuse_long_translation(inspection.target, *OPTIONAL_VIEWS[name], ELSEWHERE)
+        inspection = self._with_short_views(inspection)
+        assert inspection.origin is not None
+        name = f"{model.name} with {model.adapter}" if model.adapter else model.name
+        origin = dataclasses.replace(inspection.origin, model=name)
+        if self.changes:
+            return dataclasses.replace(inspection, origin=origin)
+        training = training_of(model.folder, model.name, show_samples=self.show_samples)
+        return dataclasses.replace(inspection, origin=origin, training=training)
+
+    def _with_short_views(self, inspection: "Inspection") -> "Inspection":
+        """The inspection with the views that are asked for, except the attribution."""
+        from dragoman.inspection.analyse.ablation import head_effects
+        from dragoman.inspection.analyse.value_zeroing import value_zeroing
+
+        translator, pair = self.model.translator, (self.request.text, inspection.target)
+        if self.request.heads:
+            inspection = dataclasses.replace(inspection, head_effects=head_effects(translator, *pair))
+        if self.request.value_zeroing:
+            inspection = dataclasses.replace(inspection, value_zeroing=value_zeroing(translator, *pair))
+        return inspection
+
+    def add_attribution(self, inspection: "Inspection", progress: Callable[[int, int], None]) -> "Inspection":
+        """The inspection with the attribution, which is computed with a copy of the model.
+
+        `progress` gets how many parts of it are done, and how many there are at most.
+        """
+        from dragoman.inspection.analyse.attribution import attribute
+
+        contributions = attribute(
+            self.model.translator,
+            self.request.text,
+            inspection.target,
+            with_prefix=self.request.target_tokens,
+            contrast=self.request.contrast,
+            progress=progress,
+        )
+        return dataclasses.replace(inspection, attribution=contributions)
+
+
+@dataclass
+class Progress:
+    """How many parts of an attribution are done, and how many there are at most."""
+
+    done: int = 0
+    total: int = 0
+
+    def tell(self, done: int, total: int) -> None:
+        """Keep both numbers. It is called in the thread that computes."""
+        self.done, self.total = done, total
+
+
+def inspection_json(inspection: "Inspection") -> dict[str, Any]:
+    """The inspection as JSON."""
     from dragoman.inspection.contents import LIVE, contents
     from dragoman.inspection.schema import to_json
-    from dragoman.inspection.what_if import inspect_changed
 
-    tokenizers = model.translator.tokenizers
-    refuse_long(tokenizers.source, [request.text], MAX_INSPECTED, INSPECTION, ELSEWHERE)
-    refuse_long(tokenizers.target, [request.prefix], MAX_INSPECTED, INSPECTION, ELSEWHERE)
-    for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
-        refuse_long_search(searched)
-    for name in requested_views(request):
-        refuse_long(tokenizers.source, [request.text], *OPTIONAL_VIEWS[name], ELSEWHERE)
-    inspection = inspect_changed(model.translator, request.text, changes, settings)
-    for name in requested_views(request):
-        refuse_long_translation(inspection.target, *OPTIONAL_VIEWS[name], ELSEWHERE)
-    inspection = with_requested_views(model, request, inspection)
-    if not changes:
-        training = training_of(model.folder, model.name, show_samples=show_samples)
-        inspection = dataclasses.replace(inspection, training=training)
     return to_json(inspection, contents(inspection, LIVE))
-
-
-def with_requested_views(
-    model: ServedModel, request: InspectRequest, inspection: "Inspection"
-) -> "Inspection":
-    """The inspection with the views that are asked for."""
-    from dragoman.inspection.analyse.ablation import head_effects
-    from dragoman.inspection.analyse.attribution import attribute
-    from dragoman.inspection.analyse.value_zeroing import value_zeroing
-
-    translator, pair = model.translator, (request.text, inspection.target)
-    if request.heads:
-        inspection = dataclasses.replace(inspection, head_effects=head_effects(translator, *pair))
-    if request.attribution:
-        contributions = attribute(
-            translator, *pair, with_prefix=request.target_tokens, contrast=request.contrast
-        )
-        inspection = dataclasses.replace(inspection, attribution=contributions)
-    if request.value_zeroing:
-        inspection = dataclasses.replace(inspection, value_zeroing=value_zeroing(translator, *pair))
-    return inspection

@@ -1,15 +1,24 @@
 """The API of this project: the routes of /v1 that compute with PyTorch."""
 
+import asyncio
+import json
 import math
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from starlette.responses import StreamingResponse
 from starlette.types import Scope
 
 from dragoman.inspection.analyse.changes import changed_settings, parse_changes
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.analysis import least_tokens, refuse_long_pairs
-from dragoman.serving.apis.inspections import compute_inspection, refuse_contradictions
+from dragoman.serving.apis.inspections import (
+    Progress,
+    RequestedInspection,
+    inspection_json,
+    refuse_contradictions,
+)
 from dragoman.serving.apis.parameters import strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.apis.schemas import (
@@ -22,10 +31,33 @@ from dragoman.serving.apis.schemas import (
     ScoreResponse,
     TokenScore,
 )
-from dragoman.serving.apis.v1 import choose_model, glossary_of, refuse_many, settings_of
+from dragoman.serving.apis.v1 import (
+    StreamInTime,
+    choose_model,
+    event,
+    glossary_of,
+    refuse_many,
+    settings_of,
+)
+from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel
 from dragoman.serving.service import Service
+from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import PreparedSentences
+
+if TYPE_CHECKING:
+    from dragoman.inspection.inspection import Inspection
+
+PROGRESS_SECONDS = 0.2  # between two looks at how far an attribution is
+EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["progress", "end", "error"]},
+        "data": {"type": "string", "description": "JSON."},
+    },
+    "required": ["event", "data"],
+}
+STREAM = {200: {"description": "Events.", "content": {"text/event-stream": {"schema": EVENT}}}}
 
 
 async def prepare_with_terms(
@@ -49,6 +81,50 @@ async def prepare_with_terms(
 
     prepared = await service.with_terms(prepare, len(request.text) + len(request.prefix), scope)
     return prepared if any(prepared.terms) else None
+
+
+def requested_inspection(service: Service, request: InspectRequest, scope: Scope) -> RequestedInspection:
+    """The inspection that a request asks for.
+
+    Raises `ApiError` and `DragomanError` for what the server does not allow, and for fields that do not fit
+    each other.
+    """
+    model, settings = choose_model(service, request, request.text), settings_of(service, request)
+    changes = parse_changes(request.changes)
+    refuse_contradictions(request)
+    for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
+        service.refuse_too_much(searched)
+    service.note_texts(scope, [request.text])
+    return RequestedInspection(model, request, changes, settings, service.settings.show_samples)
+
+
+async def inspection_events(
+    service: Service, requested: RequestedInspection, inspection: "Inspection", scope: Scope
+) -> AsyncIterator[str]:
+    """Events: the progress of an attribution, if it is asked for, and the inspection, or an error."""
+    progress, told = Progress(), 0
+    if requested.request.attribution:
+        answer = service.attribute(
+            lambda: inspection_json(requested.add_attribution(inspection, progress.tell)),
+            requested.size,
+            scope,
+        )
+    else:
+        answer = service.analyse(lambda: inspection_json(inspection), requested.size, scope)
+    task = asyncio.ensure_future(answer)
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=PROGRESS_SECONDS)
+            if progress.done > told:
+                told = progress.done
+                yield event("progress", json.dumps({"done": told, "total": progress.total}))
+        yield event("end", json.dumps(task.result(), allow_nan=False))
+    except (ApiError, DragomanError) as error:
+        failure = refusal(error)
+        note_refusal(scope, failure)
+        yield event("error", json.dumps(error_body("/v1", failure.code, failure.message)))
+    finally:
+        task.cancel()
 
 
 def routes(service: Service) -> list[ApiRoute]:
@@ -93,23 +169,31 @@ def routes(service: Service) -> list[ApiRoute]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
         With `changes`, what it would have computed. Without them, a run's answer has its training; `heads`
-        adds the effect of each head, `attribution` what each token contributes, and `value_zeroing` how much
-        a layer mixes each token into the others.
+        adds the effect of each head, `attribution` what each token contributes, for which the server has a
+        longer deadline, and `value_zeroing` how much a layer mixes each token into the others.
         docs/inspection-data.md describes the answer.
         """
-        model, settings = choose_model(service, request, request.text), settings_of(service, request)
-        changes = parse_changes(request.changes)
-        refuse_contradictions(request)
-        for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
-            service.refuse_too_much(searched)
-        service.note_texts(scope, [request.text])
+        requested = requested_inspection(service, request, scope)
+        if not request.attribution:
+            return await service.analyse(lambda: inspection_json(requested.compute()), requested.size, scope)
+        inspection = await service.analyse(requested.compute, requested.size, scope)
+        return await service.attribute(
+            lambda: inspection_json(requested.add_attribution(inspection, Progress().tell)),
+            requested.size,
+            scope,
+        )
 
-        def compute() -> dict[str, Any]:
-            show_samples = service.settings.show_samples
-            return compute_inspection(model, request, changes, settings, show_samples=show_samples)
+    @api.post("/v1/inspect/stream", described_as=STREAM)
+    async def inspect_stream(request: InspectRequest, scope: Scope) -> StreamingResponse:
+        """As `/v1/inspect`, as server-sent events whose data is JSON.
 
-        size = least_tokens(request.text) + least_tokens(request.prefix)
-        return await service.analyse(compute, size, scope)
+        `progress` has `{"done": …, "total": …}`, how many parts of the attribution are done, and how many
+        there are at most. `end` has the body of `/v1/inspect`, and `error` that of an error.
+        """
+        requested = requested_inspection(service, request, scope)
+        inspection = await service.analyse(requested.compute, requested.size, scope)
+        events = inspection_events(service, requested, inspection, scope)
+        return StreamInTime(service, scope, events, media_type="text/event-stream")
 
     @api.post("/v1/score")
     async def score(request: ScoreRequest, scope: Scope) -> ScoreResponse:

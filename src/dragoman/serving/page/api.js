@@ -72,8 +72,19 @@ export async function menuItems(body, signal) {
   }
 }
 
-export async function inspect(body) {
-  return (await send("v1/inspect", body)).json();
+export async function inspect(body, signal) {
+  return (await send("v1/inspect", body, signal)).json();
+}
+
+/** As `inspect`, with an attribution. Calls onProgress with {done, total}, its parts, when more are done. */
+export async function attribute(body, onProgress, signal) {
+  const response = await send("v1/inspect/stream", body, signal);
+  for await (const { event, data } of events(response.body)) {
+    if (event === "progress") onProgress(data);
+    if (event === "end") return data;
+    if (event === "error") throw new ApiError(0, data.error.code, data.error.message);
+  }
+  throw new ApiError(0, "incomplete", "The connection ended before the attribution was complete.");
 }
 
 /** Calls onPiece with each piece of the translation; returns the whole answer, as `translate` does. */

@@ -3,7 +3,7 @@
 import { decoded } from "./inspection/data.js";
 import { show } from "./inspection/report.js";
 import { say, top } from "./inspection/links.js";
-import { inspect } from "./api.js";
+import { attribute, inspect } from "./api.js";
 
 const NOTE = "The server computed this with PyTorch. It may translate in C++: in float32 scores differ by rounding, " +
   "by at most 0.0001 nats per token; in bfloat16 and int8 texts may differ too.";
@@ -13,7 +13,10 @@ async function start() {
   const { text, model, adapter } = Object.fromEntries(parameters);
   if (!text) return say(parameters, "Write a sentence, and choose Inspect.");
   try {
-    const ask = async (options) => decoded(await inspect({ text, model, adapter, ...options }));
+    const ask = async (options, signal, onProgress) => {
+      const body = { text, model, adapter, ...options };
+      return decoded(await (body.attribution ? attribute(body, onProgress, signal) : inspect(body, signal)));
+    };
     const inspection = await ask();
     document.title = `Inspection: ${inspection.sentence}`;
     show(inspection, NOTE, ask, top(parameters));
