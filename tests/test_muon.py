@@ -1,6 +1,8 @@
 """Muon: its steps for matrices, beside Adam for all other weights."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -9,12 +11,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from dragoman.model.build import build_model
-from dragoman.pipeline.recipe import Recipe, check_recipe
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.recipe import Preset, Recipe, check_recipe, optimizer_of
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import OptionError
 from dragoman.text.settings import DataSettings
 from dragoman.training import muon
 from dragoman.training.muon import MOMENTUM, STEP_SIZE, Muon, matrices, orthogonal
 from dragoman.training.objective import make_optimizer, step_optimizer
+from dragoman.training.settings import Optimizer, TrainingSettings
 from tests.conftest import MODELS
 
 SIZES = st.integers(1, 12)
@@ -121,6 +126,23 @@ def test_all_gradients_are_forgotten_and_weights_without_one_stay():
     before = [weight.detach().clone() for weight in model.parameters()]
     optimizer.step()
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("preset", get_args(Preset))
+def test_only_a_new_tiny_model_with_pre_norm_has_muon_by_default(preset):
+    recipe = Recipe(preset=preset, model=PRESETS.get(preset, ModelSettings()))
+    assert optimizer_of(recipe) == ("muon" if preset == "tiny" else "adam")
+    others = (
+        replace(recipe, adaptation=AdaptationSettings(initial_model=Path("a"))),
+        replace(recipe, model=replace(recipe.model, norm="post")),
+        replace(recipe, training=TrainingSettings(shard=True)),
+    )
+    for other in others:
+        assert optimizer_of(other) == "adam"
+    for optimizer in get_args(Optimizer):
+        for other in (recipe, *others[:2]):
+            chosen = replace(other, training=TrainingSettings(optimizer=optimizer))
+            assert optimizer_of(chosen) == optimizer
 
 
 @pytest.mark.parametrize(

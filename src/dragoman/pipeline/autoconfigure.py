@@ -10,7 +10,7 @@ from dragoman.model.interface import Model
 from dragoman.pipeline.minutes import SHARE, choose_updates, seconds_of_validation
 from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, make_schedule
-from dragoman.pipeline.recipe import Recipe, choose_minutes, learning_rate_schedule
+from dragoman.pipeline.recipe import Recipe, choose_minutes, learning_rate_schedule, optimizer_of
 from dragoman.system.device import has_bfloat16, is_cuda
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import counted
@@ -153,7 +153,9 @@ def choose_from_text(
     schedule = learning_rate_schedule(recipe)
     if training.schedule is None and schedule == "trapezoid":
         reasons.append("a trapezoid as the learning rate, with which a model learns more in few minutes")
-    training = replace(training, schedule=schedule)
+    if training.optimizer is None and optimizer_of(recipe) == "muon":
+        reasons.append("Muon as the optimizer of matrices, which needs fewer updates")
+    training = replace(training, optimizer=optimizer_of(recipe), schedule=schedule)
     return replace(recipe, tokenizer=tokenizer, batches=batches, training=training), reasons
 
 

@@ -14,7 +14,7 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_types, overlay, read_toml
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.settings import TrainingSettings
+from dragoman.training.settings import Optimizer, TrainingSettings
 
 Baseline = Literal["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"]
 Preset = Literal["auto", "tiny", "small", "base", "big", Baseline, "student", "student-tiny"]
@@ -52,9 +52,19 @@ class Recipe:
 
 def learning_rate_schedule(recipe: Recipe) -> Literal["paper", "trapezoid"]:
     """The recipe's schedule, or its default: see `TrainingSettings.schedule`."""
-    is_short = recipe.preset in ("tiny", "small") and recipe.model.norm == "pre"
-    is_new = recipe.adaptation.initial_model is None
-    return recipe.training.schedule or ("trapezoid" if is_short and is_new else "paper")
+    has_trapezoid = recipe.preset in ("tiny", "small") and is_new_with_pre_norm(recipe)
+    return recipe.training.schedule or ("trapezoid" if has_trapezoid else "paper")
+
+
+def optimizer_of(recipe: Recipe) -> Optimizer:
+    """The recipe's optimizer, or its default: see `TrainingSettings.optimizer`."""
+    has_muon = recipe.preset == "tiny" and is_new_with_pre_norm(recipe) and not recipe.training.shard
+    return recipe.training.optimizer or ("muon" if has_muon else "adam")
+
+
+def is_new_with_pre_norm(recipe: Recipe) -> bool:
+    """Whether a model with pre-norm is trained from random weights, for which few updates suffice."""
+    return recipe.model.norm == "pre" and recipe.adaptation.initial_model is None
 
 
 def choose_minutes(training: TrainingSettings, gpu: bool) -> float:

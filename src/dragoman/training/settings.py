@@ -24,7 +24,8 @@ class TrainingSettings:
     chosen; None is 45 on a CPU and 180 on a GPU. Training has half of it at least."""
     optimizer: Optimizer | None = None
     """Adam with the paper's constants (section 5.3); or Muon (Jordan et al. 2024) for the matrices of linear
-    maps, which learns more with each update, and Adam for all other weights. None is Adam."""
+    maps, which learns more with each update, and Adam for all other weights. None is Muon for the preset
+    `tiny` with pre-norm and without an initial model, and Adam otherwise."""
     schedule: Literal["paper", "trapezoid"] | None = None
     """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
     falls to zero during the cooldown. None is a trapezoid for the presets `tiny` and `small` with

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from dragoman.model.settings import ENRICHED, PRESETS, ModelSettings
-from dragoman.pipeline.recipe import Recipe, learning_rate_schedule
+from dragoman.pipeline.recipe import Recipe, learning_rate_schedule, optimizer_of
 from dragoman.text.settings import BatchSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 from dragoman_paper.tables.published import PAPER_TOKENS, PAPER_VOCABULARY, TRAINING_RUNS
@@ -246,7 +246,7 @@ def with_inherited(recipe: Recipe) -> Recipe:
         model=replace(model, d_k=sizes.key_width, d_v=sizes.value_width),
         training=replace(
             recipe.training,
-            optimizer=recipe.training.optimizer or "adam",
+            optimizer=optimizer_of(recipe),
             schedule=learning_rate_schedule(recipe),
         ),
         tokenizer=replace(tokenizer, target_tokens=tokenizer.target_tokens or tokenizer.source_tokens),
