@@ -1241,6 +1241,7 @@ def check_nodes(inspection, placed, shown):
     assert shown["faults"] == []
 
 
+@pytest.mark.short_form
 def test_keys_move_in_the_tree_by_branch_and_by_rank(inspector):  # noqa: F811
     inspection = random_inspection(1)
     placed, random = Placed(inspection), np.random.default_rng(1)
@@ -1781,6 +1782,7 @@ def target_inputs(inspection, rows):
     return inspection.decoder_inputs[rows]
 
 
+@pytest.mark.short_form
 def test_a_large_map_has_the_part_that_it_is_scrolled_to(inspector):  # noqa: F811
     inspection = long_inspection()
     inspector.show(inspection)
@@ -1862,6 +1864,7 @@ def test_the_form_of_the_window_is_there_for_more_than_60_tokens(inspector):  # 
     assert found[-1] == [[1, 61], True]
 
 
+@pytest.mark.short_form
 def test_lines_and_keys_of_a_long_sentence_are_shown_by_pages(inspector):  # noqa: F811
     inspection = long_inspection()
     inspector.show(inspection)
@@ -2468,6 +2471,7 @@ def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
 # ---- what a file has no room for
 
 
+@pytest.mark.short_form
 def test_heads_without_room_are_named_with_the_command_for_them(inspector):  # noqa: F811
     inspection = random_inspection(1)
     layers, heads = inspection.attention.decoder.shape[:2]
