@@ -186,7 +186,10 @@ def test_a_checkpoint_is_loaded_where_no_code_is_run_and_nothing_downloaded(tmp_
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (UnpicklingError("exec"), "is damaged, or holds more than tensors and plain values. No code was run."),
+        (
+            UnpicklingError("exec"),
+            "is damaged, or holds more than tensors and plain values. No code was run.",
+        ),
         (OSError("no tokenizer\nat all"), r"cannot be loaded by COMET \(OSError: no tokenizer\)\. It may be"),
         (KeyError("hparams"), r"cannot be loaded by COMET \(KeyError: 'hparams'\)"),
     ],
@@ -202,9 +205,9 @@ def test_what_the_library_refuses_is_told_with_the_file(tmp_path, error, message
 
 def test_settings_that_would_run_code_are_refused_before_the_library_sees_them(tmp_path):
     checkpoint, loaded = checkpoint_in(tmp_path, "x: !!python/object/apply:os.getcwd []\n"), []
-    with library(lambda *given, **more: loaded.append(given)):
-        with pytest.raises(DragomanError, match="hparams.yaml cannot be read as YAML"):
-            Comet(checkpoint)
+    refused = pytest.raises(DragomanError, match="hparams.yaml cannot be read as YAML")
+    with library(lambda *given, **more: loaded.append(given)), refused:
+        Comet(checkpoint)
     assert loaded == []
 
 

@@ -35,7 +35,9 @@ SETTINGS = ModelSettings(
 KINDS = {
     "learned positions, other widths, no END": SETTINGS,
     "as in the paper": ModelSettings(**SIZES),
-    "fairseq's": ModelSettings(**SIZES, positions="sinusoidal-tensor2tensor", first_position=2, tied="target"),
+    "fairseq's": ModelSettings(
+        **SIZES, positions="sinusoidal-tensor2tensor", first_position=2, tied="target"
+    ),
 }
 
 

@@ -151,7 +151,7 @@ def longest_text(model: Transformer) -> int:
 
 
 def write_description(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
-    """Write the tokenizers, and `dragoman.json`: the special ids, the longest text, the sizes of the cache."""
+    """Write the tokenizers, and the special ids, the longest text and the sizes of the cache as JSON."""
     metadata = {
         "pad": PAD,
         "unknown": UNKNOWN,
