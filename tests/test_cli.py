@@ -334,7 +334,7 @@ def test_links_and_weights_are_those_of_the_layer_and_the_head_that_are_asked_fo
             [*attention.source],
             [*attention.target],
         )
-        cross = np.array(attention.cross)[(layer or 0) - 1]
+        cross = attention.cross[(layer or 0) - 1].numpy()
         np.testing.assert_allclose(
             seen["weights"], cross.mean(0) if head is None else cross[head - 1], atol=1e-6
         )
