@@ -162,7 +162,7 @@ def test_the_teacher_computes_with_the_precision_that_is_asked_for(tmp_path, pre
     assert found == [line.replace("\0", "") for line in wanted]
 
 
-@pytest.mark.parametrize("given", product((None, 3), (None, 5), (None, 1.0)))
+@pytest.mark.parametrize("given", [*product((None, 3), (None, 5), (None, 1.0))])
 def test_of_as_many_candidates_as_are_asked_for_or_eight_the_student_learns_one(given):
     """The number of the list counts before that of the beam; samples have no beam."""
     options = {

@@ -1967,6 +1967,8 @@ def test_the_form_of_the_window_is_there_for_more_than_60_tokens(inspector):  # 
             first, last = min(first, moved), moved
         assert (numbers, is_disabled) == ([first, last], False)
     assert found[-1] == [[1, 61], True]
+    tree = inspector.run("async () => { await act(['window', 1, 1]); return treeIn(); }")
+    assert max(node["top"] for node in tree["nodes"]) + 28 <= tree["size"][1], "the last step is the longest"
 
 
 @pytest.mark.short_form
