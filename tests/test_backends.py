@@ -197,3 +197,13 @@ def test_a_search_in_parts_is_the_search(folder, monkeypatch):  # noqa: F811
     assert [*parts([[5, 2]] * 5, asked, 0)] == [[[5, 2]] * 2, [[5, 2]] * 2, [[5, 2]]]
     assert [*parts([[5] * 99, [2]], asked, 0)] == [[[5] * 99], [[2]]]
     assert by_cpp.n_best([*LINES, ""] * 3, asked) == whole
+
+
+def test_a_gpu_is_looked_for_where_the_system_has_a_device_of_any_maker(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for number, name in enumerate(("nvidia0", "nvidiactl", "dxg", "kfd")):
+        root = tmp_path / str(number)
+        (root / "dev").mkdir(parents=True)
+        assert not has_gpu(root)
+        (root / "dev" / name).touch()
+        assert has_gpu(root)

@@ -312,6 +312,34 @@ def test_pairs_are_scored_line_by_line(command_line, folder):
     assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} per token" in err
 
 
+@pytest.mark.parametrize(("layer", "head"), [(None, None), (1, None), (None, 1), (1, 2)])
+def test_links_and_weights_are_those_of_the_layer_and_the_head_that_are_asked_for(
+    command_line, folder, layer, head
+):
+    translator = Translator.load(folder / "run", native=False)
+    texts = [(folder / f"test.{side}").read_text().splitlines() for side in ("source", "target")]
+    texts[1] = texts[1][1:] + texts[1][:1]  # translations of other lines, on which heads agree less
+    (folder / "other.target").write_text("".join(f"{line}\n" for line in texts[1]))
+    files = ["--source", folder / "test.source", "--target", folder / "other.target"]
+    asked = [*(["--layer", layer] if layer else []), *(["--head", head] if head else [])]
+    _, plain, _ = command_line("align", folder / "run", *files, *asked)
+    _, told, _ = command_line("align", folder / "run", *files, *asked, "--json")
+    pairs = list(zip(*texts, strict=True))
+    expected = translator.align(pairs, layer, head)
+    assert plain.splitlines() == [" ".join(f"{one}-{two}" for one, two in links) for links in expected]
+    for line, pair, links in zip(told.splitlines(), pairs, expected, strict=True):
+        seen, attention = json.loads(line), translator.attention(*pair)
+        assert seen["alignment"] == [[*link] for link in links]
+        assert (seen["source_tokens"], seen["target_tokens"]) == (
+            [*attention.source],
+            [*attention.target],
+        )
+        cross = attention.cross[(layer or 0) - 1].numpy()
+        np.testing.assert_allclose(
+            seen["weights"], cross.mean(0) if head is None else cross[head - 1], atol=1e-6
+        )
+
+
 @settings(max_examples=3)
 @given(st.lists(st.sampled_from(["", " ", "  "]), min_size=4, max_size=4))
 def test_spaces_around_tokens_change_no_score(command_line, folder, more):

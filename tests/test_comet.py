@@ -1,18 +1,26 @@
 """COMET: the library's own numbers from a local checkpoint, of which no code is run.
 
 What needs the library is skipped where it is not installed; it wants former releases of numpy and protobuf.
+Without it, a model of the tests takes the place of a checkpoint's.
 """
 
+import hashlib
 import itertools
 import os
 import random
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import sacrebleu.significance
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sacrebleu.metrics.base import Metric, Score, Signature
 
+from dragoman.evaluation import comet as evaluation_comet
 from dragoman.evaluation.comet import Comet, environment
 from dragoman.evaluation.compare import paired_bootstrap_of_means
 from dragoman.system.errors import DragomanError
@@ -90,6 +98,117 @@ def test_a_checkpoint_that_is_not_on_this_machine_and_a_missing_library_are_refu
     monkeypatch.chdir(tmp_path / "checkpoints")
     with pytest.raises(DragomanError, match=r"pip install 'dragoman\[comet\]'"):
         Comet(Path("model.ckpt"))
+
+
+# ---- a library of the tests
+
+
+class Judge:
+    """A model as COMET's, whose score of a line depends on each of its three texts, and on which is which."""
+
+    hparams = SimpleNamespace(class_identifier="judge")
+
+    def predict(self, samples, gpus, num_workers, progress_bar):
+        assert (gpus in (0, 1), num_workers, progress_bar) == (True, 0, False)
+        return SimpleNamespace(scores=[self.score(**sample) for sample in samples])
+
+    @staticmethod
+    def score(src, mt, ref):
+        return (len(src) + 3 * len(mt) + 10 * len(ref)) / 100
+
+
+@contextmanager
+def library(load):
+    """The library, which loads checkpoints by this function."""
+    package = ModuleType("comet")
+    package.load_from_checkpoint = load
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "comet", package)
+        patch.setattr(evaluation_comet, "version", lambda name: f"{name}-9")
+        yield
+
+
+def checkpoint_in(folder, settings=""):
+    """The files of a checkpoint: what is in the first is left to the library."""
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "model.ckpt").write_bytes(b"weights")
+    (folder / "hparams.yaml").write_text(settings)
+    return folder / "checkpoints" / "model.ckpt"
+
+
+TRIPLES = st.lists(st.tuples(*[st.text(max_size=9)] * 3), min_size=1, max_size=6)
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    with library(lambda path, local_files_only: Judge()):
+        return Comet(checkpoint_in(tmp_path_factory.mktemp("judge")))
+
+
+@settings(max_examples=15)
+@given(TRIPLES)
+def test_a_line_has_a_hundred_times_the_score_of_its_texts_and_a_set_the_mean(judge, lines):
+    comet, (sources, hypotheses, references) = judge, map(list, zip(*lines, strict=True))
+    expected = [100 * Judge.score(*line) for line in lines]
+    found = comet.line_scores(sources, hypotheses, references)
+    assert found == pytest.approx(expected)
+    score = comet.score(found)
+    digest = hashlib.sha256(b"weights").hexdigest()[:12]
+    signature = f"model:judge|sha256:{digest}|scale:100|comet:unbabel-comet-9"
+    assert (score.name, score.signature) == ("COMET", signature)
+    assert score.value == pytest.approx(sum(expected) / len(expected))
+    compared = comet.compare(found, [number - 1 for number in found])
+    assert (compared.score.name, compared.score.signature) == ("COMET", f"{signature}|bs:1000|seed:12345")
+    assert compared.score.value - compared.baseline.value == pytest.approx(1)
+    for others in (references[1:], [*references, "x"]):
+        with pytest.raises(DragomanError, match=f"Translations: {len(lines)}, references: {len(others)};"):
+            comet.line_scores(sources, hypotheses, others)
+
+
+def test_a_checkpoint_is_loaded_where_no_code_is_run_and_nothing_downloaded(tmp_path):
+    told, blob = [], tmp_path / "blob"
+
+    def load(path, local_files_only):
+        names = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "HF_HUB_OFFLINE"
+        told.append((path, local_files_only, *(os.environ[name] for name in names)))
+        return Judge()
+
+    checkpoint = checkpoint_in(tmp_path)
+    checkpoint.rename(blob)
+    checkpoint.symlink_to(blob)  # the settings are near the link
+    before = dict(os.environ)
+    with library(load):
+        Comet(checkpoint)
+    assert told == [(str(checkpoint), True, "1", "1")]
+    assert os.environ == before
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            UnpicklingError("exec"),
+            "is damaged, or holds more than tensors and plain values. No code was run.",
+        ),
+        (OSError("no tokenizer\nat all"), r"cannot be loaded by COMET \(OSError: no tokenizer\)\. It may be"),
+        (KeyError("hparams"), r"cannot be loaded by COMET \(KeyError: 'hparams'\)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_the_library_refuses_is_told_with_the_file(tmp_path, error, message):
+    def load(path, local_files_only):
+        raise error
+
+    with library(load), pytest.raises(DragomanError, match=f"model.ckpt {message}"):
+        Comet(checkpoint_in(tmp_path))
+
+
+def test_settings_that_would_run_code_are_refused_before_the_library_sees_them(tmp_path):
+    checkpoint, loaded = checkpoint_in(tmp_path, "x: !!python/object/apply:os.getcwd []\n"), []
+    refused = pytest.raises(DragomanError, match="hparams.yaml cannot be read as YAML")
+    with library(lambda *given, **more: loaded.append(given)), refused:
+        Comet(checkpoint)
+    assert loaded == []
 
 
 # ---- with the library

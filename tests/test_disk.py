@@ -158,6 +158,7 @@ def test_all_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
     complete = {name: content for name, content, former in synced if former == in_folder}
     assert complete.keys() >= {"one", "other", "inner", MANIFEST}
     assert (complete["one"], complete["other"]) == (b"after", b"")
+    assert (tmp_path.name, None, ("after", b"after")) in synced, "the name, too"
 
 
 def test_the_longest_name_that_the_system_allows_is_written(tmp_path):

@@ -13,7 +13,7 @@ import torch
 
 from dragoman import Translator
 from dragoman.cli import main as cli
-from dragoman.cli.distil import plan
+from dragoman.cli.distil import candidates, plan
 from dragoman.cli.train import recipe_of
 from dragoman.evaluation.nearest import nearest
 from dragoman.model.build import build_model
@@ -160,6 +160,20 @@ def test_the_teacher_computes_with_the_precision_that_is_asked_for(tmp_path, pre
     # Training refuses a NUL, which a byte of the vocabulary can be.
     wanted = {"float32": one, "int8": other}[precision]
     assert found == [line.replace("\0", "") for line in wanted]
+
+
+@pytest.mark.parametrize("given", [*product((None, 3), (None, 5), (None, 1.0))])
+def test_of_as_many_candidates_as_are_asked_for_or_eight_the_student_learns_one(given):
+    """The number of the list counts before that of the beam; samples have no beam."""
+    options = {
+        name: value
+        for name, value in zip(("n_best", "beam_size", "temperature"), given, strict=True)
+        if value is not None
+    }
+    n_best, beam_size, temperature = given
+    count = n_best or beam_size or 8
+    found = candidates(options)
+    assert found == {"n_best": count} | ({} if temperature else {"beam_size": count})
 
 
 # ---- new sentences

@@ -35,7 +35,7 @@ from dragoman.system.files import check_folder
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, TokenizerSettings
 from dragoman.text.subword_nmt import make_segmenter
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import save_model
+from dragoman.translation.model_folder import StoredModel, save_model
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
 
 TEXT = "".join(f"{line}\n" for line in SOURCE).encode()
@@ -44,13 +44,14 @@ TEXT = "".join(f"{line}\n" for line in SOURCE).encode()
 @pytest.fixture
 def run(tmp_path):
     model, tokenizers = ours(ModelSettings(**SIZES))
-    save_model(tmp_path / "run" / "model", model, model.settings, tokenizers)
+    more = 50, Languages("en", "pt-BR")
+    save_model(tmp_path / "run" / "model", model, model.settings, tokenizers, *more)
     return tmp_path / "run"
 
 
 @pytest.mark.parametrize(
     "options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"]], ids=" ".join
-)  # tests/test_readme.py has ONNX
+)  # tests/test_onnx.py has ONNX
 def test_an_export_is_written_after_verification(options, run, tmp_path, command_line):
     status, _, err = command_line("export", run, "--to", *options, "--out", tmp_path / "there")
     assert status == 0
@@ -73,6 +74,9 @@ def test_an_exported_model_translates_alike_after_import(run, tmp_path, command_
     before, after = (command_line("translate", folder, stdin=TEXT)[1] for folder in (run, tmp_path / "back"))
     assert before == after
     assert len(before.splitlines()) == 4
+    for folder in (run, tmp_path / "back"):
+        stored = StoredModel.load(folder)
+        assert (stored.longest_trained, stored.languages) == (50, Languages("en", "pt-BR"))
     status, _, err = command_line(*back)
     assert status == 2
     assert "back exists already; choose another --out, or delete it." in err

@@ -111,7 +111,8 @@ def attention_states(inspection, random, count):
 @pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_attention_is_shown_as_it_is(inspector, seed):  # noqa: F811
-    inspection, random = random_inspection(seed), np.random.default_rng(seed)
+    guided = 2 if seed == 1 else None
+    inspection, random = random_inspection(seed, alignment_head=guided), np.random.default_rng(seed)
     states = attention_states(inspection, random, 8)
     inspector.show(inspection)
     for shown in inspector.run("(states) => attentionStates(states)", states):
@@ -283,6 +284,21 @@ def check_alignment(inspection, layer, head, shown):
     assert f"from the weights of the last layer, {by_heads}." in shown["text"]
 
 
+@pytest.mark.short_form
+def test_the_lines_of_a_layer_have_eight_colours_in_turn(inspector):  # noqa: F811
+    inspection = fake_inspection(3, 4, 1, 11, 22)
+    inspector.show(inspection)
+    found = inspector.run(
+        """async () => {
+          await tab("Attention");
+          await button("Lines of the layer's heads");
+          return linesOf(labelled("The head"));
+        }"""
+    )
+    heads = dict(enumerate(halves(inspection.attention.cross[0])))
+    check_lines(found, heads, inspection.target, inspection.source, "predicts")
+
+
 # ---- decoding steps
 
 
@@ -355,6 +371,37 @@ def test_a_decoding_step_is_that_of_the_data(inspector, seed):  # noqa: F811
         ]
 
 
+@pytest.mark.short_form
+def test_keys_change_the_step_but_for_those_of_a_control(inspector):  # noqa: F811
+    inspection = random_inspection(1)
+    last = len(inspection.target)
+    inspector.show(inspection)
+    found = inspector.run(
+        """async (keys) => {
+          await tab("Decoding steps");
+          const panel = view().querySelector(".steps");
+          const found = [];
+          for (const start of [1, 2, Number(field("Step").max)]) {
+            for (const name of keys) {
+              for (const place of [panel, field("Step"), field("Layer")]) {
+                await give(field("Step"), start);
+                const isHandled = await key(name, place);
+                found.push([start, name, place === panel, isHandled, Number(field("Step").value),
+                  panel.ariaLabel, all(".steps tr").findIndex((row) => row.className === "query")]);
+              }
+            }
+          }
+          return found;
+        }""",
+        ["ArrowLeft", "ArrowRight", "Home", "End", "x"],
+    )
+    for start, key, is_panel, is_handled, after, label, query in found:
+        moved = {"ArrowLeft": start - 1, "ArrowRight": start + 1, "Home": 1, "End": last}.get(key)
+        expected = min(max(moved, 1), last) if is_panel and moved is not None else start
+        assert (after, label, query) == (expected, f"Step {expected}", expected - 1), (start, key)
+        assert is_handled == (is_panel and moved is not None)
+
+
 # ---- embeddings
 
 
@@ -413,7 +460,8 @@ def test_tokens_numbers_and_neighbours_are_those_of_the_data(inspector):  # noqa
 @pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_positions_and_their_products_are_those_of_the_data(inspector, seed):  # noqa: F811
-    inspection = random_inspection(seed, positions="learned") if seed == 2 else random_inspection(seed)
+    kinds = {1: "sinusoidal-halves", 2: "learned", 3: "sinusoidal"}
+    inspection = random_inspection(seed, positions=kinds[seed])
     inspection = replace(inspection, positions=inspection.positions - 0.3 * (seed == 3))
     inspector.show(inspection)
     (shown,) = inspector.walk([[["tab", "Positions"]]])
@@ -1077,7 +1125,7 @@ class Placed:
         }[key]
 
 
-@pytest.mark.parametrize("name", short_forms(["random", *SEARCHES], "random", "sampling"))
+@pytest.mark.parametrize("name", short_forms(["random", *SEARCHES], "random", "sampling", "forced words"))
 def test_the_tree_is_that_of_the_search(inspector, name):  # noqa: F811
     inspection = random_inspection(1) if name == "random" else searched(name)
     placed, random = Placed(inspection), np.random.default_rng(3)
@@ -1089,6 +1137,7 @@ def test_the_tree_is_that_of_the_search(inspector, name):  # noqa: F811
     states.append(
         ([["leave"], ["node", late], ["give", ["Step", early]]], early, placed.best_at(early), None)
     )
+    states.append(([["give", ["Step", last]], ["node", late]], last, late, None))
     kept = placed.columns[1][-1]
     states.append(([["node", kept], ["give", ["Step", 1]]], 1, kept, None))
     finished = [number for number, node in enumerate(placed.nodes) if node.end == "finished"]
@@ -1242,6 +1291,46 @@ def check_nodes(inspection, placed, shown):
     assert shown["faults"] == []
 
 
+WORDS_OF_SEARCHES = [
+    (SearchSettings(), "", "log-probability / ((5 + |Y|) / 6)α, α = 0.6"),
+    (SearchSettings(length_penalty=0.0), "", "log-probability / ((5 + |Y|) / 6)α, α = 0"),
+    (SearchSettings(length_power=0.0), "", "log-probability / |Y|p, p = 0"),
+    (SearchSettings(length_power=1.5), "", "log-probability / |Y|p, p = 1.5"),
+    (
+        SearchSettings(beam_size=4, groups=2, diversity=0.25),
+        "The beam has 2 groups; a token loses 0.25 nats for each use in an earlier group.",
+        None,
+    ),
+    (
+        SearchSettings(temperature=0.5, n_best=3),
+        "Each path is a sample, drawn at temperature 0.5; the likeliest is the translation.",
+        "log-probability",
+    ),
+    (
+        SearchSettings(temperature=2.0, n_best=3, top_p=0.9, mbr=True),
+        "Each path is a sample, drawn at temperature 2, top p 0.9; minimum Bayes risk chose the translation.",
+        "log-probability",
+    ),
+    (
+        SearchSettings(force_words=("a", "b c"), ban_words=("d",), prefix="e f"),
+        "There is a beam for each number of forced tokens met; the fewest are on top. Forced words: a, b c. "
+        "Banned words: d. Prefix: e f.",
+        None,
+    ),
+]
+
+
+@pytest.mark.short_form
+def test_a_search_is_told_in_words_and_its_score_as_a_formula(inspector):  # noqa: F811
+    known = fake_inspection(3, 3, 1, 1, 4)
+    for search, words, formula in WORDS_OF_SEARCHES:
+        inspector.show(replace(known, search=search))
+        about, score = inspector.run("() => all('p', view()).slice(0, 2).map(textOf)")
+        assert about.partition("The thick path is the translation.")[2].strip() == words
+        assert formula is None or score.startswith(f"Score: {formula}. ")
+
+
+@pytest.mark.short_form
 def test_keys_move_in_the_tree_by_branch_and_by_rank(inspector):  # noqa: F811
     inspection = random_inspection(1)
     placed, random = Placed(inspection), np.random.default_rng(1)
@@ -1372,6 +1461,7 @@ def test_tabs_are_chosen_by_keys_and_the_address_keeps_the_view(inspector):  # n
     assert (links[2], links[3]) == (f"#text=c+%26+d&view={views[last]}", ["Another sentence"])
     inspector.show(inspection, parameters="text=a&view=nothing")
     assert inspector.run("() => textOf(view().querySelector('h2'))") == "Beam"
+    assert inspector.run("() => [all('.lab li').length > 0, all('.lab a').length]") == [True, 0]
 
 
 @pytest.mark.parametrize("is_live", short_forms([False, True], True))
@@ -1455,7 +1545,9 @@ def views_of(inspection, is_live):
     return [name for view, name in views.items() if not lacking.get(view)]
 
 
-@pytest.mark.parametrize("name", short_forms(ARCHITECTURES, "conv", "transformer, other options"))
+@pytest.mark.parametrize(
+    "name", short_forms(ARCHITECTURES, "conv", "transformer, other options", "gru", "lstm, enriched")
+)
 def test_a_model_has_the_views_that_its_data_have(inspector, name):  # noqa: F811
     inspection = inspected(name)
     for is_live in (False, True):
@@ -1524,6 +1616,20 @@ def check_figure(inspection, shown):
         shown, f"All parts as a table, {total:,} parameters", ["Part", "Parameters", "Shape", "Code"], rows
     )
     assert shown["figure"] == figure_of(inspection)
+    for title, settings in (("the model", inspection.model), ("the search", inspection.search)):
+        ((names, rows),) = (
+            (names, rows) for name, names, rows in shown["tables"] if name == f"Settings of {title}"
+        )
+        assert names == ["Setting", "Value"]
+        assert rows
+        for name, value in rows:
+            found = getattr(settings, name)
+            if isinstance(found, tuple):
+                assert value == ", ".join(found)
+            elif isinstance(found, bool | str | None):
+                assert value == {True: "true", False: "false", None: "null"}.get(found, found)
+            else:
+                assert float(value) == found
 
 
 def figure_of(inspection):
@@ -1782,6 +1888,7 @@ def target_inputs(inspection, rows):
     return inspection.decoder_inputs[rows]
 
 
+@pytest.mark.short_form
 def test_a_large_map_has_the_part_that_it_is_scrolled_to(inspector):  # noqa: F811
     inspection = long_inspection()
     inspector.show(inspection)
@@ -1828,7 +1935,7 @@ def test_a_large_map_has_the_part_that_it_is_scrolled_to(inspector):  # noqa: F8
 @pytest.mark.short_form
 def test_the_form_of_the_window_is_there_for_more_than_60_tokens(inspector):  # noqa: F811
     for source, target in ((60, 60), (8, 61)):
-        inspector.show(fake_inspection(source, target, 1, 1, 4))
+        inspector.show(fake_inspection(source, target, 1, 1, 4), is_live=True)
         count = inspector.run("() => all('[aria-label=Window]').length")
         assert count == (max(source, target) > 60)
     views = "async (name) => { await tab(name); return all('[aria-label=Window]').length; }"
@@ -1861,8 +1968,11 @@ def test_the_form_of_the_window_is_there_for_more_than_60_tokens(inspector):  # 
             first, last = min(first, moved), moved
         assert (numbers, is_disabled) == ([first, last], False)
     assert found[-1] == [[1, 61], True]
+    tree = inspector.run("async () => { await act(['window', 1, 1]); return treeIn(); }")
+    assert max(node["top"] for node in tree["nodes"]) + 28 <= tree["size"][1], "the last step is the longest"
 
 
+@pytest.mark.short_form
 def test_lines_and_keys_of_a_long_sentence_are_shown_by_pages(inspector):  # noqa: F811
     inspection = long_inspection()
     inspector.show(inspection)
@@ -1916,6 +2026,74 @@ def test_lines_and_keys_of_a_long_sentence_are_shown_by_pages(inspector):  # noq
     rows, text = keys
     assert "Keys 61 to 75 of 75" in text
     check_rows_of_keys(inspection, rows)
+
+
+@pytest.mark.short_form
+def test_lists_of_several_pages_are_read_forwards_and_backwards(inspector):  # noqa: F811
+    """A page of keys has 60 tokens, and one of a table 20,000 cells."""
+    size, keys_of_page = 181, 60
+    inspection = fake_inspection(size, 61, 1, 1, 4)
+    inspector.show(inspection)
+    found = inspector.run(
+        """async (moves) => {
+          await tab("Attention");
+          const query = labelled("One query in numbers");
+          const pages = (place) => [textOf(place.querySelector("[role=status]")),
+            all(".pager button", place).map((each) => each.disabled)];
+          const found = [], read = () => all("tbody tr", query).slice(1, -1).map((row) => cellsOf(row)[0]);
+          for (const move of [null, ...moves]) {
+            if (move) await button(move, query);
+            found.push([read(), ...pages(query)]);
+          }
+          await tab("Positions");
+          await openTables();
+          const table = all("details.numbers").find((each) => textOf(each).startsWith("Dot products"));
+          const lines = all(".pager", table).length;
+          await tab("Attention");
+          const alignment = labelled("Word alignment");
+          all(".lines ol", alignment)[1].querySelectorAll("button")[2].focus();
+          await pause();
+          const alone = linesOf(alignment).lines.filter((line) => line[3] === "group-0");
+          return [found, lines, alone.map((line) => line.slice(0, 2))];
+        }""",
+        moves := ["Next", "Next", "Previous", "Next", "Next"],
+    )
+    pages, pagers, alone = found
+    page = 0
+    for (keys, text, disabled), move in zip(pages, [None, *moves], strict=True):
+        page += {"Next": 1, "Previous": -1, None: 0}[move]
+        start, stop = page * keys_of_page, min((page + 1) * keys_of_page, size)
+        assert keys == [*inspection.source[start:stop]]
+        assert text == f"Keys {start + 1} to {stop} of {size}"
+        assert disabled == [page == 0, stop == size]
+    assert pagers == 0
+    assert alone == [[2, 2]], "the lines of the token on the right that has the focus"
+
+
+@pytest.mark.short_form
+def test_a_vector_has_four_numbers_or_all(inspector):  # noqa: F811
+    inspection = random_inspection(1)
+    inspector.show(inspection)
+    found = inspector.run(
+        """async () => {
+          await tab("Attention");
+          const query = labelled("One query in numbers"), found = [];
+          for (let turn = 0; turn < 3; turn++) {
+            found.push(all("td.vector", query).map(textOf));
+            await button("All 4 numbers", query);
+          }
+          return found;
+        }"""
+    )
+    one = steps(inspection, "cross", 1, 1, 1)
+    pairs_of_keys = [each for pair in zip(one.keys, one.values, strict=True) for each in pair]
+    for cells, is_full in zip(found, (False, True, False), strict=True):
+        for cell, numbers in zip(cells, [one.query, *pairs_of_keys, one.output], strict=True):
+            texts = cell.replace("…", "").split()
+            assert len(texts) == (len(numbers) if is_full else 4)
+            assert ("…" in cell) == (len(numbers) > len(texts))
+            for text, number in zip(texts, numbers, strict=False):
+                assert is_shown(text, Number(number, 3, 2e-3 * max(abs(number), 1)))
 
 
 def visible_word(token):
@@ -2180,10 +2358,26 @@ def changes_of(inspection):
     return groups
 
 
+def label_of(part, sides):
+    """How the form names a part."""
+    use, *places = part.split(".")
+    if use in sides:
+        return f"{places[0]}: {visible(sides[use][int(places[0]) - 1])}"
+    if use == "positions":
+        return places[0] if places else "both sides"
+    names = {"self_attention": "self-attention", "cross_attention": "encoder-decoder attention"}
+    layer, *others = places
+    if not others:
+        return f"Layer {layer}"
+    if others[0].isdigit():
+        return f"Layer {layer}, head {others[0]}"
+    return f"Layer {layer}, {names.get(others[0], 'feed-forward')}"
+
+
 FORMS = ["random", "gru", "conv", "lstm, enriched", "conv, enriched", "transformer, other options"]
 
 
-@pytest.mark.parametrize("name", short_forms(FORMS, "random", "conv"))
+@pytest.mark.parametrize("name", short_forms(FORMS, "random", "conv", "lstm, enriched"))
 def test_the_form_offers_every_part_of_the_model(inspector, name):  # noqa: F811
     inspection = random_inspection(1) if name == "random" else inspected(name)
     inspector.show(inspection, is_live=True)
@@ -2206,8 +2400,10 @@ def test_the_form_offers_every_part_of_the_model(inspector, name):  # noqa: F811
     assert tokens["Source token"] == [
         [other for other, _ in near.get(token, ())] for token in inspection.source[:-1]
     ]
-    labels = [label for title, parts, *_ in groups for _, label in parts if title == "Source token"]
-    assert labels == [f"{place}: {visible(token)}" for place, token in enumerate(inspection.source[:-1], 1)]
+    sides = {"source": inspection.source, "target": inspection.target}
+    for _, parts, *_ in groups:
+        for part, label in parts:
+            assert label == label_of(part, sides), part
 
 
 @pytest.mark.short_form
@@ -2379,6 +2575,28 @@ def test_texts_and_numbers_are_written_as_python_writes_them(inspector):  # noqa
     assert found == pytest.approx([0, 1, np.exp(-0.5), np.exp(-40.0)])
 
 
+@pytest.mark.short_form
+def test_marks_of_an_axis_are_round_and_within_it(inspector):  # noqa: F811
+    inspector.show(fake_inspection(2, 2, 1, 1, 4))
+    random = np.random.default_rng(1)
+    ends = [
+        sorted(pair) for pair in (random.normal(size=(60, 2)) * 10 ** random.uniform(-4, 5, (60, 1))).tolist()
+    ]
+    ends += [[0, 1], [0, 5], [0, 2000], [-1, 1], [3, 3]]
+    program = "(ends) => ends.map((pair) => modules['parts.js'].ticks(...pair))"
+    for (least, most), marks in zip(ends, inspector.run(program, ends), strict=True):
+        if least == most:
+            assert marks == [least]
+            continue
+        span, step = most - least, np.diff(marks)
+        assert 2 <= len(marks) <= 6, (least, most, marks)
+        np.testing.assert_allclose(step, step[0], rtol=1e-4)
+        assert least - 1e-6 * span <= marks[0] < least + step[0]
+        assert most + 1e-6 * span >= marks[-1] > most - step[0]
+        digits = step[0] / 10 ** np.floor(np.log10(step[0]) + 1e-6)
+        assert min(abs(digits - round_one) for round_one in (1, 2, 5)) < 1e-3, (least, most, marks)
+
+
 # ---- what stays and what does not
 
 
@@ -2470,6 +2688,7 @@ def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
 # ---- what a file has no room for
 
 
+@pytest.mark.short_form
 def test_heads_without_room_are_named_with_the_command_for_them(inspector):  # noqa: F811
     inspection = random_inspection(1)
     layers, heads = inspection.attention.decoder.shape[:2]

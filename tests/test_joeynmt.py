@@ -15,6 +15,8 @@ import pytest
 import sentencepiece
 import torch
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
@@ -371,6 +373,28 @@ def test_the_same_text_has_the_same_ids(kind, tmp_path):
         known = len(theirs.vocabulary[side])
         for line, ids in zip(lines, tokenizer.encode(lines), strict=True):
             assert [rows[token] if rows[token] < known else UNK for token in ids] == theirs.ids(side, line)
+
+
+LETTERS = "".join(sorted({*"".join(SOURCE)}))
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    """A model of each kind of SentencePiece's, and what is imported."""
+    folder = tmp_path_factory.mktemp("subwords")
+    models = {pieces: Folder(folder / pieces, pieces=pieces) for pieces in ("unigram", "bpe")}
+    return {pieces: (theirs, joeynmt.read(theirs.path)) for pieces, theirs in models.items()}
+
+
+@pytest.mark.parametrize("pieces", ["unigram", "bpe"])
+@settings(max_examples=40)
+@given(st.lists(st.text(LETTERS.replace(" ", "Q"), min_size=1, max_size=6), min_size=1, max_size=4))
+def test_any_words_of_the_letters_have_the_same_ids(subwords, pieces, words):
+    """Also letters that only longer pieces of the vocabulary have, several of them together."""
+    theirs, imported = subwords[pieces]
+    line, rows = " ".join(words), imported.vocabularies[0].rows
+    [ids] = imported.tokenizers.source.encode([line])
+    assert [rows[token] for token in ids] == theirs.ids("src", line)
 
 
 def test_decoding_restores_the_text(kind, tmp_path):

@@ -1,6 +1,7 @@
 """Adapters (LoRA): trained on an initial model, stored apart, merged with their base."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -175,8 +176,12 @@ def test_a_merged_model_splits_and_aligns_as_the_adapted_one_whatever_its_base(b
     assert [each.translator.longest_trained for each in served.adapted] == [longest]
 
 
-def test_a_run_and_its_model_folder_give_the_same_adapter(tuned, exported, tmp_path):
+def test_a_run_and_its_model_folder_give_the_same_adapter(base, tuned, exported, tmp_path, capsys):
     export_adapter(tuned / "model", None, tmp_path / "adapter")
+    (said,) = re.findall(r"differ from those of .* by (\S+) at most", capsys.readouterr().err)
+    merged, after = Adapter.load(exported).merged(base).weights, StoredModel.load(tuned).weights
+    largest = max(np.abs(weight - after[name]).max() for name, weight in merged.items())
+    assert said == f"{largest:.1g}"
     found, wanted = Adapter.load(tmp_path / "adapter").factors, Adapter.load(exported).factors
     assert found.keys() == wanted.keys()
     for name, factors in wanted.items():

@@ -1,4 +1,7 @@
-"""The two ONNX graphs in onnxruntime compute the same as the model."""
+"""The two ONNX graphs in onnxruntime compute the same as the model.
+
+What is exported, before it is traced, is tested in the short form.
+"""
 
 import json
 import logging
@@ -13,6 +16,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
+from dragoman.translation.model_folder import Tokenizers
 from tests.test_huggingface import SIZES, SOURCE, ours
 
 SETTINGS = ModelSettings(
@@ -28,7 +32,13 @@ SETTINGS = ModelSettings(
     tied="none",
     source_end=False,
 )
-pytestmark = pytest.mark.long  # tests/test_readme.py exports the paper's, which is verified
+KINDS = {
+    "learned positions, other widths, no END": SETTINGS,
+    "as in the paper": ModelSettings(**SIZES),
+    "fairseq's": ModelSettings(
+        **SIZES, positions="sinusoidal-tensor2tensor", first_position=2, tied="target"
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +58,7 @@ def exported(tmp_path_factory):
     return model, tokenizers, folder
 
 
+@pytest.mark.long
 def test_the_description_has_the_special_ids_and_the_sizes_of_the_cache(exported):
     _, _, folder = exported
     about = json.loads((folder / "dragoman.json").read_text())
@@ -67,6 +78,7 @@ def about_longest(folder):
     return json.loads((folder / "dragoman.json").read_text())["longest"]
 
 
+@pytest.mark.long
 def test_the_graphs_give_the_models_log_probabilities_and_translations(exported):
     from dragoman.interop.onnx import engine
 
@@ -77,6 +89,7 @@ def test_the_graphs_give_the_models_log_probabilities_and_translations(exported)
     )
 
 
+@pytest.mark.long
 def test_padding_does_not_change_the_logits(exported):
     model, tokenizers, folder = exported
     ids = [[*row, END] for row in tokenizers.source.encode(SOURCE)]
@@ -102,6 +115,7 @@ def test_padding_does_not_change_the_logits(exported):
     numpy.testing.assert_allclose(together, model.logits(features[:, 0]).detach(), atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_sample_longer_than_the_table_of_positions_is_refused(exported):
     from dragoman.interop.onnx import engine
 
@@ -110,3 +124,47 @@ def test_a_sample_longer_than_the_table_of_positions_is_refused(exported):
         DragomanError, match="and onnxruntime with this model reads and writes at most 60; give shorter ones"
     ):
         verify(engine(folder), model, tokenizers, ["Mann " * 60])
+
+
+# ---- without a trace
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_token_at_a_time_gives_the_logits_of_all_tokens_at_once(kind):
+    """Of sources of different lengths in one batch, whose padding changes nothing."""
+    from dragoman.interop.onnx import DecoderStep, Encoder, exportable
+
+    model, tokenizers = ours(KINDS[kind])
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    exported = exportable(model)
+    encoder, decoder = Encoder(exported), DecoderStep(exported)
+    source = pad([[*row, END] for row in tokenizers.source.encode(SOURCE)])
+    assert PAD in source
+    target = torch.randint(END + 1, len(tokenizers.target), (len(source), 5))
+    target[:, 0] = START
+    memory = encoder(source)
+    keys, values = (part[:, :, :, :0] for part in memory)
+    features, _ = model.decode(target, model.encode(source))
+    for number, token in enumerate(target.unbind(1)):
+        logits, keys, values = decoder(token[:, None], source, *memory, keys, values)
+        torch.testing.assert_close(logits, model.logits(features[:, number]), atol=1e-5, rtol=0)
+        assert keys.size(3) == values.size(3) == number + 1
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_description_and_the_tokenizers_are_those_of_the_model(kind, tmp_path):
+    from dragoman.interop.onnx import POSITIONS, Encoder, exportable, write_description
+
+    model, tokenizers = ours(KINDS[kind])
+    write_description(model, tokenizers, tmp_path)
+    assert Tokenizers.load(tmp_path) == tokenizers
+    about = json.loads((tmp_path / "dragoman.json").read_text())
+    special = [about[name] for name in ("pad", "unknown", "start", "end", "never_written")]
+    assert special == [PAD, UNKNOWN, START, END, [PAD, START]]
+    assert about["longest"] == (60 if kind.startswith("learned") else POSITIONS)
+    keys, values = Encoder(exportable(model))(torch.full((3, 4), END))
+    sizes = about["cache"]
+    assert keys.shape == (sizes["layers"], 3, sizes["heads"], 4, sizes["d_k"])
+    assert values.shape == (*keys.shape[:4], sizes["d_v"])

@@ -39,6 +39,8 @@ def test_all_views_draw_the_window(page):
     tree = page.get_by_role("tree").get_by_role("treeitem")
     levels = {int(each.get_attribute("aria-level")) - 1 for each in tree.all()}
     assert levels == set(range(rows.start, rows.stop + 1))
+    selected = page.get_by_role("tree").get_by_role("treeitem", selected=True)
+    assert int(selected.get_attribute("aria-level")) - 1 == rows.start + 1, "the first step of the window"
 
     tab(page, "Attention")
     assert given(page) == (61, 70)

@@ -16,6 +16,7 @@ import pytest
 from dragoman.cli.start import arrival, say_result
 from dragoman.cli.train import default_folder
 from dragoman.model.loss import perplexity
+from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MAX_SECONDS, write_copies
 from tests.processes import start, worst
@@ -49,6 +50,14 @@ def test_the_perplexity_of_a_diverged_model_is_short(tmp_path, capsys):
         say_result(tmp_path)
 
 
+def test_the_scores_of_the_test_data_are_told_where_there_are_some(trained, capsys):
+    say_result(trained / "run")
+    scores = json.loads((trained / "run" / "result.json").read_text())["test"]
+    assert scores
+    told = "".join(f"Test: {each['name']} {each['value']:.2f} ({each['signature']}).\n" for each in scores)
+    assert capsys.readouterr().err == told
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_two_files_become_a_page_in_one_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -79,6 +88,8 @@ def test_two_files_become_a_page_in_one_command(tmp_path, monkeypatch):
         assert "Step 2 of 4: train." in log
         assert "Validation: BLEU" in log
         assert "en to de" in log.splitlines()[-1]
+        assert "The page will be there" not in log, "nobody knows the time of so many updates"
+        assert not found[0].endswith(f":{ServerSettings().port}"), "the server has the options of start"
         answer = httpx.post(f"{found[0]}/v1/translate", json={"text": "amber"}, timeout=MAX_SECONDS)
         assert answer.json()["source"] == "en"
         os.kill(process, signal.SIGTERM)
@@ -118,6 +129,7 @@ def test_keys_that_cannot_be_read_are_reported_before_the_training(tmp_path, com
         (45.0, "in about 45 minutes, at 23:15"),
         (89.5, "in about 89.5 minutes, at 23:59"),
         (120.0, "in about 120 minutes, at 00:30 on 2027-01-01"),
+        (44_640.0, "in about 44640 minutes, at 22:30 on 2027-01-31"),
     ],
 )
 def test_the_time_of_the_page_is_told_with_the_date_of_another_day(minutes, words):

@@ -122,12 +122,9 @@ def exportable(model: Transformer) -> Transformer:
 
 @torch.no_grad()
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
-    """Write both graphs, the tokenizers and `dragoman.json` to a folder.
-
-    `dragoman.json` holds the special ids, the longest text in tokens, and the sizes of the cache.
-    """
+    """Write both graphs, the tokenizers and `dragoman.json` to a folder."""
     model = exportable(model)
-    longest = model.settings.longest or POSITIONS
+    longest = longest_text(model)
     encoder, decoder = Encoder(model), DecoderStep(model)
     source = torch.full((2, 3), END)
     memory = encoder(source)
@@ -145,13 +142,23 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
         ({0: batch}, source_dims, memory_dims, memory_dims, cache_dims, cache_dims),
         folder / "decoder.onnx",
     )
+    write_description(model, tokenizers, folder)
+
+
+def longest_text(model: Transformer) -> int:
+    """Tokens of the longest text that the graphs read or write."""
+    return model.settings.longest or POSITIONS
+
+
+def write_description(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
+    """Write the tokenizers, and the special ids, the longest text and the sizes of the cache as JSON."""
     metadata = {
         "pad": PAD,
         "unknown": UNKNOWN,
         "start": START,
         "end": END,
         "never_written": [PAD, START],
-        "longest": longest,
+        "longest": longest_text(model),
         "cache": {
             "layers": model.settings.decoder_layers,
             "heads": model.settings.heads,

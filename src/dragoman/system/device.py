@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import torch
 
 
-def has_gpu() -> bool:
+def has_gpu(root: Path = Path("/")) -> bool:
     """Whether PyTorch finds a GPU of NVIDIA or AMD. Imports torch only if the system may have one."""
     devices = ("nvidia0", "nvidiactl", "dxg", "kfd")  # NVIDIA's, that of Windows's Linux (WSL), AMD's
-    if sys.platform != "win32" and not any(Path("/dev", name).exists() for name in devices):
+    if sys.platform != "win32" and not any((root / "dev" / name).exists() for name in devices):
         return False
     import torch
 
