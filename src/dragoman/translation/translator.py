@@ -3,7 +3,6 @@
 This module does not import torch, which takes seconds. Greedy and beam search in C++ do not need it.
 """
 
-import asyncio
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -483,12 +482,14 @@ class Translator:
 
         Only the search leaves the event loop: the texts are read and cut in it.
         """
+        from asyncio import wrap_future  # a module that the command line does not need
+
         if isinstance(texts, str):
             return (await self.translate_async([texts], settings, glossary, **options))[0]
         prepared = self.prepare_texts(texts, self.search_settings(settings, options), glossary)
         self._warn_of_long(prepared.sentences)
         self._warn_of_whole([text.text for text in prepared.texts], prepared.settings)
-        n_best = prepared.join(await asyncio.wrap_future(self.submit(prepared.sentences)))
+        n_best = prepared.join(await wrap_future(self.submit(prepared.sentences)))
         return [best[0].text for best in n_best]
 
     def translate_iterable(
