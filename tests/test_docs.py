@@ -350,6 +350,12 @@ def test_every_module_of_python_is_documented():
             assert f".. automodule:: {'.'.join(parts)}\n" in documented
 
 
+def test_the_names_of_the_package_are_documented_once_in_an_order():
+    index = generated()["python"]["index"]
+    documented = re.findall(r"\.\. auto(?:class|function):: dragoman\.(\w+)$", index, re.MULTILINE)
+    assert sorted(documented) == sorted(dragoman.__all__)
+
+
 def public_names(module: ModuleType) -> Iterator[tuple[str, object]]:
     """Its functions, classes, methods and properties. The site's pages show those with a docstring."""
     own = {

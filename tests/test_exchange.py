@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import interop
-from dragoman.cli.import_model import Import, languages_of
 from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import character_tokenizer, read_yaml
+from dragoman.interop.load import languages_of
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import Vocabulary, empty_sentencepiece, load_sentencepiece, word_tokenizer
 from dragoman.interop.weights import Tensors
@@ -82,24 +82,13 @@ def test_an_exported_model_translates_alike_after_import(run, tmp_path, command_
     assert "back exists already; choose another --out, or delete it." in err
 
 
-@given(
-    *[st.sampled_from([None, "aa", "bb"])] * 2,
-    *[st.sampled_from([UNKNOWN_LANGUAGE, "cc"])] * 2,
-    st.booleans(),
-)
-def test_each_language_of_an_import_is_the_first_that_is_known(
-    source, target, own_source, own_target, is_named
-):
-    """Of the option, the files and the folder's name, for each side by itself."""
-    folder = Path("opus-dd-ee" if is_named else "opus")
-    asked = Import(folder, "huggingface", Path("out"), source_language=source, target_language=target)
-    found = languages_of(asked, Languages(own_source, own_target))
-    for language, *places in (
-        (found.source, source, own_source, "dd" if is_named else None),
-        (found.target, target, own_target, "ee" if is_named else None),
-    ):
-        known = [place for place in places if place not in (None, UNKNOWN_LANGUAGE)]
-        assert language == (known or [UNKNOWN_LANGUAGE])[0]
+@given(st.lists(st.builds(Languages, *[st.sampled_from([UNKNOWN_LANGUAGE, "aa", "bb"])] * 2), max_size=3))
+def test_each_language_is_that_of_the_first_place_that_knows_it(places):
+    found = languages_of(*places)
+    for side in ("source", "target"):
+        codes = [getattr(languages, side) for languages in places]
+        known = [code for code in codes if code != UNKNOWN_LANGUAGE]
+        assert getattr(found, side) == (known or [UNKNOWN_LANGUAGE])[0]
 
 
 def test_an_export_that_fails_verification_is_not_written(run, tmp_path, command_line):

@@ -18,19 +18,20 @@ from threading import Event
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import dragoman
 from dragoman import DragomanError, Run, Translator, resume, train
-from dragoman.evaluation.measures import chrf
+from dragoman.evaluation.measures import evaluate
 from dragoman.evaluation.metrics import bleu
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.pipeline.advice import advise, nll_of_frequencies
-from dragoman.pipeline.from_python import recipe_table, write_pairs
+from dragoman.pipeline.from_python import recipe_table
+from dragoman.pipeline.pairs import files_of, texts_of, write_pairs
 from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.result import read_run_result
@@ -42,7 +43,7 @@ from dragoman.system.machine import shared_property
 from dragoman.system.messages import messages_to, silent
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.lines import read_pairs
-from dragoman.text.settings import DataSettings, TokenizerSettings, WeightedCorpus
+from dragoman.text.settings import DataSettings, Languages, TokenizerSettings, WeightedCorpus
 from dragoman.training.context import DivergenceError
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.settings import TrainingSettings
@@ -124,7 +125,7 @@ def test_a_run_has_its_history_its_scores_and_a_translator(folder, trained):
     translations = Translator.load(made).translate(sources)
     assert made.translator.translate(sources) == translations
     scores = made.evaluate(iter(pairs))
-    assert scores == [bleu(translations, references), chrf(translations, references)]
+    assert scores == evaluate(translations, references)
     assert made.evaluate(pairs, beam_size=1, max_length=1) != scores
     with pytest.raises(DragomanError, match="There is nothing to score"):
         made.evaluate([])
@@ -133,22 +134,124 @@ def test_a_run_has_its_history_its_scores_and_a_translator(folder, trained):
 @given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=5))
 def test_each_pair_has_a_line_in_both_files_with_its_words(pairs):
     with TemporaryDirectory() as name:
-        paths = write_pairs(pairs, Path(name) / "pairs")
+        paths = write_pairs(texts_of(pairs, (None, None)), Path(name) / "pairs")
         written = [path.read_bytes().decode().removesuffix("\n").split("\n") for path in paths]
         assert [[line.split() for line in side] for side in written] == [
             [text.split() for text in side] for side in (zip(*pairs, strict=True) if pairs else [[""], [""]])
         ]
-        assert write_pairs(iter(pairs), Path(name) / "pairs") == paths
+        assert write_pairs(texts_of(iter(pairs), (None, None)), Path(name) / "pairs") == paths
 
 
 @pytest.mark.parametrize(
     "wrong",
-    ["ab", b"ab", ("a",), ("a", "b", "c"), ("a", 1), ("a", None), {"en": "a", "de": "b"}, 3, ("a", "\ud800")],
+    [
+        "ab",
+        b"ab",
+        ("a",),
+        ("a", "b", "c"),
+        ("a", 1),
+        {"source": "a", "target": None},
+        {"a"},
+        3,
+        ("a", "\ud800"),
+    ],
 )
 def test_what_is_not_a_pair_of_texts_is_refused_with_its_number(tmp_path, wrong):
     with pytest.raises(DragomanError, match=r"Pair 1 \(counted from 0\) "):
         train({}, silent, pairs=[("a", "b"), wrong], out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+COLUMNS = st.sampled_from(["source", "target", "en", "de", "id"])
+
+
+LANGUAGES = st.sampled_from(
+    [(None, None), ("en", "de"), ("de", "en"), ("en", None), ("en", "en"), ("fr", "de")]
+)
+
+
+@pytest.mark.parametrize("form", ["records", "translation", "pandas", "polars"])
+@settings(max_examples=25)
+@given(names=st.lists(COLUMNS, unique=True), languages=LANGUAGES)
+def test_columns_are_those_of_the_languages_or_source_and_target_and_else_refused(form, names, languages):
+    rows = [{name: f"{name} {number}" for name in names} for number in range(3)]
+    if form == "translation":
+        given = iter([{"translation": row, "id": 1} for row in rows])
+    elif form == "records":
+        given = rows
+    else:
+        frames = pytest.importorskip(form, reason=f"{form} is missing: pip install {form}")
+        given = frames.DataFrame({name: [row[name] for row in rows] for name in names})
+    choices = (languages, ("source", "target"))
+    clear = [sides for sides in choices if {*sides} <= {*names} and len({*sides}) == 2]
+    if clear:
+        assert list(texts_of(given, languages)) == [tuple(row[side] for side in clear[0]) for row in rows]
+    else:
+        with pytest.raises(DragomanError, match=r"which of them are the source and the target is not clear"):
+            list(texts_of(given, languages))
+
+
+@pytest.mark.parametrize("wrong", [{"train": PAIRS}, {"en": ["a"], "de": ["b"]}, 3, None])
+def test_what_has_no_rows_is_refused(wrong):
+    with pytest.raises(DragomanError, match=r"pairs is a (dict|int|NoneType)"):
+        list(texts_of(wrong, ("en", "de")))
+
+
+def test_files_stay_where_they_are(tmp_path):
+    assert files_of("corpus.tmx", (None, None), None) == {"source": "corpus.tmx"}
+    both = files_of((tmp_path / "a.en", "a.de"), (None, None), None)
+    assert both == {"source": str(tmp_path / "a.en"), "target": "a.de"}
+
+
+def test_records_train_in_their_languages(tmp_path):
+    rows = [{"translation": {"de": target, "en": source}} for source, target in PAIRS]
+    recipe = {name: value for name, value in table(tmp_path).items() if name not in {"data", "out"}}
+    languages = {"source_language": "en", "target_language": "de"}
+    made = train(recipe, silent, pairs=iter(rows), out=tmp_path / "records", **languages)
+    assert list(read_pairs(*sorted((made.folder / "pairs").iterdir()))) == PAIRS
+    assert made.translator.languages == Languages("en", "de")
+
+
+# ---- events
+
+
+def test_a_function_is_told_of_each_event_of_the_log(tmp_path):
+    events = []
+    made = train(table(tmp_path), silent, on_event=events.append)
+    assert events == made.history
+    assert {event["event"] for event in events} == {"train", "validation"}
+    resume(made, silent, on_event=events.append)
+    assert events == made.history
+
+
+@pytest.mark.parametrize("minutes", [None, 60])
+def test_a_function_ends_the_training_and_the_run_is_finished(tmp_path, minutes):
+    recipe, seen, said = table(tmp_path), [], []
+    recipe["training"] = {"validate_every": 2, "warmup_steps": 2} | ({} if minutes else {"updates": 1000})
+
+    def until_second_validation(event):
+        seen.append(event)
+        if [one["event"] for one in seen].count("validation") == 2:
+            raise StopIteration
+
+    made = train(recipe, said.append, minutes=minutes, on_event=until_second_validation)
+    assert made.result.updates == 4
+    assert "Ended after update 4, as the program asked." in said
+    assert made.translator.translate("amber", max_extra_tokens=2) is not None
+    recipe["training"] |= {"updates": 6}
+    assert train(recipe, silent).result.updates == 6
+
+
+def test_other_exceptions_arrive_and_the_run_can_be_resumed(tmp_path):
+    class OwnError(Exception):
+        pass
+
+    def fail(event):
+        raise OwnError
+
+    with pytest.raises(OwnError):
+        train(table(tmp_path), silent, on_event=fail)
+    assert resume(tmp_path / "run", silent).result.updates == 4
 
 
 def test_pairs_need_a_folder(tmp_path):

@@ -157,8 +157,7 @@ def scores(
     from dragoman.evaluation.metrics import suitable_tokenization
     from dragoman.evaluation.paper import tokenised_bleu
 
-    tokenize = settings.tokenize or suitable_tokenization(test.references)
-    yield from reported_scores(translations, test.references, tokenize, settings.lowercase)
+    yield from reported_scores(translations, test.references, settings.tokenize, settings.lowercase)
     if settings.paper_bleu is not None:
         yield tokenised_bleu(translations, test.references, settings.paper_bleu)
     if comet:
@@ -166,6 +165,7 @@ def scores(
         yield comet.score(lines)
     if settings.baseline:
         others = baseline.translate(test.sources, settings.search) if baseline else test.baseline
+        tokenize = settings.tokenize or suitable_tokenization(test.references)
         metrics = reported_metrics(tokenize, settings.lowercase)
         yield from paired_bootstrap(translations, others, test.references, metrics)
         if comet:

@@ -1,22 +1,21 @@
 """`dragoman import`: a model of another toolkit."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.cli.console import say
-from dragoman.cli.export import refuse_taken, sample_sentences
+from dragoman.cli.export import read_samples
 from dragoman.cli.parsing import Arguments, Command, option_name, settings_from
-from dragoman.system.errors import DragomanError, is_out_of_memory
-from dragoman.system.toml import overlay
+from dragoman.system.errors import DragomanError
+from dragoman.system.new_folder import refuse_taken
 from dragoman.system.wording import counted
-from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, languages_of_name
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 if TYPE_CHECKING:
     from dragoman.interop.weights import Imported
-    from dragoman.model.settings import ModelSettings
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,15 @@ def import_model(arguments: Arguments) -> None:
 
         import_adapter(settings)
         return
+    from dragoman.interop.load import languages_of, read_model
     from dragoman.translation.model_folder import save_model
 
-    imported = read_model(settings)
+    imported = read_model(settings.model, settings.origin)
     compare(settings, imported)
-    refuse_other_types(imported.model.settings, settings.model)
-    languages = languages_of(settings, imported.languages)
+    given = Languages(
+        settings.source_language or UNKNOWN_LANGUAGE, settings.target_language or UNKNOWN_LANGUAGE
+    )
+    languages = languages_of(given, imported.languages)
     save_model(
         settings.out / "model",
         imported.model,
@@ -79,26 +81,9 @@ def import_model(arguments: Arguments) -> None:
     )
 
 
-def languages_of(settings: Import, languages: Languages) -> Languages:
-    """Each language by itself: that of an option, or of the files, or of the folder's name."""
-    folder_languages = languages_of_name(settings.model.name)
-    return Languages(
-        settings.source_language
-        or (folder_languages.source if languages.source == UNKNOWN_LANGUAGE else languages.source),
-        settings.target_language
-        or (folder_languages.target if languages.target == UNKNOWN_LANGUAGE else languages.target),
-    )
-
-
-def refuse_other_types(settings: "ModelSettings", origin: Path) -> None:
-    """Raise `DragomanError` for a setting of another type than a model folder can hold."""
-    table = {name: value for name, value in asdict(settings).items() if value is not None}
-    overlay(settings, table, str(origin))
-
-
 def compare(settings: Import, imported: "Imported") -> None:
     """Compare the model with the toolkit's own engine, if it is Hugging Face's; say what was compared."""
-    from dragoman.interop.verify import verify
+    from dragoman.interop.verify import samples, verify
 
     model, tokenizers = imported.model, imported.tokenizers
     if settings.origin != "huggingface":
@@ -117,53 +102,13 @@ def compare(settings: Import, imported: "Imported") -> None:
     else:
         from dragoman.interop.huggingface import engine
 
-        sentences = sample_sentences(settings.samples, tokenizers, model.longest_source)
+        sentences = read_samples(settings.samples) or samples(tokenizers, model.longest_source)
         count = counted(len(sentences), "sentence")
         what = "tokens, log-probabilities and greedy translations"
         say(f"Comparing {what} of {count} in transformers and here.")
         reference_engine = engine(settings.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
         difference = verify(reference_engine, model, tokenizers, sentences)
         say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
-
-
-def read_model(settings: Import) -> "Imported":
-    """The foreign model. Raises `DragomanError` if it cannot be read, or if an extra is missing."""
-    try:
-        if settings.origin == "huggingface":
-            from dragoman.interop import huggingface
-
-            return huggingface.read(settings.model)
-        if settings.origin == "fairseq":
-            from dragoman.interop import fairseq
-
-            return fairseq.read(settings.model)
-        if settings.origin == "opennmt-py":
-            from dragoman.interop import opennmt_py
-
-            return opennmt_py.read(settings.model)
-        from dragoman.interop import joeynmt
-
-        return joeynmt.read(settings.model)
-    except DragomanError:
-        raise
-    except (
-        TypeError,
-        ValueError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-    ) as error:  # settings of unexpected types
-        raise DragomanError(
-            f"{settings.model} has settings or files that are not as {settings.origin} writes them "
-            f"({str(error)[:200]})."
-        ) from error
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise DragomanError(
-            f"There is not enough memory to read {settings.model}. Stop other programs, or use a machine "
-            "with more memory."
-        ) from error
 
 
 COMMAND = Command(

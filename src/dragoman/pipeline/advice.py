@@ -13,17 +13,18 @@ from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.run import run
 from dragoman.system.torchrun import process_rank
 from dragoman.text.corpus import Corpus
+from dragoman.training.events import Observer
 
 logger = logging.getLogger(__name__)
 COUNTED = 100_000  # training pairs, for the frequencies of tokens
 MOST_UNKNOWN = 0.01  # share of unknown tokens that needs no word
 
 
-def run_with_advice(recipe: Recipe) -> Path:
+def run_with_advice(recipe: Recipe, observer: Observer | None = None) -> Path:
     """As `run`, with advice at the end of a training."""
     path = recipe.folder / "result.json"
     before = path.read_bytes() if path.exists() else None
-    out = run(recipe)
+    out = run(recipe, observer)
     if path.read_bytes() != before and process_rank() == 0:
         advise(out)
     return out

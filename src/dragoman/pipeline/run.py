@@ -48,7 +48,8 @@ from dragoman.system.toml import write_toml
 from dragoman.text.lines import read_lines
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
-from dragoman.training.interrupt import TrainingInterruptedError
+from dragoman.training.events import Observer
+from dragoman.training.interrupt import TrainingEndedError, TrainingInterruptedError
 from dragoman.training.log import read_events
 from dragoman.training.loop import train
 from dragoman.training.objective import Objective, corpus_loss, make_optimizer
@@ -62,15 +63,17 @@ logger = logging.getLogger(__name__)
 SAMPLES = 3  # validation pairs whose translations are logged
 
 
-def run(recipe: Recipe) -> Path:
+def run(recipe: Recipe, observer: Observer | None = None) -> Path:
     """Train a model from a recipe, or resume its run. Returns the run's folder.
 
-    Processes that torchrun has started train together; the main one writes files and messages. Raises
-    `DragomanError` for whatever the user can correct, and `TrainingInterruptedError` if a signal ended the
-    training.
+    Processes that torchrun has started train together; the main one writes files and messages. The observer
+    is told of each event of the log. If it ends the training, the run is finished with the model so far.
+
+    Raises `DragomanError` for whatever the user can correct, and `TrainingInterruptedError` if a signal
+    ended the training.
     """
     check_recipe(recipe)
-    out = recipe.folder
+    out, observer = recipe.folder, observer or Observer()
     with (
         process_group() as world,
         lock(out) if world.is_main else nullcontext(),
@@ -89,9 +92,13 @@ def run(recipe: Recipe) -> Path:
         data = PreparedData.load(out / "data")
         if world.is_main:
             add_passport(out, __version__)
-        if (out / BUDGET).exists():
-            recipe = train_until_choice(recipe, data, world)
-        state = fit(recipe, make_schedule(recipe), data, world)
+        try:
+            if (out / BUDGET).exists():
+                recipe = train_until_choice(recipe, data, world, observer)
+            state = fit(recipe, make_schedule(recipe), data, world, observer)
+        except TrainingEndedError as end:
+            recipe = end_at(end.step, recipe, world)
+            state = fit(recipe, make_schedule(recipe), data, world, observer)  # reads the checkpoint
         finish(recipe, data, state, world)
     return out
 
@@ -207,7 +214,7 @@ def open_run(out: Path, recipe: Recipe, world: World) -> None:
 # ---- train
 
 
-def train_until_choice(recipe: Recipe, data: PreparedData, world: World) -> Recipe:
+def train_until_choice(recipe: Recipe, data: PreparedData, world: World, observer: Observer) -> Recipe:
     """Train for a part of the minutes, then choose the number of updates and record it.
 
     Returns the recipe that has the number.
@@ -217,7 +224,7 @@ def train_until_choice(recipe: Recipe, data: PreparedData, world: World) -> Reci
     batches = make_batches(recipe, data, world)
     most = most_updates(recipe, len(batches.plan(0)) / recipe.batches.accumulate)
     seconds = budget.training * CHOICE[recipe.training.schedule or "paper"]
-    state = fit(*open_ended(recipe, schedule, most), data, world, seconds, budget.training)
+    state = fit(*open_ended(recipe, schedule, most), data, world, observer, seconds, budget.training)
 
     if world.is_main:
         events, interval = read_events(out / "log.jsonl"), schedule.validate_every
@@ -231,6 +238,18 @@ def train_until_choice(recipe: Recipe, data: PreparedData, world: World) -> Reci
             f"The run will have {updates:,} updates: {state.step:,} of them took {elapsed}, the preparation "
             "included."
         )
+    world.barrier()
+    return read_recipe(out)
+
+
+def end_at(step: int, recipe: Recipe, world: World) -> Recipe:
+    """Record that a run has no more updates than those that are done. Returns the recipe that says so."""
+    out = recipe.folder
+    if world.is_main:
+        ended = replace(recipe, training=replace(recipe.training, updates=step))
+        write_toml(with_cooldown(ended), out / "recipe.toml")
+        (out / BUDGET).unlink(missing_ok=True)
+        logger.info(f"Ended after update {step:,}, as the program asked.")
     world.barrier()
     return read_recipe(out)
 
@@ -253,6 +272,7 @@ def fit(
     schedule: Schedule,
     data: PreparedData,
     world: World,
+    observer: Observer,
     max_seconds: float = math.inf,
     planned_seconds: float = math.inf,
 ) -> TrainingState:
@@ -276,6 +296,7 @@ def fit(
         max_seconds=max_seconds,
         planned_seconds=planned_seconds,
         make_optimizer=partial(make_optimizer, optimizer=recipe.training.optimizer or "adam"),
+        observer=observer,
     )
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.adaptation.initial_model import begin

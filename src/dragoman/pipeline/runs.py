@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import FileLock, Timeout
 from rich.table import Column, Table
@@ -23,7 +23,12 @@ from dragoman.training.curves import CURVES, nothing_to_draw
 from dragoman.training.log import read_events
 from dragoman.training.settings import TrainingSettings
 
+if TYPE_CHECKING:
+    import altair
+
 logger = logging.getLogger(__name__)
+FORMATS: dict[str, Literal["png", "svg", "html"]] = {".png": "png", ".svg": "svg", ".html": "html"}
+"""Of pictures, by the ends of their names."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +203,20 @@ def points(folder: Path) -> list[dict[str, Any]]:
 def plot(folder: Path, out: Path) -> None:
     """Draw the curves of a run as PNG, SVG or HTML, by the file's suffix.
 
-    Raises `DragomanError` for another suffix, for an empty log, and if the extra `plot` is not installed.
+    Raises `DragomanError` for another suffix, and as `chart`.
     """
-    if out.suffix.lower() not in {".png", ".svg", ".html"}:
+    if out.suffix.lower() not in FORMATS:
         raise DragomanError(f"{out} cannot be drawn: its name must end in .png, .svg or .html.")
+    curves = chart(folder)
+    with atomic_write(out) as new:
+        curves.save(str(new), format=FORMATS[out.suffix.lower()], scale_factor=2.0)
+
+
+def chart(folder: Path) -> "altair.ConcatChart":
+    """The curves of a run as a chart of Altair.
+
+    Raises `DragomanError` for an empty log, and if the extra `plot` is not installed.
+    """
     rows = points(folder)
     if not rows:
         raise nothing_to_draw(folder)
@@ -209,10 +224,10 @@ def plot(folder: Path, out: Path) -> None:
         raise DragomanError("Drawing needs two more packages: pip install 'dragoman[plot]'")
     import altair
 
-    charts = [
+    parts = [
         altair.Chart(
-            altair.Data(values=[row for row in rows if row["chart"] == chart]),
-            title=chart,
+            altair.Data(values=[row for row in rows if row["chart"] == label]),
+            title=label,
             width=360,
             height=180,
         )
@@ -226,11 +241,9 @@ def plot(folder: Path, out: Path) -> None:
                 scale=altair.Scale(domain=["train", "validation"], range=["#4c78a8", "#e45756"]),
             ),
         )
-        for chart in CURVES
-        if any(row["chart"] == chart for row in rows)
+        for label in CURVES
+        if any(row["chart"] == label for row in rows)
     ]
     name = os.fsencode(folder).decode("utf-8", "replace")
     title = name.replace("<", "‹")  # altair writes it into a script of the HTML as it is
-    chart = altair.concat(*charts, columns=2, title=title).resolve_scale(y="independent")
-    with atomic_write(out) as new:
-        chart.save(str(new), format=out.suffix.lower()[1:], scale_factor=2.0)
+    return altair.concat(*parts, columns=2, title=title).resolve_scale(y="independent")

@@ -4,17 +4,27 @@ Does not import torch.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
-from dragoman.evaluation.measures import chrf
-from dragoman.evaluation.metrics import Score, bleu, suitable_tokenization
+from dragoman.evaluation.measures import evaluate
+from dragoman.evaluation.metrics import Score
 from dragoman.pipeline.result import RunResult, read_run_result
 from dragoman.search.options import SearchOptions
+from dragoman.system.errors import DragomanError
+from dragoman.system.html import html_table
+from dragoman.system.wording import counted
+from dragoman.training.events import LogEvent
 from dragoman.translation.translator import Translator
+
+if TYPE_CHECKING:
+    import altair
+
+    from dragoman.interop.export import ExportFormat, WeightType
+    from dragoman.training.curves import ValidationSample
 
 
 @dataclass(frozen=True)
@@ -37,23 +47,75 @@ class Run(os.PathLike[str]):
         return read_run_result(self.folder)
 
     @property
-    def history(self) -> list[dict[str, Any]]:
-        """The lines of the run's log in order, a table each; `event` is "train" or "validation".
+    def history(self) -> list[LogEvent]:
+        """The lines of the run's log in order, a table each; `event` is "train" or "validation", for example.
 
         Raises `DragomanError` if the log is damaged.
         """
         from dragoman.training.log import read_events
 
-        return read_events(self.folder / "log.jsonl")
+        return cast("list[LogEvent]", read_events(self.folder / "log.jsonl"))
 
     def evaluate(self, pairs: Iterable[tuple[str, str]], **options: Unpack[SearchOptions]) -> list[Score]:
-        """BLEU and chrF of the translations of (source, reference) pairs.
+        """BLEU, chrF2, chrF2++ and TER of the translations of (source, reference) pairs, as `evaluate` gives.
 
-        Raises as `Translator.translate`, and `DragomanError` without any pair.
+        Raises as `Translator.translate` and `evaluate`.
         """
-        sources, references = map(list, zip(*pairs, strict=True)) if (pairs := list(pairs)) else ([], [])
-        translations = self.translator.translate(sources, **options)
-        return [
-            bleu(translations, references, suitable_tokenization(references)),
-            chrf(translations, references),
-        ]
+        rows = list(pairs)
+        translations = self.translator.translate([source for source, _ in rows], **options)
+        return evaluate(translations, [reference for _, reference in rows])
+
+    def plot(self) -> "altair.ConcatChart":
+        """The curves of `dragoman plot`, as a chart of Altair: notebooks show it, and it has `save(path)`.
+
+        Raises `DragomanError` for an empty log, and if the extra `plot` is not installed.
+        """
+        from dragoman.pipeline.runs import chart
+
+        return chart(self.folder)
+
+    def export(
+        self,
+        to: "ExportFormat",
+        out: str | os.PathLike[str],
+        *,
+        precision: "WeightType" = "float32",
+        sentences: Sequence[str] | None = None,
+    ) -> None:
+        """Write the model in another engine's format, after a check that both engines agree.
+
+        `to` is huggingface, ctranslate2, onnx or argos, and `out` a new folder, for argos a file. The engines
+        are compared on `sentences`; None is a few of random tokens. Raises `DragomanError` as
+        `interop.export.export`.
+        """
+        from dragoman.interop.export import export
+
+        export(self.folder, to, Path(out), precision=precision, sentences=sentences)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    def _repr_html_(self) -> str:
+        """The scores, and a validation sentence with its translation, as a table for notebooks."""
+        from dragoman.training.curves import training_of
+
+        try:
+            training = training_of(self.folder)
+            samples = () if training is None else training.samples or ()
+            return html_table(str(self.folder), summary_of(self.result, samples[-1:]))
+        except DragomanError as error:
+            return html_table(str(self.folder), [("error", str(error))])
+
+
+def summary_of(result: RunResult, samples: "Sequence[ValidationSample]") -> list[tuple[str, str]]:
+    """What a run has reached: its model, its scores, and sentences that were translated in validation."""
+    rows = [
+        ("model", result.model),
+        ("trained for", f"{counted(result.updates, 'update')}, {counted(round(result.minutes), 'minute')}"),
+    ]
+    rows += [(f"validation {name}", f"{value:.4g}") for name, value in result.validation.items()]
+    rows += [(f"test {score.name}", f"{score.value:.2f}") for score in result.test]
+    for sample in samples:
+        texts = sample.source, sample.reference, sample.translation
+        rows += zip(("source", "reference", "translation"), texts, strict=True)
+    return rows

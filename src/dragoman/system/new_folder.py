@@ -6,8 +6,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from dragoman.system.errors import DragomanError, reason
-from dragoman.system.files import complete_folder, delete, sync
+from dragoman.system.errors import DragomanError, OptionError, reason
+from dragoman.system.files import MANIFEST, complete_folder, delete, sync
 
 
 def write_new_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -37,3 +37,30 @@ def write_new_folder(folder: Path, write: Callable[[Path], None]) -> None:
         ) from error
     finally:
         delete(new)
+
+
+def refuse_existing(out: Path) -> None:
+    """Raise `DragomanError` if there is something already."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise exists_already(out)
+
+
+def exists_already(out: Path) -> DragomanError:
+    """The error of an output that would replace something."""
+    return OptionError("{path} exists already; choose another {out}, or delete it.", path=out)
+
+
+def refuse_taken(out: Path) -> None:
+    """Raise `DragomanError` if there is something, even a link to nothing, and in the folder of a model."""
+    if out == Path.cwd():
+        raise OptionError("{out} is the current folder, {path}; give a new one.", path=out)
+    refuse_existing(out)
+    if out.is_symlink():
+        raise exists_already(out)
+    for folder in out.parents:
+        if (folder / MANIFEST).exists() and (folder / "model.toml").exists():
+            raise OptionError(
+                "{path} is in the folder of the model {folder}; choose another {out}.",
+                path=out,
+                folder=folder,
+            )

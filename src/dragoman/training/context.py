@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batches
+from dragoman.training.events import Observer
 from dragoman.training.objective import Objective, make_optimizer
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
@@ -46,6 +47,8 @@ class TrainingContext:
     planned_seconds: float = math.inf
     """How long the whole training will take, for the progress bar. It is infinite if the number of updates
     says when the training ends."""
+    observer: Observer = field(default_factory=Observer)
+    """Is told of each event, in the main process alone, and may end the training."""
     make_optimizer: Callable[[nn.Module], torch.optim.Adam] = make_optimizer
     make_objective: Callable[[Model, TrainingSettings], nn.Module] = Objective.of
 

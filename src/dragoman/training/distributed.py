@@ -30,7 +30,7 @@ from dragoman.model.variants import BatchNorm
 from dragoman.system.device import is_cuda
 from dragoman.system.errors import DragomanError
 from dragoman.system.torchrun import environment_number, process_count, process_rank
-from dragoman.training.interrupt import OUT_OF_TIME, STOP_SIGNALS, StopRequest
+from dragoman.training.interrupt import ENDED, OUT_OF_TIME, STOP_SIGNALS, StopRequest
 from dragoman.training.world import World, is_sharded
 
 PREPARATION_TIMEOUT = timedelta(days=2)  # of the processes that wait while the main one prepares the corpus
@@ -160,7 +160,7 @@ class SharedStopRequest(StopRequest):
             return None
         now = time.monotonic()
         seconds_per_step = (now - self._last_time) / (step - self._last_query)
-        numbers, signal_number = (*STOP_SIGNALS, OUT_OF_TIME), self.number
+        numbers, signal_number = (*STOP_SIGNALS, OUT_OF_TIME, ENDED), self.number
         received = [float(number == signal_number) for number in numbers]
         *counts, seconds = self.world.all_reduce(
             torch.tensor([*received, seconds_per_step], device=self.world.device)

@@ -13,6 +13,16 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platfor
 
 OUT_OF_TIME = -1
 """In place of a signal's number: the time of the training is over."""
+ENDED = -2
+"""Likewise: the function that is told of events wants the training to end."""
+
+
+class TrainingEndedError(Exception):
+    """The function that is told of events has ended training. A checkpoint of `step` has been written."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(step)
+        self.step = step
 
 
 class TrainingInterruptedError(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from rich.console import Console
@@ -21,6 +21,7 @@ from dragoman.system.readers import open_file, parse_json, require_regular
 from dragoman.system.wording import shown
 from dragoman.text.batches import Update
 from dragoman.training.context import TrainingContext
+from dragoman.training.events import LogEvent, Observer
 
 MAX_LINE = 2**24  # bytes of an event
 MAX_STEP = 10**9  # updates
@@ -34,9 +35,9 @@ class Log:
     A resumed run continues after its checkpoint's step.
     """
 
-    def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
+    def __init__(self, folder: Path, step: int, tensorboard: bool, observer: Observer | None = None) -> None:
         """Drop lines after `step`. Raises `DragomanError` if TensorBoard is asked for and not installed."""
-        self.path = folder / "log.jsonl"
+        self.path, self.observer = folder / "log.jsonl", observer or Observer()
         lines = [json.dumps(event) for event in read_events(self.path) if event["step"] <= step]
         write_lines(self.path, lines)
         self.board = None
@@ -46,11 +47,11 @@ class Log:
             self.board = Board(folder / "tensorboard", step)
 
     def write(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line. Raises `DragomanError` if the disk is full or cannot be written to."""
-        path = self.path
+        """Add a line, and tell the observer. Raises `DragomanError` if the disk is full or not writable."""
+        path, line = self.path, {"event": event, "step": step, **rounded(values)}
         try:
             with path.open("a") as file:
-                file.write(json.dumps({"event": event, "step": step, **rounded(values)}) + "\n")
+                file.write(json.dumps(line) + "\n")
             if self.board is not None:
                 path = self.path.with_name("tensorboard")
                 self.board.write(event, step, values)
@@ -59,6 +60,12 @@ class Log:
                 f"{path} could not be written: {error.strerror}. The checkpoints before it are intact: free "
                 "some space if the disk is full, then resume with the same command."
             ) from error
+        self.observer.tell(cast("LogEvent", line))
+
+
+def new_log(context: TrainingContext, step: int) -> Log:
+    """The log of a training. Raises as `Log`."""
+    return Log(context.folder, step, context.settings.tensorboard, context.observer)
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
@@ -117,7 +124,7 @@ class UpdateMetrics:
     ) -> None:
         """`step` and `seconds` are those of the state that training begins from."""
         self.context, self.world, self.full_model = context, context.world, full_model
-        self.log = Log(context.folder, step, context.settings.tensorboard) if self.world.is_main else None
+        self.log = new_log(context, step) if self.world.is_main else None
         self.updates: list[tuple[int, Update, Tensor, float]] = []
         self.consecutive_non_finite = 0
         self._last_line = time.monotonic()

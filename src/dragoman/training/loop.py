@@ -15,7 +15,13 @@ from dragoman.text.batches import Update
 from dragoman.training.checkpoint import TrainingState, resume, save_checkpoint
 from dragoman.training.context import DivergenceError, Samples, Scores, TrainingContext
 from dragoman.training.gradient_norms import gradient_norms_by_layer
-from dragoman.training.interrupt import OUT_OF_TIME, TrainingInterruptedError, stop_signals
+from dragoman.training.interrupt import (
+    ENDED,
+    OUT_OF_TIME,
+    TrainingEndedError,
+    TrainingInterruptedError,
+    stop_signals,
+)
 from dragoman.training.log import UpdateMetrics, progress_bar
 from dragoman.training.objective import (
     accumulate_gradients,
@@ -36,8 +42,9 @@ def train(context: TrainingContext) -> TrainingState:
 
     Raises `DivergenceError` for a NaN or an infinity; with `on_divergence = "skip"` if it is in the
     validation loss or the weights, or if too many updates in succession have one; with `"rollback"` if the
-    rate would fall below `MIN_RATE_BACKOFF`. Raises `TrainingInterruptedError` after a signal, and
-    `DragomanError` if no checkpoint can be resumed from.
+    rate would fall below `MIN_RATE_BACKOFF`. Raises `TrainingInterruptedError` after a signal,
+    `TrainingEndedError` if the observer wants the end, and `DragomanError` if no checkpoint can be resumed
+    from.
     """
     model, settings, world = context.model, context.settings, context.world
     objective = context.make_objective(model, settings).train()
@@ -97,6 +104,8 @@ def train_from(
             if step % schedule.validate_every == 0 or step == schedule.updates:
                 state = validate_and_keep(state, metrics, context, full_model)
                 should_save |= state.best_step == step  # a rollback must find the state of the kept model
+            if context.observer.wants_end:
+                stop.signal_number = stop.signal_number or ENDED
             signal_received = stop.after(step)
             if should_save or signal_received or is_finished(state, settings, schedule):
                 metrics.flush()
@@ -104,6 +113,8 @@ def train_from(
                 save_checkpoint(model, optimizer, state, context)
                 metrics.restart_clock()
     world.barrier()
+    if signal_received == ENDED:
+        raise TrainingEndedError(state.step)
     if signal_received and signal_received != OUT_OF_TIME:
         raise TrainingInterruptedError(signal_received, state.step)
     return state

@@ -8,7 +8,7 @@ import torch
 
 from dragoman.training.checkpoint import TrainingState, checkpoints, resume, save_checkpoint, step_of
 from dragoman.training.context import TrainingContext
-from dragoman.training.log import Log
+from dragoman.training.log import new_log
 from dragoman.training.world import World
 
 logger = logging.getLogger(__name__)
@@ -69,5 +69,5 @@ def report_rollback(state: TrainingState, context: TrainingContext, divergence: 
     message = f"{divergence} {action}, with {state.rate_backoff:g} times the learning rate."
     logger.info(message)
     if context.world.is_main:
-        log = Log(context.folder, state.step, context.settings.tensorboard)
+        log = new_log(context, state.step)
         log.write("rollback", state.step, {"message": message})

@@ -271,7 +271,7 @@ def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
     bar = make_bar(f"blocks of {BLOCK:,} lines")
     if not visible:
         yield from items
-    elif bar.console.is_terminal:
+    elif not bar.disable:
         with bar:
             yield from bar.track(items, total=count)
     else:
@@ -279,8 +279,9 @@ def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
 
 
 def make_bar(unit: str) -> Progress:
-    """A progress bar on standard error that counts units. It shows nothing if that is no terminal."""
+    """A progress bar on standard error that counts units. Only a terminal and a notebook show it."""
     console = Console(stderr=True)
+    is_shown = console.is_terminal or console.is_jupyter
     columns = (
         SpinnerColumn(),
         TextColumn("translating"),
@@ -288,7 +289,7 @@ def make_bar(unit: str) -> Progress:
         TextColumn(unit),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, disable=not is_shown)
 
 
 def write(path: Path, content: bytes) -> None:

@@ -5,13 +5,13 @@ This module does not import torch, which takes seconds. Greedy and beam search i
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, Unpack, overload
 
 from dragoman.model.settings import Precision
 from dragoman.model.symbols import UNKNOWN
@@ -25,22 +25,24 @@ from dragoman.search.settings import WITHOUT_FORCED_WORDS, SearchSettings
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
+from dragoman.system.new_folder import refuse_taken
 from dragoman.text.annotated_terms import knows_terms, without_symbols
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.invisible import without_invisible
 from dragoman.text.letters import has_letter
 from dragoman.text.settings import Languages
 from dragoman.text.tokenizer import UNKNOWN_TEXT
-from dragoman.translation import streaming
+from dragoman.translation import iterable, streaming
 from dragoman.translation.annotation import annotate_sentence, annotated_terms
 from dragoman.translation.constraints import MAX_TERM_TOKENS, encode_terms, word_continuations
 from dragoman.translation.cut_text import CutText, cut_text, whole_texts_message
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.mbr import minimum_bayes_risk
-from dragoman.translation.model_folder import StoredModel, Tokenizers
+from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model, torch_model
 from dragoman.translation.native_backend import NativeBackend, supports
 from dragoman.translation.segmentation import join_translations, long_translation_message
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
+from dragoman.translation.texts import iterable_of_texts, list_of_texts
 from dragoman.translation.token_ids import constraint_ids, encode_parts
 from dragoman.translation.translation import Translation
 
@@ -126,6 +128,32 @@ class PreparedSentences:
         return self.settings.replace_unknown or any(tags for _, tags in self.without_tags)
 
 
+@dataclass(frozen=True)
+class PreparedTexts:
+    """Texts as `prepare_texts` makes them ready: cut, and their sentences prepared."""
+
+    texts: list[CutText]
+    sentences: PreparedSentences
+
+    @property
+    def settings(self) -> SearchSettings:
+        """Those of the search."""
+        return self.sentences.settings
+
+    def join(self, translations: list[list[Translation]]) -> list[list[Translation]]:
+        """The translations of the texts from those of all their sentences."""
+        rest = iter(translations)
+        return [join_sentences(text, list(islice(rest, len(text.spans)))) for text in self.texts]
+
+
+def join_sentences(text: CutText, translations: list[list[Translation]]) -> list[Translation]:
+    """The translations of a text from those of its sentences."""
+    if len(translations) == 1:
+        return translations[0]
+    parts = [best for best, *_ in translations]
+    return [replace(join_translations(parts), text=text.join([part.text for part in parts]))]
+
+
 class Backend(Protocol):
     """A backend: `TorchBackend` with all settings, `NativeBackend` for greedy and beam search on a CPU."""
 
@@ -155,6 +183,8 @@ class Translator:
         longest_source: int | None = None,
         languages: Languages | None = None,
         cuts_sentences: bool = True,
+        several_sentences: float | None = None,
+        model: "Callable[[], Model] | None" = None,
     ) -> None:
         self.tokenizers = tokenizers
         self.languages = languages or Languages()
@@ -165,7 +195,10 @@ class Translator:
         """Tokens, END included, of the longest source that the model can read; None is no limit."""
         self.cuts_sentences = cuts_sentences
         """Whether texts of several sentences are cut, because few sources of training have several."""
+        self.several_sentences = several_sentences
+        """Share of the sources of training that have several sentences; None if unknown."""
         self._open_torch, self._open_native = torch_backend, native_backend
+        self._open_model = model or (lambda: self.torch_backend.model)
         self.folders: tuple[Path, ...] = ()
         """Absolute paths of the models, if `load` has read them."""
 
@@ -211,6 +244,13 @@ class Translator:
 
             return TorchBackend.load(stored, device, engine)
 
+        def open_model() -> "Model":
+            from dragoman.system.device import open_device
+
+            if len(stored) > 1:
+                raise DragomanError("An ensemble has a model for each run; load one run to have its model.")
+            return torch_model(stored[0]).to(open_device(device)).eval()
+
         translator = cls(
             tokenizers,
             open_torch,
@@ -220,6 +260,8 @@ class Translator:
             min(filter(None, (model.settings.longest for model in stored)), default=None),
             stored[0].languages,
             any((model.several_sentences or 0) < KNOWN_SHARE for model in stored),
+            stored[0].several_sentences,
+            open_model,
         )
         if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
             raise OptionError(SHORTLIST_NEEDS_NATIVE)
@@ -279,6 +321,44 @@ class Translator:
     def torch_backend(self) -> "TorchBackend":
         """The PyTorch backend, built when it is first needed."""
         return self._open_torch()
+
+    @shared_property
+    def model(self) -> "Model":
+        """The model, a module of PyTorch in float32, in evaluation mode. `save` writes its weights.
+
+        That of a translator which was loaded is read when it is first asked for, and does not translate: it
+        may be trained. Raises `DragomanError` for an ensemble.
+        """
+        return self._open_model()
+
+    def save(self, out: str | os.PathLike[str]) -> None:
+        """Write a new model folder, with the weights that `model` has now, for `load`.
+
+        Raises `DragomanError` if there is something at `out`, for an ensemble, and if it cannot be written.
+        """
+        folder = Path(out).absolute()
+        refuse_taken(folder)
+        about = self.longest_trained, self.languages, self.several_sentences
+        save_model(folder, self.model, self.model.settings, self.tokenizers, *about)
+
+    def close(self) -> None:
+        """End the threads of searches when their searches end, and free the memory of the model.
+
+        A `with` does so at its end. What needs the model raises `DragomanError` afterwards.
+        """
+
+        def refuse() -> NoReturn:
+            raise DragomanError("This translator is closed; load it again.")
+
+        self._open_torch = self._open_native = self._open_model = refuse
+        for name in ("torch_backend", "native_backend", "model", "torch_executor"):
+            vars(self).pop(name, None)  # each ends with its last user
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @shared_property
     def native_backend(self) -> NativeBackend | None:
@@ -368,14 +448,77 @@ class Translator:
         whole. Raises `DragomanError` for settings that contradict each other, a text beyond the model's
         learned positions, a lack of memory, and a model whose probabilities are not finite.
         """
+        prepared = self.prepare_texts(texts, self.search_settings(settings, options), glossary)
+        self._warn_of_long(prepared.sentences)
+        self._warn_of_whole([text.text for text in prepared.texts], prepared.settings)
+        return prepared.join(self.assemble(prepared.sentences, self.search(prepared.sentences)))
+
+    @overload
+    async def translate_async(  # type: ignore[overload-overlap]  # as `translate`
+        self,
+        texts: str,
+        settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> str: ...
+
+    @overload
+    async def translate_async(
+        self,
+        texts: Iterable[str],
+        settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> list[str]: ...
+
+    async def translate_async(
+        self,
+        texts: str | Iterable[str],
+        settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> str | list[str]:
+        """As `translate`; the event loop runs on during the search. It ends if the task is cancelled.
+
+        Only the search leaves the event loop: the texts are read and cut in it.
+        """
+        from asyncio import wrap_future  # a module that the command line does not need
+
+        if isinstance(texts, str):
+            return (await self.translate_async([texts], settings, glossary, **options))[0]
+        prepared = self.prepare_texts(texts, self.search_settings(settings, options), glossary)
+        self._warn_of_long(prepared.sentences)
+        self._warn_of_whole([text.text for text in prepared.texts], prepared.settings)
+        n_best = prepared.join(await wrap_future(self.submit(prepared.sentences)))
+        return [best[0].text for best in n_best]
+
+    def translate_iterable(
+        self,
+        texts: Iterable[str],
+        settings: SearchSettings | None = None,
+        glossary: Glossary | None = None,
+        *,
+        progress: bool = True,
+        **options: Unpack[SearchOptions],
+    ) -> Iterator[str]:
+        """The translations of `translate`, one after the other, of any number of texts.
+
+        It reads at most 500 texts ahead, and keeps no more in memory. From the second 500 on there is a
+        progress bar if standard error is a terminal, and in notebooks, unless `progress` is False. An
+        exception of the iterable is raised after the translations of the texts before it, and so is
+        `DragomanError` for what is no text. Warns and raises as `n_best`, but warns at the end.
+        """
         settings = self.search_settings(settings, options)
+        self.prepare([], settings)  # raises for settings that contradict each other
+        return iterable.translate(self, iterable_of_texts(texts), settings, glossary, progress)
+
+    def prepare_texts(
+        self, texts: Iterable[str], settings: SearchSettings, glossary: Glossary | None = None
+    ) -> PreparedTexts:
+        """Cut texts, and prepare their sentences. Raises as `n_best`, before any search."""
         cut_texts = self.cut(list_of_texts(texts), settings)
         sentences = [sentence for text in cut_texts for sentence in text.sentences]
-        prepared = self.prepare(sentences, settings, glossary)
-        self._warn_of_long(prepared)
-        self._warn_of_whole([text.text for text in cut_texts], settings)
-        translations = iter(self.assemble(prepared, self.search(prepared)))
-        return [self._join(text, list(islice(translations, len(text.spans)))) for text in cut_texts]
+        return PreparedTexts(cut_texts, self.prepare(sentences, settings, glossary))
 
     def cut(self, texts: Sequence[str], settings: SearchSettings) -> list[CutText]:
         """Texts cut into the sentences that these settings translate one by one; a blank text is one."""
@@ -383,14 +526,6 @@ class Translator:
             return [CutText.whole(text) for text in texts]
         several = (cut_text(text, self.languages.source) for text in texts)
         return [text if len(text.spans) > 1 else CutText.whole(text.text) for text in several]
-
-    @staticmethod
-    def _join(text: CutText, translations: list[list[Translation]]) -> list[Translation]:
-        """The translations of a text from those of its sentences."""
-        if len(translations) == 1:
-            return translations[0]
-        parts = [best for best, *_ in translations]
-        return [replace(join_translations(parts), text=text.join([part.text for part in parts]))]
 
     def prepare(
         self,
@@ -692,14 +827,3 @@ def load_folders(folders: tuple[Path, ...], engine: EngineSettings) -> Translato
     translator = Translator.of([StoredModel.load(folder) for folder in folders], engine)
     translator.folders = tuple(map(Path.absolute, folders))
     return translator
-
-
-def list_of_texts(texts: object) -> list[str]:
-    """The texts of an iterable. Raises `DragomanError` for anything else."""
-    if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
-        raise DragomanError(f"Texts are wanted, in a list for instance; a {type(texts).__name__} was given.")
-    listed = list(texts)
-    for number, text in enumerate(listed):
-        if not isinstance(text, str):
-            raise DragomanError(f"Text {number} (counted from 0) is {text!r}; it has to be a text.")
-    return listed

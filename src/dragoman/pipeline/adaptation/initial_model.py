@@ -29,7 +29,7 @@ from dragoman.training.checkpoint import (
     save_checkpoint,
 )
 from dragoman.training.context import TrainingContext
-from dragoman.training.log import Log
+from dragoman.training.log import new_log
 from dragoman.training.loop import validate
 from dragoman.training.low_rank import LowRankAdam
 from dragoman.training.objective import Objective, corpus_loss
@@ -246,7 +246,7 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
         load_initial_weights(context.model, recipe)
         scores, samples = validate(context.model, 0, context)
         if context.world.is_main:
-            log = Log(context.folder, -1, context.settings.tensorboard)
+            log = new_log(context, -1)
             log.write("validation", 0, {"minutes": 0.0, **scores, "samples": samples})
             context.keep_best(context.model)
         state = TrainingState(best=scores, lowest_loss=scores["loss"], highest_bleu=scores["bleu"])

@@ -1,0 +1,129 @@
+"""Pairs of texts as Python programs have them: tuples, records, data frames, files. No torch is imported.
+
+Data frames and datasets are known by what they offer: pandas, polars and datasets are not imported.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from dragoman.system.errors import DragomanError, OptionError
+from dragoman.system.files import write_lines
+from dragoman.system.wording import shown
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+SIDES = "source", "target"
+TRANSLATION = "translation"
+"""The column of a dataset whose values are tables of texts by language."""
+AnyPath: TypeAlias = str | os.PathLike[str]
+
+
+@runtime_checkable
+class DataFrame(Protocol):
+    """A data frame of pandas or polars."""
+
+    @property
+    def columns(self) -> Iterable[object]:
+        """The names of the columns."""
+        ...
+
+    def __getitem__(self, column: str, /) -> Iterable[object]: ...
+
+
+Record: TypeAlias = Mapping[str, object]
+"""A row with the names of its columns, as datasets give it."""
+Rows: TypeAlias = Iterable[tuple[str, str]] | Iterable[list[str]] | Iterable[Record] | DataFrame
+Pairs: TypeAlias = Rows | AnyPath | tuple[AnyPath, AnyPath]
+"""Pairs (source, target); records or a data frame with columns for both sides; or files: two, or one that has
+both sides."""
+
+
+def files_of(pairs: Pairs, languages: tuple[str | None, str | None], folder: Path | None) -> dict[str, str]:
+    """The files with the pairs, as a recipe's `source` and `target`. Texts are written to the folder.
+
+    `languages` are the codes of both sides, None for one that is not given. Raises `DragomanError` for what
+    is not a pair of texts, if it is not clear which columns are the sides, and if the folder has other pairs.
+    """
+    if isinstance(pairs, str | os.PathLike):
+        return {"source": os.fspath(pairs)}
+    if isinstance(pairs, tuple) and [isinstance(side, str | os.PathLike) for side in pairs] == [True, True]:
+        return dict(zip(SIDES, map(os.fspath, pairs), strict=True))
+    if folder is None:
+        raise DragomanError("Pairs are kept in the run's folder; name it with out.")
+    paths = write_pairs(texts_of(pairs, languages), folder)
+    return dict(zip(SIDES, map(str, paths), strict=True))
+
+
+def texts_of(pairs: object, languages: tuple[str | None, str | None]) -> Iterator[tuple[str, str]]:
+    """The texts of each pair, on a line each. Raises `DragomanError` as `files_of`."""
+    if isinstance(pairs, Mapping):
+        raise DragomanError(
+            f"pairs is a {type(pairs).__name__} with {shown(list(pairs))}; give rows, each with a source and "
+            "a target. Of a DatasetDict choose a part, such as dataset['train']."
+        )
+    if isinstance(pairs, DataFrame):
+        source, target = (pairs[side] for side in sides_of(list(pairs.columns), languages))
+        pairs = zip(source, target, strict=True)
+    if not isinstance(pairs, Iterable):
+        raise DragomanError(
+            f"pairs is a {type(pairs).__name__}; pairs of texts are wanted, in a list for instance."
+        )
+    for number, pair in enumerate(pairs):
+        if isinstance(pair, Mapping):
+            texts = pair[TRANSLATION] if isinstance(pair.get(TRANSLATION), Mapping) else pair
+            yield pair_of_lines(number, [texts[side] for side in sides_of(list(texts), languages)])
+        else:
+            yield pair_of_lines(number, pair)
+
+
+def sides_of(columns: Sequence[object], languages: tuple[str | None, str | None]) -> tuple[str, str]:
+    """The columns of the source and the target: those of the languages, or those with these names.
+
+    Raises `OptionError` if neither are there, each once.
+    """
+    source, target = languages
+    candidates = [SIDES] if source is None or target is None else [(source, target), SIDES]
+    for sides in candidates:
+        if [columns.count(side) for side in sides] == [1, 1] and len({*sides}) == 2:
+            return sides
+    raise OptionError(
+        "The columns are {columns}; which of them are the source and the target is not clear. Give two of "
+        "them the names source and target; or give the languages, if columns have their codes as names: "
+        "{source_language} en, {target_language} de.",
+        columns=", ".join(map(shown, columns)),
+    )
+
+
+def pair_of_lines(number: int, pair: object) -> tuple[str, str]:
+    """The two texts of a pair, each on one line. Raises `DragomanError` for anything else."""
+    is_unfit = isinstance(pair, str | bytes | Mapping | Set)
+    texts = list(pair) if isinstance(pair, Iterable) and not is_unfit else []
+    if [isinstance(text, str) for text in texts] != [True, True]:
+        raise DragomanError(
+            f"Pair {number} (counted from 0) is {shown(pair)}; it has to be two texts, source and target."
+        )
+    if any(SURROGATE.search(text) for text in texts):
+        raise DragomanError(
+            f"Pair {number} (counted from 0) has a half of a surrogate pair, which UTF-8 cannot write: "
+            f"{shown(pair)}."
+        )
+    source, target = (" ".join(text.splitlines()) for text in texts)
+    return source, target
+
+
+def write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> tuple[Path, Path]:
+    """Write pairs of lines as two files; return their paths.
+
+    Raises `DragomanError` if the folder has other pairs.
+    """
+    rows = list(pairs)
+    paths = folder / "source.txt", folder / "target.txt"
+    for path, lines in zip(paths, zip(*rows, strict=True), strict=bool(rows)):
+        if path.exists() and path.read_bytes() != "".join(f"{line}\n" for line in lines).encode():
+            raise DragomanError(f"{folder} has other pairs; choose another out, or delete the run.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, path in enumerate(paths):
+        write_lines(path, [row[side] for row in rows])
+    return paths

@@ -1,0 +1,74 @@
+"""Translation of any number of texts: lazily, in order, in constant memory. This module imports no torch."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import ExitStack
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import LongInput, SeveralSentences
+from dragoman.translation.cut_text import whole_texts_message
+from dragoman.translation.glossary import Glossary
+from dragoman.translation.segmentation import long_translation_message
+from dragoman.translation.texts import checked_texts
+
+if TYPE_CHECKING:
+    from dragoman.translation.translator import Translator
+
+BLOCK = 500  # texts that are translated together
+
+
+def translate(
+    translator: "Translator",
+    texts: Iterable[object],
+    settings: SearchSettings,
+    glossary: Glossary | None,
+    progress: bool,
+) -> Iterator[str]:
+    """`Translator.translate_iterable`."""
+    count = long = whole = 0
+    found = blocks(checked_texts(texts))
+    for block in with_bar(found, len(texts) if isinstance(texts, Sized) else None) if progress else found:
+        prepared = translator.prepare_texts(block, settings, glossary)
+        count += len(block)
+        long += prepared.sentences.count_longer(translator.longest_trained)
+        whole += translator.count_whole_texts(block, settings)
+        n_best = prepared.join(translator.assemble(prepared.sentences, translator.search(prepared.sentences)))
+        yield from (best[0].text for best in n_best)
+    if long:
+        message = long_translation_message(long, translator, settings)
+        warnings.warn(message, LongInput, stacklevel=2)
+    if whole:
+        warnings.warn(whole_texts_message(whole, count), SeveralSentences, stacklevel=2)
+
+
+def blocks(texts: Iterator[str]) -> Iterator[list[str]]:
+    """The texts in lists. An exception of the iterator is raised after the list of the texts before it."""
+    while True:
+        block: list[str] = []
+        failure = None
+        try:
+            block.extend(islice(texts, BLOCK))  # keeps the texts before an exception
+        except Exception as error:
+            failure = error
+        if block:
+            yield block
+        if failure is not None:
+            raise failure
+        if len(block) < BLOCK:
+            return
+
+
+def with_bar(found: Iterator[list[str]], count: int | None) -> Iterator[list[str]]:
+    """The blocks of `count` texts. From the second one on, a terminal or a notebook shows a bar."""
+    from dragoman.translation.files import make_bar
+
+    bar = make_bar("texts")
+    task = bar.add_task("", total=count)
+    with ExitStack() as stack:
+        for number, block in enumerate(found):
+            if number == 1:
+                stack.enter_context(bar)
+            yield block
+            bar.advance(task, len(block))
