@@ -95,10 +95,10 @@ def run(recipe: Recipe, observer: Observer | None = None) -> Path:
         try:
             if (out / BUDGET).exists():
                 recipe = train_until_choice(recipe, data, world, observer)
-            state = fit(recipe, make_schedule(recipe), data, world, observer)
+            state = fit(recipe, make_schedule(recipe), data, world, observer=observer)
         except TrainingEndedError as end:
             recipe = end_at(end.step, recipe, world)
-            state = fit(recipe, make_schedule(recipe), data, world, observer)  # reads the checkpoint
+            state = fit(recipe, make_schedule(recipe), data, world)  # reads the checkpoint
         finish(recipe, data, state, world)
     return out
 
@@ -224,7 +224,7 @@ def train_until_choice(recipe: Recipe, data: PreparedData, world: World, observe
     batches = make_batches(recipe, data, world)
     most = most_updates(recipe, len(batches.plan(0)) / recipe.batches.accumulate)
     seconds = budget.training * CHOICE[recipe.training.schedule or "paper"]
-    state = fit(*open_ended(recipe, schedule, most), data, world, observer, seconds, budget.training)
+    state = fit(*open_ended(recipe, schedule, most), data, world, seconds, budget.training, observer)
 
     if world.is_main:
         events, interval = read_events(out / "log.jsonl"), schedule.validate_every
@@ -272,9 +272,9 @@ def fit(
     schedule: Schedule,
     data: PreparedData,
     world: World,
-    observer: Observer,
     max_seconds: float = math.inf,
     planned_seconds: float = math.inf,
+    observer: Observer | None = None,
 ) -> TrainingState:
     """Train, from the start or the newest checkpoint, for `max_seconds` at most.
 
@@ -296,7 +296,7 @@ def fit(
         max_seconds=max_seconds,
         planned_seconds=planned_seconds,
         make_optimizer=partial(make_optimizer, optimizer=recipe.training.optimizer or "adam"),
-        observer=observer,
+        observer=observer or Observer(),
     )
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.adaptation.initial_model import begin
