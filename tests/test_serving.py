@@ -943,7 +943,7 @@ def test_a_process_that_dies_is_replaced_or_the_others_keep_serving_and_they_end
         assert server.process.wait(MAX_SECONDS) == 2
 
 
-def when_loaded(server):
+def when_loaded(server, headers=None):
     """The two server processes, when each has answered while the other was stopped."""
     until = time.monotonic() + MAX_SECONDS
     while len(children(server.process.pid)) < 2:
@@ -952,7 +952,7 @@ def when_loaded(server):
     first, second = children(server.process.pid)
     for stopped in (first, second):
         os.kill(stopped, signal.SIGSTOP)
-        with server.client() as client:
+        with server.client(headers=headers) as client:
             assert client.post(V1, json={"text": "amber"}).status_code == 200
         os.kill(stopped, signal.SIGCONT)
     return first, second

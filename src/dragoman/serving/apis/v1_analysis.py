@@ -24,6 +24,7 @@ from dragoman.serving.apis.schemas import (
 )
 from dragoman.serving.apis.v1 import choose_model, glossary_of, refuse_many, settings_of
 from dragoman.serving.models import ServedModel
+from dragoman.serving.pivot import refuse_pivot
 from dragoman.serving.service import Service
 from dragoman.translation.translator import PreparedSentences
 
@@ -62,6 +63,7 @@ def routes(service: Service) -> list[ApiRoute]:
         The translations have the terms of the request.
         """
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
+        refuse_pivot(model, "alternatives")
         service.refuse_too_much(settings)
         service.note_texts(scope, [request.text])
         prepared = await prepare_with_terms(service, model, request, settings, scope)
@@ -98,6 +100,7 @@ def routes(service: Service) -> list[ApiRoute]:
         docs/inspection-data.md describes the answer.
         """
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
+        refuse_pivot(model, "inspection")
         changes = parse_changes(request.changes)
         refuse_contradictions(request)
         for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
@@ -117,6 +120,7 @@ def routes(service: Service) -> list[ApiRoute]:
         refuse_many(service, len(request.pairs), "pairs")
         pairs = [(source, target) for source, target in request.pairs]
         model = choose_model(service, request, " ".join(source for source, _ in pairs))
+        refuse_pivot(model, "scores")
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
         service.note_texts(scope, [text for pair in pairs for text in pair])
 
