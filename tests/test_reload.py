@@ -43,20 +43,21 @@ pytestmark = pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInpu
 
 V1, RELOAD = "/v1/translate", "/v1/admin/reload"
 TEXTS = ["amber birch cedar", "delta ember", "fjord grove heath amber", "birch", "cedar heath ember"]
-LANGUAGES = {"one": ("en", "de"), "two": ("en", "fr")}
+LANGUAGES = {"one": ("en", "de"), "two": ("en", "fr"), "three": ("fr", "en")}
 
 
 @pytest.fixture(scope="module")
 def versions(trained, tmp_path_factory):
-    """Folders of two models; `two` takes each word for the next one of the vocabulary. Read only."""
+    """Folders of models; `two` and `three` take each word for the next one, or the one after. Read only."""
     folder = tmp_path_factory.mktemp("versions")
     stored = StoredModel.load(trained / "run")
     names = ("source_embedding.weight", "target_embedding.weight")  # the second if the sides share it
     read = next(name for name in names if name in stored.weights)
     ids = [stored.tokenizers.source.encode([word])[0][0] for word in WORDS]
-    embedding = stored.weights[read].copy()
-    embedding[ids] = embedding[[*ids[1:], ids[0]]]
-    for name, weights in (("one", stored.weights), ("two", {**stored.weights, read: embedding})):
+    for shift, name in enumerate(LANGUAGES):
+        embedding = stored.weights[read].copy()
+        embedding[ids] = np.roll(embedding[ids], -shift, 0)
+        weights = {**stored.weights, read: embedding}
         languages = Languages(*LANGUAGES[name])
         replace(stored, weights=weights, languages=languages).save(folder / name)
     return folder

@@ -38,7 +38,6 @@ from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Gateway
-from dragoman.serving.models import Models
 from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.reload import Reload, Supervisor
 from dragoman.serving.service import Service
@@ -64,7 +63,7 @@ def load_app(
     """
     remove_abandoned(FOLDER_PREFIX)
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
-    models = load_models(folders, engine, Models((), settings.pivot))
+    models = load_models(folders, engine, allows_pivots=settings.pivot, on_demand=bool(settings.max_memory))
     service = Service(models, settings, Metrics(), process)
     app = make_app(service, keys)
     service.reload = Reload(app, folders, engine, supervisor)

@@ -1,6 +1,6 @@
 """The models that a server has, by name and by their pair of languages."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
@@ -13,7 +13,7 @@ from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.translation.translator import Translator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ServedModel:
     """A model with its name and languages."""
 
@@ -21,7 +21,8 @@ class ServedModel:
     source: str
     """The code of the language that it reads, such as `en`; `und` if it is unknown."""
     target: str
-    translator: Translator
+    loaded: Translator | None
+    """None for a model that is loaded when a request needs it, which gets one that is (`Service.ready`)."""
     architecture: str = ""
     parameters: int = 0
     """Number of parameters; tied weights count once."""
@@ -35,6 +36,17 @@ class ServedModel:
     """Of the files of the model, and of those of the adapter."""
     steps: tuple["ServedModel", ...] = ()
     """Of a translation through a third language: the model into it, and the model from it."""
+    precision: str = "float32"
+    load: Callable[[], Translator] | None = None
+    """Of a model that is loaded when a request needs it. Raises `DragomanError` if its files have changed."""
+    size: int = 0
+    """Bytes of memory that it takes then, about."""
+
+    @property
+    def translator(self) -> Translator:
+        """What translates, of a model that is loaded."""
+        assert self.loaded is not None
+        return self.loaded
 
     @property
     def pivot(self) -> str:
@@ -161,7 +173,7 @@ def by_way_of(first: ServedModel, second: ServedModel) -> ServedModel:
         f"{first.name}+{second.name}",
         first.source,
         second.target,
-        second.translator,
+        second.loaded,
         adapter=first.adapter,
         steps=(first, second),
     )

@@ -94,7 +94,13 @@ class Reload:
         settings = service.settings
         try:
             keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
-            models = load_models(self._folders, self._engine, service.models)
+            models = load_models(
+                self._folders,
+                self._engine,
+                service.models,
+                allows_pivots=settings.pivot,
+                on_demand=bool(settings.max_memory),
+            )
             self._prepared = Content(models, Glossaries(settings, models.language_pairs), keys)
         except DragomanError as error:
             return str(error)
@@ -114,6 +120,7 @@ class Reload:
         new = [model for model in content.models.with_adapted if model.hash not in former]
         self.loaded = [model.adapter or model.name for model in new]
         service.models, service.glossaries = content.models, content.glossaries
+        service.on_demand.keep({model.hash for model in content.models.with_adapted})
         self._app.keys = content.keys
         if service.settings.glossaries is not None:
             service.read_dictionaries()

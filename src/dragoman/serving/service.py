@@ -23,6 +23,7 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, ServedDictionary, ServedGlossary, inline_terms
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
+from dragoman.serving.on_demand import OnDemand
 from dragoman.serving.pivot import (
     first_search,
     refuse_pivot,
@@ -232,6 +233,8 @@ class Service:
     default_search: SearchSettings = field(init=False)
     """The settings of a request that gives none: its beam is not wider than the server allows."""
     documents: Documents = field(init=False)
+    on_demand: OnDemand = field(init=False)
+    """The models that are loaded when requests need them."""
     glossaries: Glossaries = field(init=False)
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
@@ -245,6 +248,7 @@ class Service:
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
         self.documents = Documents(self.settings, self.process)
+        self.on_demand = OnDemand(self.settings.max_memory)
         self.glossaries = Glossaries(
             self.settings, self.models.language_pairs if self.settings.glossaries else ()
         )
@@ -252,6 +256,22 @@ class Service:
             self.admission.tokens + self.analyses.tokens,
             self.admission.requests + self.analyses.requests,
         )
+
+    async def ready(self, model: ServedModel, scope: Scope) -> ServedModel:
+        """A model that is loaded. It stays in memory as long as the request has what this returns.
+
+        Raises `ApiError`: 503 if the model cannot be loaded any more, 504 if the deadline passes.
+        """
+        if model.loaded is not None:
+            return model
+        try:
+            async with asyncio.timeout_at(self.deadline_of(scope)):
+                if model.steps:
+                    steps = [await self.on_demand.get(step) for step in model.steps]
+                    return replace(model, steps=tuple(steps))
+                return await self.on_demand.get(model)
+        except TimeoutError as error:
+            raise self.deadline_error(scope) from error
 
     @property
     def max_characters(self) -> int:

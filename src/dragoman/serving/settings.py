@@ -35,6 +35,9 @@ class ServerSettings:
     """Port to listen on; 0 chooses a free one."""
     processes: int = option(1, at_least=1, at_most=256)
     """Server processes. Each has its own search threads and its own copy of the models."""
+    max_memory: int = option(0, at_least=0, at_most=2**50)
+    """Maximum memory in bytes of the models of each process: they are loaded when requests need them, and
+    those not used for longest make room (0: no limit, and all are loaded at the start)."""
     api_keys: Path | None = None
     """TOML file with the hashes of the API keys, as `--new-key` writes it. Requests then need a key."""
     new_key: str = option("", Needs("api_keys", "is added to a file of keys"))

@@ -249,7 +249,7 @@ def routes(service: Service) -> list[ApiRoute]:
     async def translate(request: TranslateRequest, scope: Scope) -> TranslateResponse:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
         texts = texts_of(service, request.text)
-        model = choose_translating(service, request, " ".join(texts))
+        model = await service.ready(choose_translating(service, request, " ".join(texts)), scope)
         settings = settings_of(service, request)
         documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
@@ -273,7 +273,7 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = texts_of(service, request.text)
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
-        model = choose_translating(service, request, texts[0])
+        model = await service.ready(choose_translating(service, request, texts[0]), scope)
         settings = settings_of(service, request)
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
@@ -360,7 +360,7 @@ def describe(model: ServedModel) -> ModelDescription:
         target_name=name_of_side(model.target, "Target"),
         architecture=model.architecture,
         parameters=model.parameters,
-        precision=model.translator.engine_settings.precision,
+        precision=model.precision,
         adapters=[adapted_model.adapter for adapted_model in model.adapted],
     )
 

@@ -64,6 +64,7 @@ def routes(service: Service) -> list[ApiRoute]:
         """
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
         refuse_pivot(model, "alternatives")
+        model = await service.ready(model, scope)
         service.refuse_too_much(settings)
         service.note_texts(scope, [request.text])
         prepared = await prepare_with_terms(service, model, request, settings, scope)
@@ -101,6 +102,7 @@ def routes(service: Service) -> list[ApiRoute]:
         """
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
         refuse_pivot(model, "inspection")
+        model = await service.ready(model, scope)
         changes = parse_changes(request.changes)
         refuse_contradictions(request)
         for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
@@ -121,6 +123,7 @@ def routes(service: Service) -> list[ApiRoute]:
         pairs = [(source, target) for source, target in request.pairs]
         model = choose_model(service, request, " ".join(source for source, _ in pairs))
         refuse_pivot(model, "scores")
+        model = await service.ready(model, scope)
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
         service.note_texts(scope, [text for pair in pairs for text in pair])
 
