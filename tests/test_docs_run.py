@@ -56,10 +56,6 @@ NOT_RUN = {
     "$ curl localhost:8000/v1/admin/reload --json '{}' -H \"Authorization: Bearer KEY\"": (
         "the key is another one; tests/test_reload.py reloads servers"
     ),
-    "$ dragoman serve runs/fren runs/ende": "there is no model from French; tests/test_pivot.py has two",
-    """$ curl localhost:8000/v1/translate --json '{"text": "Un homme.", "source": "fr", "target": "de"}'""": (
-        "the same"
-    ),
     "python -c \"import argostranslate.package as package; package.install_from_path('ende.argosmodel')\"": (
         "the program needs an environment of its own; tests/test_argos.py runs it there"
     ),

@@ -51,7 +51,8 @@ def translations(versions):  # noqa: F811
     """What each model gives for the texts, and what a pivot does."""
     translators = {name: Translator.load(versions / name) for name in NAMES}
     found = {name: translator.translate(TEXTS) for name, translator in translators.items()}
-    return found | {"pivot": translators["one"].translate(found["three"])}
+    by_pivot = zip(TEXTS, translators["one"].translate(found["three"]), strict=True)
+    return found | {"pivot": [translation or source for source, translation in by_pivot]}
 
 
 def request(name):

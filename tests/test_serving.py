@@ -416,8 +416,8 @@ def test_a_form_with_too_many_fields_is_refused(client):
 def test_c_that_is_not_compiled_is_compiled_before_int8_is_served(trained, monkeypatch, precision, opened):
     monkeypatch.setattr(loading, "is_compiled", lambda _: False)
     stored = StoredModel.load(trained / "run")
-    served = loading.serve_model("ende", stored, EngineSettings(precision=precision))
-    assert ("native_backend" in vars(served.translator)) == opened
+    translator = loading.open_model(lambda: stored, None, EngineSettings(precision=precision))
+    assert ("native_backend" in vars(translator)) == opened
 
 
 def test_of_two_varieties_of_a_language_the_first_models_is_detected(translator):

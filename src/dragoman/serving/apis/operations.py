@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import Scope
 
@@ -12,6 +12,12 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.service import Service, owner_of
 
 METRICS = {200: {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+
+class ReloadRequest(BaseModel):
+    """Nothing: the folders and files are those with which the server was started."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class ReloadResponse(BaseModel):
@@ -77,12 +83,13 @@ def routes(service: Service) -> list[ApiRoute]:
         )
 
     @api.post("/v1/admin/reload", described_as=REFUSED)
-    async def reload(scope: Scope) -> ReloadResponse:
+    async def reload(request: ReloadRequest, scope: Scope) -> ReloadResponse:
         """Read models, adapters, glossaries and keys again, in all processes of the server.
 
         Only an administrator's key may do this. Requests end with the models that they have begun with. If
         anything cannot be read, nothing changes.
         """
+        del request  # it says nothing
         if service.reload is None:
             raise ApiError(403, "This server cannot be reloaded.")
         service.reload.refuse_others(owner_of(scope))
