@@ -18,10 +18,18 @@ from tests.conftest import MAX_SECONDS
 class Server:
     """A running `dragoman serve`, its address and its log."""
 
-    def __init__(self, *arguments: object, program: tuple[str, ...] = ("-m", "dragoman")) -> None:
+    def __init__(
+        self, *arguments: object, program: tuple[str, ...] = ("-m", "dragoman"), has_terminal: bool = True
+    ) -> None:
         settings = ["--port", "0", "--deadline", str(MAX_SECONDS)]  # on a busy machine all takes long
         command = [sys.executable, *program, "serve", *settings, *map(str, arguments)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+        self.process = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ),
+            start_new_session=not has_terminal,
+        )
         self.log: list[str] = []
         self.address = self._read_address()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
@@ -54,16 +62,21 @@ class Server:
 
 
 @contextmanager
-def serving(*arguments: object, program: tuple[str, ...] = ("-m", "dragoman")) -> Iterator[Server]:
-    """A server while the block runs. `program` is what Python runs."""
-    server = Server(*arguments, program=program)
+def serving(
+    *arguments: object, program: tuple[str, ...] = ("-m", "dragoman"), has_terminal: bool = True
+) -> Iterator[Server]:
+    """A server while the block runs. `program` is what Python runs.
+
+    It has the terminal of this process, if there is one and `has_terminal`.
+    """
+    server = Server(*arguments, program=program, has_terminal=has_terminal)
     try:
         yield server
     finally:
         server.stop(signal.SIGKILL)
 
 
-def add_key(path: Path, name: str) -> str:
+def add_key(path: Path, name: str, *options: str) -> str:
     """A new API key, as the command line makes it."""
-    command = [sys.executable, "-m", "dragoman", "serve", ".", "--api-keys", path, "--new-key", name]
+    command = [sys.executable, "-m", "dragoman", "serve", "--api-keys", path, "--new-key", name, *options]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

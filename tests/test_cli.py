@@ -1063,6 +1063,7 @@ def test_what_is_on_by_default_is_switched_off_in_plain_words(command_line, monk
                 "Remove",
                 "Serve",
                 "Share",
+                "Translate",
                 "Use",
                 "Write",
             }, "a verb"

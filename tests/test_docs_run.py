@@ -54,6 +54,9 @@ NOT_RUN = {
     "$ systemctl restart dragoman@8001 && until curl -fs localhost:8001/ready; do sleep 1; done": (
         "there is no server; tests/test_operations.py restarts replicas"
     ),
+    "$ curl localhost:8000/v1/admin/reload --json '{}' -H \"Authorization: Bearer KEY\"": (
+        "the key is another one; tests/test_reload.py reloads servers"
+    ),
     "python -c \"import argostranslate.package as package; package.install_from_path('ende.argosmodel')\"": (
         "the program needs an environment of its own; tests/test_argos.py runs it there"
     ),

@@ -877,16 +877,6 @@ def test_a_wrong_key_is_refused_before_the_body_is_read(trained, tmp_path):
         assert open_socket.recv(100).startswith(b"HTTP/1.1 403")
 
 
-def test_sighup_ends_a_server_after_its_requests(trained):
-    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup a server ignores it
-    try:
-        with serving(trained / "run") as server, server.client() as client:
-            assert client.get("/health").status_code == 200
-            assert server.stop(signal.SIGHUP) == 0
-    finally:
-        signal.signal(signal.SIGHUP, former)
-
-
 def test_a_long_row_of_accents_takes_linear_time():
     text = "a" + "\u0315" * 150_000 + "\u0300" * 150_000
     assert normalized_length(text) == len(text)

@@ -416,8 +416,8 @@ def test_a_form_with_too_many_fields_is_refused(client):
 def test_c_that_is_not_compiled_is_compiled_before_int8_is_served(trained, monkeypatch, precision, opened):
     monkeypatch.setattr(loading, "is_compiled", lambda _: False)
     stored = StoredModel.load(trained / "run")
-    served = loading.serve_model("ende", stored, EngineSettings(precision=precision))
-    assert ("native_backend" in vars(served.translator)) == opened
+    translator = loading.open_model(lambda: stored, None, EngineSettings(precision=precision))
+    assert ("native_backend" in vars(translator)) == opened
 
 
 def test_of_two_varieties_of_a_language_the_first_models_is_detected(translator):
@@ -943,7 +943,7 @@ def test_a_process_that_dies_is_replaced_or_the_others_keep_serving_and_they_end
         assert server.process.wait(MAX_SECONDS) == 2
 
 
-def when_loaded(server):
+def when_loaded(server, headers=None):
     """The two server processes, when each has answered while the other was stopped."""
     until = time.monotonic() + MAX_SECONDS
     while len(children(server.process.pid)) < 2:
@@ -952,7 +952,7 @@ def when_loaded(server):
     first, second = children(server.process.pid)
     for stopped in (first, second):
         os.kill(stopped, signal.SIGSTOP)
-        with server.client() as client:
+        with server.client(headers=headers) as client:
             assert client.post(V1, json={"text": "amber"}).status_code == 200
         os.kill(stopped, signal.SIGCONT)
     return first, second

@@ -32,7 +32,7 @@ from dragoman.documents.plain import plain_text
 from dragoman.documents.terms import MAX_TERM
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints, Phrase
-from dragoman.serving import connections, docs
+from dragoman.serving import connections, docs, server
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
 from dragoman.serving.apis import deepl, libretranslate
 from dragoman.serving.apis.analysis import MAX_ANALYSED, MAX_WEIGHTS, refuse_long, refuse_long_translation
@@ -60,7 +60,7 @@ from dragoman.serving.middleware import (
 )
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.origins import DOCUMENTS
-from dragoman.serving.server import listening, serve, stop_signals
+from dragoman.serving.server import listening, serve
 from dragoman.serving.service import (
     CHARACTERS_PER_TOKEN,
     MAX_FORCED,
@@ -393,12 +393,17 @@ def test_a_server_listens_at_an_address_of_either_kind(host):
         connected.close()
 
 
+@pytest.mark.parametrize("has_terminal", [True, False])
 @pytest.mark.parametrize("ignored", [True, False])
-def test_the_end_of_a_terminal_ends_a_server_unless_it_is_ignored(ignored):
+def test_a_hangup_ends_a_server_with_a_terminal_and_reloads_another_unless_it_is_ignored(
+    monkeypatch, ignored, has_terminal
+):
+    monkeypatch.setattr(server, "has_terminal", lambda: has_terminal)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
-        assert (signal.SIGHUP in stop_signals()) != ignored
-        assert {signal.SIGTERM, signal.SIGINT} <= {*stop_signals()}
+        assert (signal.SIGHUP in server.stop_signals()) == (has_terminal and not ignored)
+        assert (signal.SIGHUP in server.reload_signals()) == (not has_terminal and not ignored)
+        assert {signal.SIGTERM, signal.SIGINT} <= {*server.stop_signals()}
     finally:
         signal.signal(signal.SIGHUP, before)
 
@@ -886,7 +891,7 @@ def test_operations_need_a_key_in_the_description_where_they_do(served, has_keys
             [],
             None,
         )
-        if path != "/suggest":  # it is always refused
+        if path not in ("/suggest", "/v1/admin/reload"):  # they are always refused
             assert needs_key == (status == 403), (method, path, status)
 
 

@@ -49,7 +49,7 @@ def serve(arguments: Arguments) -> None:
     if settings.server.new_key and settings.server.api_keys is not None:
         from dragoman.serving.keys import add_key
 
-        print(add_key(settings.server.api_keys, settings.server.new_key))
+        print(add_key(settings.server.api_keys, settings.server.new_key, is_admin=settings.server.admin))
         say("This is the only time that the key is shown; the file holds its hash.")
         return
     if not settings.runs:

@@ -39,6 +39,7 @@ from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Gateway
 from dragoman.serving.processes import ONLY, Process
+from dragoman.serving.reload import Reload, Supervisor
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -48,16 +49,24 @@ PAGE = Path(__file__).parent / "page"
 
 
 def load_app(
-    folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings, process: Process = ONLY
+    folders: Sequence[Path],
+    engine: EngineSettings,
+    settings: ServerSettings,
+    process: Process = ONLY,
+    supervisor: Supervisor | None = None,
 ) -> Gateway:
     """The application for the runs and adapters in these folders, in one of the server's processes.
+
+    `supervisor` is what has started several processes.
 
     Raises `DragomanError` if a model or the file of keys cannot be loaded.
     """
     remove_abandoned(FOLDER_PREFIX)
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
-    service = Service(load_models(folders, engine), settings, Metrics(), process)
+    models = load_models(folders, engine, allows_pivots=settings.pivot, on_demand=bool(settings.max_memory))
+    service = Service(models, settings, Metrics(), process)
     app = make_app(service, keys)
+    service.reload = Reload(app, folders, engine, supervisor)
     if settings.glossaries is not None:
         service.read_dictionaries()
     # What is loaded stays, so the collector need not look at it, and it runs less often.
@@ -75,7 +84,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         Route(route.path, route, methods=route.methods, name=route.handler.__name__) for route in described
     ]
     if settings.docs:
-        routes += docs.routes(described, service.models, needs_key=keys is not None)
+        routes += docs.routes(described, service, needs_key=keys is not None)
     routes += [*page_routes(), *lab.routes()]
     app = Starlette(
         routes=routes,

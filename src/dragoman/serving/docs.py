@@ -1,9 +1,9 @@
 """The description of the APIs, at /openapi.json, and at /docs by Swagger UI from an installed package."""
 
 from collections.abc import Sequence
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import orjson
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from dragoman.serving import openapi
 from dragoman.serving.apis.route import ApiRoute
 from dragoman.serving.middleware import is_open
 from dragoman.serving.models import Models
+from dragoman.serving.service import Service
 
 HTML = """<!doctype html>
 <html lang="en">
@@ -33,16 +34,17 @@ HTML = """<!doctype html>
 """
 
 
-def routes(described: Sequence[ApiRoute], models: Models, *, needs_key: bool) -> list[BaseRoute]:
+def routes(described: Sequence[ApiRoute], service: Service, *, needs_key: bool) -> list[BaseRoute]:
     """The routes. The page has no inline script, which the server's policy forbids."""
-
-    @cache  # the bytes are made once, when they are first needed
-    def description() -> bytes:
-        return orjson.dumps(describe(described, models, needs_key=needs_key))
+    descriptions: WeakKeyDictionary[Models, bytes] = WeakKeyDictionary()  # made when they are first needed
 
     async def openapi_json(_: Request) -> Response:
         """The description of the APIs."""
-        return Response(description(), media_type="application/json")
+        models = service.models
+        if (description := descriptions.get(models)) is None:
+            description = orjson.dumps(describe(described, models, needs_key=needs_key))
+            descriptions[models] = description
+        return Response(description, media_type="application/json")
 
     return [
         Route("/docs", documentation),

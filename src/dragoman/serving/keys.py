@@ -31,6 +31,8 @@ class Keys:
     """
 
     hashes: dict[str, str]
+    admins: frozenset[str] = frozenset()
+    """The owners whose keys may also change the server: `POST /v1/admin/reload`."""
 
     @classmethod
     def load(cls, path: Path) -> "Keys":
@@ -43,18 +45,22 @@ class Keys:
                 f"{path} does not exist; dragoman serve RUN --api-keys {path} --new-key NAME makes it."
             )
         table = read_toml(path).get("keys")
-        if not isinstance(table, dict) or not all(map(is_hash, table.values())):
+        if not isinstance(table, dict) or not all(map(is_entry, table.values())):
             raise DragomanError(
-                f"{path} has to hold a table [keys] with a SHA-256 hash for each name. Correct it, or give "
-                "another file: --new-key makes one."
+                f'{path} has to hold a table [keys] with a SHA-256 hash for each name: NAME = "HASH", or '
+                'NAME = {hash = "HASH", admin = true}. Correct it, or give another file: --new-key makes one.'
             )
+        hashes = {
+            name: value if isinstance(value, str) else str(value["hash"]) for name, value in table.items()
+        }
         blank_hashes = set(map(hash_of, BLANK_KEYS))
-        if names := [name for name, value in table.items() if value in blank_hashes]:
+        if names := [name for name, value in hashes.items() if value in blank_hashes]:
             raise DragomanError(
                 f"{path} has the hash of an empty key for {names[0]!r}, with which everybody would have a "
                 "key. Remove the line, and make a key with --new-key."
             )
-        return cls(dict(table))
+        admins = (name for name, value in table.items() if isinstance(value, dict) and value["admin"])
+        return cls(hashes, frozenset(admins))
 
     def owner(self, key: str) -> str | None:
         """The name of a key's owner; None for an unknown key and for a blank one, which is no key.
@@ -97,19 +103,26 @@ def is_hash(value: object) -> bool:
     return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
 
 
+def is_entry(value: object) -> bool:
+    """Whether this is what a file of keys has for a name: a hash, alone or beside `admin`."""
+    if not isinstance(value, dict):
+        return is_hash(value)
+    return value.keys() == {"hash", "admin"} and is_hash(value["hash"]) and isinstance(value["admin"], bool)
+
+
 def hash_of(key: str) -> str:
     """The SHA-256 hash of a key."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def add_key(path: Path, name: str) -> str:
+def add_key(path: Path, name: str, *, is_admin: bool = False) -> str:
     """Make a random key, add a line with its hash at the end of the file, and return the key.
 
     Raises `DragomanError` if the name is taken, and if the file is not one of keys.
     """
     key = secrets.token_urlsafe(32)
     with FileLock(beside(path, ".{}.lock")):
-        text = text_with_key(path, name, hash_of(key))
+        text = text_with_key(path, name, hash_of(key), is_admin=is_admin)
         umask = os.umask(0o077)  # atomic_write gives the mode of the umask
         try:
             with atomic_write(path) as new:
@@ -119,15 +132,18 @@ def add_key(path: Path, name: str) -> str:
     return key
 
 
-def text_with_key(path: Path, name: str, digest: str) -> str:
+def text_with_key(path: Path, name: str, digest: str, *, is_admin: bool = False) -> str:
     """The text of the file with one more key, whose hash is given. Raises `DragomanError` as `add_key`."""
+    line = tomli_w.dumps({name: digest})
+    if is_admin:
+        line = tomli_w.dumps({name: ""}).removesuffix('""\n') + f'{{hash = "{digest}", admin = true}}\n'
     if not key_file_exists(path) or not path.read_bytes().strip():
-        return tomli_w.dumps({"keys": {name: digest}})
-    hashes = Keys.load(path).hashes
-    if name in hashes:
+        return f"[keys]\n{line}"
+    if name in Keys.load(path).hashes:
         raise DragomanError(f"{path} has a key of {name!r} already; choose another name, or remove its line.")
-    text = path.read_text("utf-8-sig").rstrip() + "\n" + tomli_w.dumps({name: digest})
-    if tomllib.loads(text).get("keys") != {**hashes, name: digest}:  # the line is in the last table
+    former = read_toml(path)["keys"]
+    text = path.read_text("utf-8-sig").rstrip() + "\n" + line
+    if tomllib.loads(text).get("keys") != {**former, **tomllib.loads(line)}:  # the line is in the last table
         raise DragomanError(f"{path} has another table after [keys]; move [keys] to the end of the file.")
     return text
 

@@ -1,16 +1,19 @@
 """The models that a server has, by name and by their pair of languages."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
 from pathlib import Path
 
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import language_name
 from dragoman.text.quality.identification import identify
-from dragoman.text.settings import UNKNOWN_LANGUAGE
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.translation.translator import Translator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ServedModel:
     """A model with its name and languages."""
 
@@ -18,7 +21,8 @@ class ServedModel:
     source: str
     """The code of the language that it reads, such as `en`; `und` if it is unknown."""
     target: str
-    translator: Translator
+    loaded: Translator | None
+    """None for a model that is loaded when a request needs it, which gets one that is (`Service.ready`)."""
     architecture: str = ""
     parameters: int = 0
     """Number of parameters; tied weights count once."""
@@ -28,13 +32,40 @@ class ServedModel:
     """The name of the adapter that is merged in the weights."""
     adapted: tuple["ServedModel", ...] = ()
     """The same model with each of its adapters."""
+    hash: str = ""
+    """Of the files of the model, and of those of the adapter."""
+    steps: tuple["ServedModel", ...] = ()
+    """Of a translation through a third language: the model into it, and the model from it."""
+    precision: str = "float32"
+    load: Callable[[], Translator] | None = None
+    """Of a model that is loaded when a request needs it. Raises `DragomanError` if its files have changed."""
+    size: int = 0
+    """Bytes of memory that it takes then, about."""
+
+    @property
+    def translator(self) -> Translator:
+        """What translates, of a model that is loaded."""
+        assert self.loaded is not None
+        return self.loaded
+
+    @property
+    def pivot(self) -> str:
+        """The language between the two `steps`; "" if there are none."""
+        return self.steps[0].target if self.steps else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Models:
     """All models of a server, in the order in which they were given."""
 
     models: tuple[ServedModel, ...]
+    allows_pivots: bool = True
+    """Whether a text is translated through a third language where no model has both of its languages."""
+
+    @property
+    def with_adapted(self) -> list[ServedModel]:
+        """All models, and those with adapters."""
+        return [one for model in self.models for one in (model, *model.adapted)]
 
     def with_adapter(self, name: str) -> "Models":
         """The models that have an adapter of this name, with it. Raises `ApiError` 404 if none has."""
@@ -46,7 +77,27 @@ class Models:
         ]
         if not adapted:
             raise ApiError(404, f"There is no adapter {name!r}; /v1/models lists those that are served.")
-        return Models(tuple(adapted))
+        return Models(tuple(adapted), self.allows_pivots)
+
+    @cached_property
+    def pivots(self) -> list[ServedModel]:
+        """The translations through a third language between those that no model has both of.
+
+        Of several ones between the same languages it is the first in the order of the models.
+        """
+        if not self.allows_pivots:
+            return []
+        found: dict[tuple[str, str], ServedModel] = {}
+        for first, second in permutations(self.models, 2):
+            source, target = first.source, second.target
+            if (
+                UNKNOWN_LANGUAGE not in (source, first.target, second.source, target)
+                and matches(first.target, second.source)
+                and not matches(source, target)
+                and not any(fitting(self.models, source, target))
+            ):
+                found.setdefault((source, target), by_way_of(first, second))
+        return list(found.values())
 
     @property
     def _in_words(self) -> str:
@@ -73,14 +124,12 @@ class Models:
             return self.models[0]
         if source == "auto":
             source = self.language_of(text, target)
-        fitting = [
-            model for model in self.models if matches(source, model.source) and matches(target, model.target)
-        ]
-        if fitting:  # the first one among equals
-            return max(
-                fitting,
-                key=lambda model: closeness(source, model.source) + closeness(target, model.target),
-            )
+        for models in (self.models, self.pivots) if source and target else (self.models,):
+            if found := list(fitting(models, source, target)):  # the first one among equals
+                return max(
+                    found,
+                    key=lambda model: closeness(source, model.source) + closeness(target, model.target),
+                )
         pairs = ", ".join(sorted({f"{model.source} to {model.target}" for model in self.models}))
         direction = f"from {source or 'any language'} to {target or 'any language'}"
         raise ApiError(
@@ -90,17 +139,23 @@ class Models:
     def language_of(self, text: str, target: str = "") -> str:
         """The likeliest source language of a text among those that have a model into `target`."""
         # In the models' order: of two varieties of a language it is the first.
-        sources = list(dict.fromkeys(model.source for model in self.models if matches(target, model.target)))
+        models = (*self.models, *self.pivots)
+        sources = list(dict.fromkeys(model.source for model in models if matches(target, model.target)))
         if len(sources) > 1:
             detections = identify(text, sources)
             return detections[0][0] if detections else ""
         return sources[0] if sources else ""
 
     @property
+    def language_pairs(self) -> list[Languages]:
+        """The languages of the models, each pair once."""
+        return list(dict.fromkeys(Languages(model.source, model.target) for model in self.models))
+
+    @property
     def pairs(self) -> dict[str, list[str]]:
         """The target languages of each source language, in the order of the models."""
         pairs: dict[str, list[str]] = {}
-        for model in self.models:
+        for model in (*self.models, *self.pivots):
             targets = pairs.setdefault(model.source, [])
             if model.target not in targets:
                 targets.append(model.target)
@@ -110,6 +165,23 @@ class Models:
     def languages(self) -> list[str]:
         """The codes of all languages, sorted."""
         return sorted({code for model in self.models for code in (model.source, model.target)})
+
+
+def by_way_of(first: ServedModel, second: ServedModel) -> ServedModel:
+    """The translation by one model, and of that by another one."""
+    return ServedModel(
+        f"{first.name}+{second.name}",
+        first.source,
+        second.target,
+        second.loaded,
+        adapter=first.adapter,
+        steps=(first, second),
+    )
+
+
+def fitting(models: Iterable[ServedModel], source: str, target: str) -> Iterator[ServedModel]:
+    """Of these models those from a language into another; "" matches every language."""
+    return (model for model in models if matches(source, model.source) and matches(target, model.target))
 
 
 def matches(requested: str, language: str) -> bool:

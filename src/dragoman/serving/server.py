@@ -24,7 +24,9 @@ from dragoman.serving.log import configure_logging, write
 from dragoman.serving.middleware import Gateway, all_headers
 from dragoman.serving.models import ServedModel
 from dragoman.serving.processes import Process
+from dragoman.serving.reload import Reload
 from dragoman.serving.settings import ServerSettings
+from dragoman.serving.supervisor import Fleet, Supervisor
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import messages_to, silent
 from dragoman.system.temporary import TemporaryFolder
@@ -36,15 +38,43 @@ GRACE_SECONDS = 30  # for running requests, after a signal
 
 
 def stop_signals() -> list[signal.Signals]:
-    """The signals that end a server; not SIGHUP where it is ignored (nohup)."""
+    """The signals that end a server. SIGHUP does if a terminal has started it, which sends it when it closes.
+
+    Otherwise SIGHUP is to `reload_signals`. Where it is ignored (nohup) it does neither.
+    """
     is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, *([] if is_ignored else [signal.SIGHUP])]
+    ends = has_terminal() and not is_ignored
+    return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if ends else [])]
+
+
+def reload_signals() -> list[signal.Signals]:
+    """The signals that let a server read its models again: SIGHUP, if that is neither ignored nor its end."""
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [] if is_ignored or signal.SIGHUP in stop_signals() else [signal.SIGHUP]
+
+
+def has_terminal() -> bool:
+    """Whether a terminal controls this process, as one that was started in a shell."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def note_reload_signals() -> list[int]:
+    """A list of the signals to reload that come before a `Server` handles them."""
+    noted: list[int] = []
+    for number in reload_signals():
+        signal.signal(number, lambda number, _: noted.append(number))
+    return noted
 
 
 class Server(uvicorn.Server):
-    """It stops on SIGTERM, SIGINT and SIGHUP after the requests that are running, with exit status 0."""
+    """It stops on a signal after the requests that are running, with exit status 0, or reloads."""
 
-    def __init__(self, app: Gateway, settings: ServerSettings) -> None:
+    def __init__(self, app: Gateway, settings: ServerSettings, noted: Sequence[int] = ()) -> None:
+        """`noted` is a list of `note_reload_signals`."""
         config = uvicorn.Config(
             app,
             host=settings.host,
@@ -61,7 +91,7 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         configure_logging()
-        self._service = app.service
+        self._service, self._noted = app.service, noted
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -75,6 +105,11 @@ class Server(uvicorn.Server):
 
         for number in stop_signals():
             loop.add_signal_handler(number, stop, number)
+        if self._service.reload is not None:
+            for number in reload_signals():
+                loop.add_signal_handler(number, self._service.reload.start)
+            if self._noted:
+                self._service.reload.start()
         try:
             yield
         finally:
@@ -88,6 +123,7 @@ def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSetti
     """
     if settings.api_keys is not None:
         Keys.load(settings.api_keys)  # before the address is used, which nobody would answer
+    noted = note_reload_signals()
     with listening(settings) as listener:
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -95,7 +131,7 @@ def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSetti
             app = load_app(folders, engine, settings)
             logger.info(f"Serving {names(app)} at {address}")
             with messages_to(silent):  # the server's log has what follows
-                Server(app, settings).run(sockets=[listener])
+                Server(app, settings, noted).run(sockets=[listener])
             return
         started = partial(logger.info, f"Serving at {address}")
         serve_with_processes(folders, engine, settings, listener, started)
@@ -165,10 +201,9 @@ async def supervise(
 
     `started` is called when one of them has loaded its models and no other serves. A process that ends with
     status 2, as for a model that cannot be loaded, ends all if no other serves. Each process has a pipe from
-    this one, whose end tells it that this one has ended, and a pipe to it, for a line that says that it has
-    loaded.
+    this one, whose end tells it that this one has ended, and a pipe to it, for messages (supervisor.py).
     """
-    stopping, serving = asyncio.Event(), set[asyncio.subprocess.Process]()
+    stopping, fleet = asyncio.Event(), Fleet(started)
     loop, descriptor = asyncio.get_running_loop(), listener.fileno()
 
     def stop() -> None:
@@ -177,13 +212,8 @@ async def supervise(
 
     for number in stop_signals():
         loop.add_signal_handler(number, stop)
-
-    async def report_when_loaded(process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        if await process.stdout.readline():
-            if not serving:
-                started()
-            serving.add(process)
+    for number in reload_signals():
+        loop.add_signal_handler(number, fleet.start_reload)
 
     async def keep_running(number: int) -> bool:
         """False if it cannot be loaded and no other serves."""
@@ -198,7 +228,7 @@ async def supervise(
                 pass_fds=[descriptor],
                 start_new_session=True,  # a terminal's Ctrl-C reaches this process alone
             )
-            loading = asyncio.ensure_future(report_when_loaded(process))
+            listening = asyncio.ensure_future(fleet.listen(process))
             ended = asyncio.ensure_future(process.wait())
             stopped = asyncio.ensure_future(stopping.wait())
             await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -206,9 +236,9 @@ async def supervise(
             if not ended.done():
                 process.terminate()
             status = await ended
-            loading.cancel()
-            serving.discard(process)
-            if status == 2 and not serving and not stopping.is_set():
+            listening.cancel()
+            await asyncio.wait([listening])
+            if status == 2 and not fleet.serving and not stopping.is_set():
                 stopping.set()
                 return False
             if not stopping.is_set():
@@ -222,28 +252,21 @@ async def supervise(
         sys.exit(2)
 
 
-def end_with_supervisor() -> None:
-    """Wait for the end of the process that has started this one, which may be killed; then stop by a signal.
-
-    Otherwise this one would serve for ever, and keep the address from the next server.
-    """
-    os.read(0, 1)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def main() -> None:
     """One of several server processes. Its settings are in the environment."""
-    Thread(target=end_with_supervisor, daemon=True).start()
+    noted = note_reload_signals()
+    supervisor = Supervisor()
+    Thread(target=supervisor.listen, daemon=True).start()
     about = json.loads(os.environ[ENVIRONMENT])
     try:
         settings = overlay(ServerSettings(), about["settings"], ENVIRONMENT)
         engine = overlay(EngineSettings(), about["engine"], ENVIRONMENT)
         process = Process(about["number"], Path(about["sockets"]))
-        app = load_app([Path(folder) for folder in about["folders"]], engine, settings, process)
+        app = load_app([Path(folder) for folder in about["folders"]], engine, settings, process, supervisor)
         listeners = [socket.socket(fileno=about["socket"]), *process.listen()]
     except DragomanError as error:
         print(f"dragoman: {error}", file=sys.stderr)
         sys.exit(2)
-    os.write(1, b"\n")  # to the supervisor, which reads no more
-    os.dup2(2, 1)
-    Server(app, settings).run(sockets=listeners)
+    assert isinstance(app.service.reload, Reload)
+    supervisor.serve(app.service.reload)
+    Server(app, settings, noted).run(sockets=listeners)

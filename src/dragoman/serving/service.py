@@ -3,13 +3,13 @@
 import asyncio
 import unicodedata
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from starlette.types import Scope
 
@@ -23,6 +23,14 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, ServedDictionary, ServedGlossary, inline_terms
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
+from dragoman.serving.on_demand import OnDemand
+from dragoman.serving.pivot import (
+    first_search,
+    refuse_pivot,
+    second_search,
+    translated_segments,
+    with_sentence_between,
+)
 from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.futures import submit_interruptible
@@ -58,6 +66,21 @@ class Group:
     places: list[int]
     """The numbers of these sentences among all of the request, from 0."""
     prepared: PreparedSentences
+
+
+class Reloading(Protocol):
+    """What reads models, adapters, glossaries and keys again: reload.py."""
+
+    loaded: list[str]
+
+    def refuse_others(self, owner: str | None) -> None:
+        """Raise `ApiError` 403 unless this is the name of an administrator's key."""
+
+    async def run(self) -> str:
+        """Read all again. Returns why nothing was changed; "" if all was."""
+
+    def start(self) -> None:
+        """Begin to `run`."""
 
 
 def prepare_groups(
@@ -175,6 +198,11 @@ def part_of(group: Group, first: int, last: int) -> Group:
     return Group(group.places[first:last], group.prepared.section(first, last))
 
 
+def cost_of(groups: Sequence[Group]) -> int:
+    """What the queue counts for groups."""
+    return sum(group.prepared.cost for group in groups)
+
+
 def keeping_marks(search: SearchSettings, segment: Segment) -> SearchSettings:
     """The settings with which a sentence's marks of tags and addresses, if it has any, are kept.
 
@@ -194,6 +222,8 @@ class Service:
     metrics: Metrics
     process: Process = ONLY
     """Which of the server's processes this is."""
+    reload: Reloading | None = None
+    """What reads the models and all else again; None if nothing does."""
     is_stopping: bool = False
     """Whether the server is shutting down and refuses new requests."""
     admission: Admission = field(init=False)
@@ -205,6 +235,8 @@ class Service:
     default_search: SearchSettings = field(init=False)
     """The settings of a request that gives none: its beam is not wider than the server allows."""
     documents: Documents = field(init=False)
+    on_demand: OnDemand = field(init=False)
+    """The models that are loaded when requests need them."""
     glossaries: Glossaries = field(init=False)
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _attribution: ThreadPoolExecutor = field(
@@ -223,14 +255,31 @@ class Service:
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
         self.documents = Documents(self.settings, self.process)
-        models = self.models.models if self.settings.glossaries else ()
-        pairs = (Languages(model.source, model.target) for model in models)
-        self.glossaries = Glossaries(self.settings, pairs)
+        self.on_demand = OnDemand(self.settings.max_memory)
+        self.glossaries = Glossaries(
+            self.settings, self.models.language_pairs if self.settings.glossaries else ()
+        )
         queues = self.admission, self.analyses, self.attributions
         self.metrics.gauges = lambda: (
             sum(queue.tokens for queue in queues),
             sum(queue.requests for queue in queues),
         )
+
+    async def ready(self, model: ServedModel, scope: Scope) -> ServedModel:
+        """A model that is loaded. It stays in memory as long as the request has what this returns.
+
+        Raises `ApiError`: 503 if the model cannot be loaded any more, 504 if the deadline passes.
+        """
+        if model.loaded is not None:
+            return model
+        try:
+            async with asyncio.timeout_at(self.deadline_of(scope)):
+                if model.steps:
+                    steps = [await self.on_demand.get(step) for step in model.steps]
+                    return replace(model, steps=tuple(steps))
+                return await self.on_demand.get(model)
+        except TimeoutError as error:
+            raise self.deadline_error(scope) from error
 
     @property
     def max_characters(self) -> int:
@@ -293,7 +342,7 @@ class Service:
 
     def read_dictionaries(self) -> None:
         """Begin to read the dictionaries of the models' languages, before the first glossary needs them."""
-        for languages in {Languages(model.source, model.target) for model in self.models.models}:
+        for languages in self.models.language_pairs:
             self._terms.submit(Glossary([Term("a", "a")], languages).load_dictionaries, 0, "")
 
     async def glossary_for(
@@ -306,10 +355,11 @@ class Service:
         """The glossary of a request for a model; None if the request has no terms.
 
         It has the pairs of the request, then the dictionaries of the server. Raises `ApiError` 413 for many
-        pairs, 400 and 413 as `check_terms`, and as `prepare`.
+        pairs, 400 for a pivot, 400 and 413 as `check_terms`, and as `prepare`.
         """
         if not pairs and not dictionaries:
             return None
+        refuse_pivot(model, "terms")
         characters = sum(len(text) for pair in pairs for text in pair)
         if characters > MAX_TERM_CHARACTERS:
             raise ApiError(
@@ -363,6 +413,8 @@ class Service:
         contradict each other.
         """
         self.refuse_too_much(search)
+        if model.steps:
+            return await self._translate_by_pivot(model, documents, search, scope)
         segments: list[Segment] = []
         characters = constraint_characters(search)
         for document in documents:
@@ -388,6 +440,78 @@ class Service:
         self.metrics.translated(len(segments), tokens, target_tokens)
         rows = iter(n_best)
         return [list(islice(rows, len(document.segments))) for document in documents]
+
+    async def _translate_by_pivot(
+        self, model: ServedModel, documents: Sequence[Document], search: SearchSettings, scope: Scope
+    ) -> list[NBest]:
+        """As `translate`, through a third language. The translations are `PivotTranslation`."""
+        segments = [segment for document in documents for segment in document.segments]
+        async with self._first_step(model, segments, search, scope) as between:
+            n_best = await self._second_step(model, between, search, scope)
+        self.metrics.translated(len(segments), 0, 0)
+        rows = map(with_sentence_between, between, n_best)
+        return [list(islice(rows, len(document.segments))) for document in documents]
+
+    @asynccontextmanager
+    async def _first_step(
+        self, model: ServedModel, segments: Sequence[Segment], search: SearchSettings, scope: Scope
+    ) -> AsyncIterator[list[Segment]]:
+        """Sentences in the third language. While the block runs, they are in the queue.
+
+        Before that the queue counts each token twice: the second step has about as many. Raises as
+        `translate`.
+        """
+        groups = await self._prepare_step(model, segments, search, scope)
+        with self._admit_both_steps(groups, scope) as finish:
+            n_best = await self._search_step(model.steps[0], groups, scope)
+            finish(cost_of(groups))
+            yield translated_segments(segments, n_best)
+
+    async def _second_step(
+        self, model: ServedModel, between: Sequence[Segment], search: SearchSettings, scope: Scope
+    ) -> NBest:
+        """The n best translations of sentences in the third language, which have been admitted."""
+        search, second = second_search(search), model.steps[1]
+        groups = await self._prepare_groups(second, between, search, scope)
+        return await self._search_step(second, groups, scope)
+
+    async def _prepare_step(
+        self, model: ServedModel, segments: Sequence[Segment], search: SearchSettings, scope: Scope
+    ) -> list[Group]:
+        """The sentences of a request, prepared for the first step."""
+        return await self._prepare_groups(
+            model.steps[0], segments, first_search(search, self.default_search), scope
+        )
+
+    async def _prepare_groups(
+        self, model: ServedModel, segments: Sequence[Segment], search: SearchSettings, scope: Scope
+    ) -> list[Group]:
+        characters = constraint_characters(search) + self.count_characters(
+            [segment.sentence for segment in segments]
+        )
+        max_tokens = self.settings.max_tokens
+        groups = await self.prepare(
+            partial(prepare_groups, model.translator, segments, search, max_tokens), characters, scope
+        )
+        refuse_much_output([group.prepared for group in groups])
+        return groups
+
+    def _admit_both_steps(
+        self, groups: Sequence[Group], scope: Scope
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """As `admit_prepared`, for the first step and a second one of as many tokens."""
+        refuse_many_tokens(sum(group.prepared.tokens for group in groups), self.settings.max_tokens)
+        return self.admission.admit(2 * cost_of(groups), client_of(scope))
+
+    async def _search_step(self, model: ServedModel, groups: Sequence[Group], scope: Scope) -> NBest:
+        """The n best translations of all sentences of the groups, in the order of their places."""
+        results = await self.search(model, [group.prepared for group in groups], scope)
+        found: dict[int, list[Translation]] = {}
+        for group, result in zip(groups, results, strict=True):
+            found |= zip(group.places, result, strict=True)
+            target_tokens = sum(len(best[0].tokens) for best in result)
+            self.metrics.translated(0, group.prepared.tokens, target_tokens)
+        return [found[place] for place in sorted(found)]
 
     async def with_terms_of(
         self,
@@ -430,6 +554,11 @@ class Service:
         numbers of its sentences.
         """
         self.refuse_too_much(search)
+        if model.steps:
+            async with aclosing(self._translate_parts_by_pivot(model, segments, search, scope)) as parts:
+                async for part_translations in parts:
+                    yield part_translations
+            return
         characters = self.count_characters([segment.sentence for segment in segments])
         groups = await self.prepare(
             partial(prepare_groups, model.translator, segments, search, self.settings.max_tokens, glossary),
@@ -450,6 +579,22 @@ class Service:
                 target_tokens += sum(len(best[0].tokens) for best in n_best)
                 yield {place: best[0].text for place, best in zip(part.places, n_best, strict=True)}
         self.metrics.translated(count, tokens, target_tokens)
+
+    async def _translate_parts_by_pivot(
+        self, model: ServedModel, segments: Sequence[Segment], search: SearchSettings, scope: Scope
+    ) -> AsyncGenerator[dict[int, str]]:
+        """As `translate_in_parts`, through a third language."""
+        groups = await self._prepare_step(model, segments, search, scope)
+        with self._admit_both_steps(groups, scope) as finish:
+            yield {}
+            for part in parts_of(groups):
+                (n_best,) = await self.search(model.steps[0], [part.prepared], scope)
+                finish(part.prepared.cost)
+                between = translated_segments([segments[place] for place in part.places], n_best)
+                translated = await self._second_step(model, between, search, scope)
+                finish(part.prepared.cost)
+                self.metrics.translated(len(between), 0, 0)
+                yield {place: best[0].text for place, best in zip(part.places, translated, strict=True)}
 
     async def search(
         self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
@@ -479,41 +624,62 @@ class Service:
         translation, with the n best.
         """
         self.refuse_too_much(search)
-        prepared = await self.prepare(
-            partial(
-                prepare_each,
-                model.translator,
-                document.segments,
-                search,
-                self.settings.max_tokens,
-                glossary,
-            ),
-            normalized_length(document.text) + constraint_characters(search),
-            scope,
-            glossary,
-        )
+        characters = normalized_length(document.text) + constraint_characters(search)
+        if model.steps:
+            async with self._first_step(model, document.segments, search, scope) as between:
+                second, search = model.steps[1], second_search(search)
+                prepared = await self._prepare_each(second, between, characters, search, scope)
+                number = 0
+                async with aclosing(self._stream_prepared(second, prepared, scope)) as translations:
+                    async for text, n_best in translations:
+                        yield text, n_best and with_sentence_between(between[number], n_best)
+                        number += bool(n_best)
+            return
+        prepared = await self._prepare_each(model, document.segments, characters, search, scope, glossary)
+        with self.admit_prepared(prepared, scope):
+            async with aclosing(self._stream_prepared(model, prepared, scope)) as translations:
+                async for translation in translations:
+                    yield translation
+
+    async def _prepare_each(
+        self,
+        model: ServedModel,
+        segments: Sequence[Segment],
+        characters: int,
+        search: SearchSettings,
+        scope: Scope,
+        glossary: Glossary | None = None,
+    ) -> list[PreparedSentences]:
+        max_tokens = self.settings.max_tokens
+        prepare = partial(prepare_each, model.translator, segments, search, max_tokens, glossary)
+        prepared = await self.prepare(prepare, characters, scope, glossary)
         refuse_much_output(prepared)
-        tokens = sum(sentence.tokens for sentence in prepared)
+        return prepared
+
+    async def _stream_prepared(
+        self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
+    ) -> AsyncGenerator[tuple[str, list[Translation]]]:
+        """As `stream`, for sentences that have been admitted."""
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
-        with self.admit_prepared(prepared, scope):
-            try:
-                for sentence, sentence_progress in zip(prepared, progress, strict=True):
-                    futures.append(model.translator.submit(sentence, sentence_progress))
-                    await asyncio.sleep(0)  # for other requests: `submit` takes ms with many constraints
-                    self.refuse_late(scope)
-                yield "", []
-                for future, sentence, sentence_progress in zip(futures, prepared, progress, strict=True):
-                    if not sentence.needs_alignment and len(sentence.sources) == 1:
-                        stable = partial(stable_text, model.translator, sentence_progress, 0)
-                        async for text in self.growing(future, stable, scope):
-                            yield text, []
-                    ((n_best,),) = await self.in_time([future], scope)
-                    self.refuse_late(scope)
-                    yield n_best[0].text, n_best
-            finally:
-                for future in futures:
-                    future.cancel()
+        try:
+            for sentence, sentence_progress in zip(prepared, progress, strict=True):
+                futures.append(model.translator.submit(sentence, sentence_progress))
+                await asyncio.sleep(0)  # for other requests: `submit` takes ms with many constraints
+                self.refuse_late(scope)
+            yield "", []
+            for future, sentence, sentence_progress in zip(futures, prepared, progress, strict=True):
+                if not sentence.needs_alignment and len(sentence.sources) == 1:
+                    stable = partial(stable_text, model.translator, sentence_progress, 0)
+                    async for text in self.growing(future, stable, scope):
+                        yield text, []
+                ((n_best,),) = await self.in_time([future], scope)
+                self.refuse_late(scope)
+                yield n_best[0].text, n_best
+        finally:
+            for future in futures:
+                future.cancel()
+        tokens = sum(sentence.tokens for sentence in prepared)
         targets = sum(len(future.result()[0][0].tokens) for future in futures)
         self.metrics.translated(len(prepared), tokens, targets)
 

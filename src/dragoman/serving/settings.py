@@ -35,10 +35,15 @@ class ServerSettings:
     """Port to listen on; 0 chooses a free one."""
     processes: int = option(1, at_least=1, at_most=256)
     """Server processes. Each has its own search threads and its own copy of the models."""
+    max_memory: int = option(0, at_least=0, at_most=2**50)
+    """Maximum memory in bytes of the models of each process: they are loaded when requests need them, and
+    those not used for longest make room (0: no limit, and all are loaded at the start)."""
     api_keys: Path | None = None
     """TOML file with the hashes of the API keys, as `--new-key` writes it. Requests then need a key."""
     new_key: str = option("", Needs("api_keys", "is added to a file of keys"))
     """Add a key with this name to the file of `--api-keys`, print the key once, and exit."""
+    admin: bool = option(False, Needs("new_key", "is for a new key"))
+    """The key of `--new-key` may also reload the server: `POST /v1/admin/reload`."""
     no_auth: bool = False
     """Serve without keys on an address that other machines can reach."""
     requests_per_minute: int = option(0, at_least=0)
@@ -91,6 +96,9 @@ class ServerSettings:
     another machine reaches it. `*.example.org` is every name below example.org, and `*` every name."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the APIs (CORS); none by default."""
+    pivot: bool = True
+    """Translate through a third language where no model has both languages: French to German by the models
+    from French to English and from English to German."""
     docs: bool = True
     """Serve the description of the APIs at /docs and /openapi.json."""
     show_samples: bool = False

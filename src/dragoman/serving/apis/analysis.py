@@ -6,6 +6,7 @@ from typing import Any
 from dragoman.serving.apis.schemas import Sentence
 from dragoman.serving.errors import ApiError
 from dragoman.serving.models import ServedModel
+from dragoman.serving.pivot import Alignment, compose_alignments
 from dragoman.serving.service import CHARACTERS_PER_TOKEN
 from dragoman.text.tokenizer import Tokenizer
 
@@ -65,24 +66,40 @@ def refuse_many_weights(model: ServedModel, sentences: Sequence[Sentence]) -> No
 
 def add_alignments(model: ServedModel, sentences: Sequence[Sentence]) -> None:
     """Add the word alignments of sentences. Raises `ApiError` 413 for too long ones."""
-    pairs = pairs_of(model, sentences)
-    for sentence, alignment in zip(sentences, model.translator.align(pairs), strict=True):
+    alignments = align_by_pivot(model, sentences) if model.steps else align(model, pairs_of(sentences))
+    for sentence, alignment in zip(sentences, alignments, strict=True):
         sentence.alignment = alignment
+
+
+def align(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Alignment]:
+    """The word alignments of sentences and their translations. Raises `ApiError` as `refuse_long_pairs`."""
+    refuse_long_pairs(model, pairs)
+    return model.translator.align(pairs)
+
+
+def align_by_pivot(model: ServedModel, sentences: Sequence[Sentence]) -> list[Alignment]:
+    """The word alignments of sentences that have been translated through a third language."""
+    first, second = model.steps
+    between = [sentence.pivot_text or "" for sentence in sentences]
+    steps = (
+        align(first, [(sentence.source, text) for sentence, text in zip(sentences, between, strict=True)]),
+        align(second, [(text, sentence.text) for sentence, text in zip(sentences, between, strict=True)]),
+    )
+    return list(map(compose_alignments, *steps))
 
 
 def add_attention(model: ServedModel, sentences: Sequence[Sentence]) -> None:
     """Add the attention weights of sentences. Raises `ApiError` 413 for too many."""
-    pairs = pairs_of(model, sentences)
+    pairs = pairs_of(sentences)
+    refuse_long_pairs(model, pairs)
     refuse_many_weights(model, sentences)
     for sentence, pair in zip(sentences, pairs, strict=True):
         sentence.attention = attention_json(model.translator.attention(*pair))
 
 
-def pairs_of(model: ServedModel, sentences: Sequence[Sentence]) -> list[tuple[str, str]]:
-    """Sentences and their translations. Raises `ApiError` 413 for one that is too long for PyTorch."""
-    pairs = [(sentence.source, sentence.text) for sentence in sentences]
-    refuse_long_pairs(model, pairs)
-    return pairs
+def pairs_of(sentences: Sequence[Sentence]) -> list[tuple[str, str]]:
+    """Sentences and their translations."""
+    return [(sentence.source, sentence.text) for sentence in sentences]
 
 
 def attention_json(attention: Any) -> dict[str, Any]:

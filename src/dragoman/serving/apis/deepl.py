@@ -123,7 +123,8 @@ def routes(service: Service) -> list[ApiRoute]:
         """Translate texts."""
         refuse_unsupported(request, min(MAX_TEXTS, service.settings.max_texts))
         source, target = request.source_lang or "", request.target_lang or ""
-        model = choose_model(service.models, source, target, " ".join(request.text))
+        chosen = choose_model(service.models, source, target, " ".join(request.text))
+        model = await service.ready(chosen, scope)
         documents = await service.cut(
             lambda text: document_of(request, text, model.source), request.text, scope
         )

@@ -121,7 +121,8 @@ class DocumentTranslation:
             raise ApiError(400, "The sentence has addresses or placeholders, and cannot be changed.")
         document = Document(pair.sentence, (pair.segment(),))
         search = replace(self._search, prefix=translation)
-        (((best, *_),),) = await self._service.translate(self.model, [document], search, scope)
+        model = await self._service.ready(self.model, scope)
+        (((best, *_),),) = await self._service.translate(model, [document], search, scope)
         if pair.without_marks(best.text) != translation:
             raise ApiError(
                 400,
@@ -222,7 +223,8 @@ async def let_in(
         job.sentences = len(pairs)
         job.pairs = pairs
         job.characters = sum(len(pair.sentence) for pair in pairs)
-        parts = service.translate_in_parts(model, [pair.segment() for pair in pairs], search, work, glossary)
+        loaded = await service.ready(model, work)
+        parts = service.translate_in_parts(loaded, [pair.segment() for pair in pairs], search, work, glossary)
         await anext(parts)  # errors until here have a status of their own
     except BaseException:
         documents.remove(job)

@@ -116,7 +116,8 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = [q] if isinstance(q, str) else q
         if len(texts) > service.settings.max_texts:
             raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
-        model = choose_model(service.models, source, target, " ".join(texts))
+        chosen = choose_model(service.models, source, target, " ".join(texts))
+        model = await service.ready(chosen, scope)
         cut = cutter(request.format)
         documents = await service.cut(lambda text: cut(text, model.source), texts, scope)
         search = with_alternatives(service.default_search, count)

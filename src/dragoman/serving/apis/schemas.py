@@ -123,6 +123,9 @@ class Sentence(Candidate):
     attention: dict[str, Any] | None = Field(
         None, description="Tokens of both sides, and weights as [layer][head][query][key]."
     )
+    pivot_text: str | None = Field(
+        None, description="If the answer has a `pivot`: the sentence in that language, as it was translated."
+    )
 
 
 class TranslatedText(BaseModel):
@@ -143,6 +146,10 @@ class TranslateResponse(BaseModel):
     source: str
     target: str
     adapter: str = Field("", description="The adapter that the request asked for.")
+    pivot: str = Field(
+        default="",
+        description="The language through which the text was translated: no model has both languages.",
+    )
     translations: list[TranslatedText]
 
 
@@ -259,10 +266,21 @@ class ModelDescription(BaseModel):
     adapters: list[str] = Field(description="Names that a request can give as `adapter`.")
 
 
+class PivotDescription(BaseModel):
+    """Two languages, and the third one through which texts are translated between them."""
+
+    source: str
+    target: str
+    pivot: str
+    source_name: str
+    target_name: str
+
+
 class ModelsResponse(BaseModel):
     """All models."""
 
     models: list[ModelDescription]
+    pivots: list[PivotDescription] = Field(description="The pairs of languages that no model has.")
     max_n_best: int = Field(description="The largest `n_best`, with a `beam_size` of as many.")
 
 

@@ -22,6 +22,7 @@ from dragoman.serving.apis.schemas import (
     Choice,
     ModelDescription,
     ModelsResponse,
+    PivotDescription,
     Sentence,
     TranslatedText,
     TranslateRequest,
@@ -29,6 +30,7 @@ from dragoman.serving.apis.schemas import (
 )
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, matches, name_of_side
+from dragoman.serving.pivot import PivotTranslation, refuse_pivot
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
@@ -85,6 +87,14 @@ def choose_model(service: Service, request: Choice, text: str) -> ServedModel:
         "out.",
         "no_such_pair",
     )
+
+
+def choose_translating(service: Service, request: TranslateRequest, text: str) -> ServedModel:
+    """As `choose_model`. Raises `ApiError` 400 for the attention of a pivot, which has none."""
+    model = choose_model(service, request, text)
+    if request.attention:
+        refuse_pivot(model, "attention")
+    return model
 
 
 async def glossary_of(
@@ -231,6 +241,7 @@ def routes(service: Service) -> list[ApiRoute]:
         settings = service.settings
         return ModelsResponse(
             models=[describe(model) for model in service.models.models],
+            pivots=[describe_pivot(model) for model in service.models.pivots],
             max_n_best=min(settings.max_n_best, settings.max_beam_size),
         )
 
@@ -238,7 +249,7 @@ def routes(service: Service) -> list[ApiRoute]:
     async def translate(request: TranslateRequest, scope: Scope) -> TranslateResponse:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
         texts = texts_of(service, request.text)
-        model = choose_model(service, request, " ".join(texts))
+        model = await service.ready(choose_translating(service, request, " ".join(texts)), scope)
         settings = settings_of(service, request)
         documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
@@ -247,6 +258,7 @@ def routes(service: Service) -> list[ApiRoute]:
             translated_text(document, n_best, request.format == "text")
             for document, n_best in zip(documents, results, strict=True)
         ]
+        add_pivot_texts(model, documents, results, translations)
         await add_unused_terms(service, glossary, documents, results, translations, scope)
         await add_analyses(service, model, request, translations, scope)
         return response(model, translations)
@@ -261,7 +273,7 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = texts_of(service, request.text)
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
-        model = choose_model(service, request, texts[0])
+        model = await service.ready(choose_translating(service, request, texts[0]), scope)
         settings = settings_of(service, request)
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
@@ -283,6 +295,7 @@ def routes(service: Service) -> list[ApiRoute]:
                 translation = translated_text(document, n_best, request.format == "text")
                 if rest := translation.text[written:]:
                     yield event("piece", text_json(rest))
+                add_pivot_texts(model, [document], [n_best], [translation])
                 await add_unused_terms(service, glossary, [document], [n_best], [translation], scope)
                 await add_analyses(service, model, request, [translation], scope)
                 yield event("end", response(model, [translation]).model_dump_json(exclude_unset=True))
@@ -307,15 +320,34 @@ def part_of(document: Document, number: int, current: str, best: list[Translatio
     return document.text[start : segment.start] + written
 
 
+def add_pivot_texts(
+    model: ServedModel,
+    documents: Sequence[Document],
+    results: Sequence[NBest],
+    translations: Sequence[TranslatedText],
+) -> None:
+    """Add what the sentences are in the third language, if they were translated through one."""
+    if not model.steps:
+        return
+    for document, n_best, translation in zip(documents, results, translations, strict=True):
+        for segment, best, sentence in zip(document.segments, n_best, translation.sentences, strict=True):
+            assert isinstance(best[0], PivotTranslation)
+            has_marks = sentence.source_start is None  # as its source and its translation
+            sentence.pivot_text = best[0].between if has_marks else segment.restore(best[0].between)
+
+
 def response(model: ServedModel, translations: list[TranslatedText]) -> TranslateResponse:
     """The response to a request."""
-    return TranslateResponse(
+    answer = TranslateResponse(
         model=model.name,
         source=model.source,
         target=model.target,
         adapter=model.adapter,
         translations=translations,
     )
+    if model.steps:
+        answer.pivot = model.pivot
+    return answer
 
 
 def describe(model: ServedModel) -> ModelDescription:
@@ -328,8 +360,19 @@ def describe(model: ServedModel) -> ModelDescription:
         target_name=name_of_side(model.target, "Target"),
         architecture=model.architecture,
         parameters=model.parameters,
-        precision=model.translator.engine_settings.precision,
+        precision=model.precision,
         adapters=[adapted_model.adapter for adapted_model in model.adapted],
+    )
+
+
+def describe_pivot(model: ServedModel) -> PivotDescription:
+    """What /v1/models says about a translation through a third language."""
+    return PivotDescription(
+        source=model.source,
+        target=model.target,
+        pivot=model.pivot,
+        source_name=name_of_side(model.source, "Source"),
+        target_name=name_of_side(model.target, "Target"),
     )
 
 

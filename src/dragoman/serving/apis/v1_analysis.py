@@ -41,6 +41,7 @@ from dragoman.serving.apis.v1 import (
 )
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel
+from dragoman.serving.pivot import refuse_pivot
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 from dragoman.translation.translator import PreparedSentences
@@ -83,13 +84,17 @@ async def prepare_with_terms(
     return prepared if any(prepared.terms) else None
 
 
-def requested_inspection(service: Service, request: InspectRequest, scope: Scope) -> RequestedInspection:
-    """The inspection that a request asks for.
+async def requested_inspection(
+    service: Service, request: InspectRequest, scope: Scope
+) -> RequestedInspection:
+    """The inspection that a request asks for, with its model loaded.
 
     Raises `ApiError` and `DragomanError` for what the server does not allow, and for fields that do not fit
     each other.
     """
     model, settings = choose_model(service, request, request.text), settings_of(service, request)
+    refuse_pivot(model, "inspection")
+    model = await service.ready(model, scope)
     changes = parse_changes(request.changes)
     refuse_contradictions(request)
     for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
@@ -138,6 +143,8 @@ def routes(service: Service) -> list[ApiRoute]:
         The translations have the terms of the request.
         """
         model, settings = choose_model(service, request, request.text), settings_of(service, request)
+        refuse_pivot(model, "alternatives")
+        model = await service.ready(model, scope)
         service.refuse_too_much(settings)
         service.note_texts(scope, [request.text])
         prepared = await prepare_with_terms(service, model, request, settings, scope)
@@ -173,7 +180,7 @@ def routes(service: Service) -> list[ApiRoute]:
         longer deadline, and `value_zeroing` how much a layer mixes each token into the others.
         docs/inspection-data.md describes the answer.
         """
-        requested = requested_inspection(service, request, scope)
+        requested = await requested_inspection(service, request, scope)
         if not request.attribution:
             return await service.analyse(lambda: inspection_json(requested.compute()), requested.size, scope)
         inspection = await service.analyse(requested.compute, requested.size, scope)
@@ -190,7 +197,7 @@ def routes(service: Service) -> list[ApiRoute]:
         `progress` has `{"done": …, "total": …}`, how many parts of the attribution are done, and how many
         there are at most. `end` has the body of `/v1/inspect`, and `error` that of an error.
         """
-        requested = requested_inspection(service, request, scope)
+        requested = await requested_inspection(service, request, scope)
         inspection = await service.analyse(requested.compute, requested.size, scope)
         events = inspection_events(service, requested, inspection, scope)
         return StreamInTime(service, scope, events, media_type="text/event-stream")
@@ -201,6 +208,8 @@ def routes(service: Service) -> list[ApiRoute]:
         refuse_many(service, len(request.pairs), "pairs")
         pairs = [(source, target) for source, target in request.pairs]
         model = choose_model(service, request, " ".join(source for source, _ in pairs))
+        refuse_pivot(model, "scores")
+        model = await service.ready(model, scope)
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
         service.note_texts(scope, [text for pair in pairs for text in pair])
 

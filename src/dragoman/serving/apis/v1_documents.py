@@ -81,6 +81,9 @@ class DocumentStatus(BaseModel):
     target: str
     model: str
     adapter: str
+    pivot: str = Field(
+        default="", description="The language through which it is translated: no model has both languages."
+    )
     status: Literal["translating", "done", "failed"]
     sentences_done: int
     sentences_total: int
@@ -238,6 +241,8 @@ def status_of(job: Job) -> DocumentStatus:
         sentences_done=job.done,
         sentences_total=job.sentences,
     )
+    if model.steps:
+        status.pivot = model.pivot
     if job.error is not None:
         status.error = DocumentFailure(code=job.error.code, message=job.error.message)
     return status
