@@ -1,6 +1,7 @@
 """The models that a server has, by name and by their pair of languages."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dragoman.serving.errors import ApiError
@@ -47,6 +48,22 @@ class Models:
         if not adapted:
             raise ApiError(404, f"There is no adapter {name!r}; /v1/models lists those that are served.")
         return Models(tuple(adapted))
+
+    def permitted(self, names: Collection[str], languages: Collection[str]) -> "Models":
+        """Those models that have one of the names and translate between the languages; empty permits all.
+
+        Raises `ApiError` 403 if there are none.
+        """
+        models = tuple(
+            model
+            for model in self.models
+            if not names or model.name in names
+            if not languages
+            or all(any(matches(code, side) for code in languages) for side in (model.source, model.target))
+        )
+        if not models:
+            raise ApiError(403, "The API key permits none of this server's models.")
+        return replace(self, models=models)
 
     @property
     def _in_words(self) -> str:

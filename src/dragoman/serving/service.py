@@ -1,9 +1,10 @@
 """Translation for all routes: admission, deadlines and cancellation around `Translator.submit`."""
 
 import asyncio
+import math
 import unicodedata
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,11 @@ from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.admission import MAX_CHARACTERS, Admission, Preparation
+from dragoman.serving.cache import Cache, NBest, Question
 from dragoman.serving.documents import Documents
 from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, ServedDictionary, ServedGlossary, inline_terms
+from dragoman.serving.keys import KeyLimits, RateLimit
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.processes import ONLY, Process
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
 
 T = TypeVar("T")
-NBest = list[list[Translation]]  # the translations of each sentence, best first
 POLL_SECONDS = 0.02  # between two readings of the text that a streamed search has so far
 CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
 FEW_CHARACTERS = 2_000  # cut and tokenized in the event loop, within a millisecond or two; more in a thread
@@ -48,6 +50,7 @@ MAX_TERMS = 500  # of a request that has them itself
 MAX_TERM_CHARACTERS = 20_000  # of these terms; each may have 64 forms, which are all tokenized
 MAX_PREFIX = 4_000  # tokens of a prefix: the search keeps memory for as many in every translation
 PART_TOKENS = 2_000  # of a document that are searched at once: between them come other requests
+NO_SIZES: Mapping[str, int] = {}
 PREFIX_CHARACTERS = 4 * MAX_PREFIX  # which are not even tokenized if they are more
 
 
@@ -203,8 +206,11 @@ class Service:
     default_search: SearchSettings = field(init=False)
     """The settings of a request that gives none: its beam is not wider than the server allows."""
     documents: Documents = field(init=False)
+    cache: Cache = field(init=False)
     glossaries: Glossaries = field(init=False)
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
+    _characters: RateLimit = field(default_factory=lambda: RateLimit(0))
+    """Of keys that may translate so many in a minute."""
     _preparation: Preparation = field(default_factory=Preparation)
     _terms: Preparation = field(default_factory=Preparation)
     """For glossaries, and for texts with them, which take longer."""
@@ -216,6 +222,8 @@ class Service:
         beam_size = min(SearchSettings().beam_size, self.settings.max_beam_size)
         self.default_search = SearchSettings(beam_size=beam_size)
         self.documents = Documents(self.settings, self.process)
+        self.cache = Cache(self.settings.cache_bytes)
+        self.metrics.cache_bytes = lambda: self.cache.size
         models = self.models.models if self.settings.glossaries else ()
         pairs = (Languages(model.source, model.target) for model in models)
         self.glossaries = Glossaries(self.settings, pairs)
@@ -354,7 +362,11 @@ class Service:
         the client goes away, 504 if the deadline passes. Raises `DragomanError` for constraints that
         contradict each other.
         """
+        note_sizes(scope, model)
         self.refuse_too_much(search)
+        question = self.question_of(documents, search, glossary)
+        if question is not None and (known := self.known(model, question, scope)) is not None:
+            return known
         segments: list[Segment] = []
         characters = constraint_characters(search)
         for document in documents:
@@ -377,9 +389,28 @@ class Service:
             for place, best in zip(group.places, result, strict=True):
                 n_best[place] = best
                 target_tokens += len(best[0].tokens)
-        self.metrics.translated(len(segments), tokens, target_tokens)
+        self.count_translated(scope, model, len(segments), tokens, target_tokens)
         rows = iter(n_best)
-        return [list(islice(rows, len(document.segments))) for document in documents]
+        translations = [list(islice(rows, len(document.segments))) for document in documents]
+        if question is not None:
+            self.cache.add(model.translator, question, translations)
+        return translations
+
+    def question_of(
+        self, documents: Sequence[Document], search: SearchSettings, glossary: Glossary | None
+    ) -> Question | None:
+        """What the cache knows a request by; None if it keeps nothing, as of requests with terms."""
+        if not self.settings.cache_bytes or glossary is not None:
+            return None
+        return Question.of(documents, search)
+
+    def known(self, model: ServedModel, question: Question, scope: Scope) -> list[NBest] | None:
+        """The translations that the cache has for a request, which is counted; None if it has none."""
+        translations = self.cache.find(model.translator, question)
+        self.metrics.cached["miss" if translations is None else "hit"] += 1
+        if translations is not None:
+            note_sizes(scope, model, {"sentences": sum(map(len, translations)), "cached": True})
+        return translations
 
     async def with_terms_of(
         self,
@@ -441,7 +472,7 @@ class Service:
                 finish(part.prepared.cost)
                 target_tokens += sum(len(best[0].tokens) for best in n_best)
                 yield {place: best[0].text for place, best in zip(part.places, n_best, strict=True)}
-        self.metrics.translated(count, tokens, target_tokens)
+        self.count_translated(scope, model, count, tokens, target_tokens)
 
     async def search(
         self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
@@ -470,7 +501,14 @@ class Service:
         beginning of a sentence's translation, with an empty list, each time that it has grown; then the whole
         translation, with the n best.
         """
+        note_sizes(scope, model)
         self.refuse_too_much(search)
+        question = self.question_of([document], search, glossary)
+        if question is not None and (known := self.known(model, question, scope)) is not None:
+            yield "", []
+            for n_best in known[0]:
+                yield n_best[0].text, n_best
+            return
         prepared = await self.prepare(
             partial(
                 prepare_each,
@@ -506,8 +544,11 @@ class Service:
             finally:
                 for future in futures:
                     future.cancel()
-        targets = sum(len(future.result()[0][0].tokens) for future in futures)
-        self.metrics.translated(len(prepared), tokens, targets)
+        results = [future.result()[0] for future in futures]
+        if question is not None:
+            self.cache.add(model.translator, question, [results])
+        targets = sum(len(n_best[0].tokens) for n_best in results)
+        self.count_translated(scope, model, len(prepared), tokens, targets)
 
     async def growing(
         self, future: Future[T], current_text: Callable[[], str], scope: Scope
@@ -616,10 +657,48 @@ class Service:
         refuse_many_tokens(tokens, self.settings.max_tokens)
         return admission.admit(tokens, client_of(scope))
 
-    def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
-        """Keep the texts for the log, if the settings allow it."""
+    def count_translated(
+        self, scope: Scope, model: ServedModel, sentences: int, source_tokens: int, target_tokens: int
+    ) -> None:
+        """Count what a request has translated, for the metrics and the log."""
+        self.metrics.count_translated(model.name, model.adapter, sentences, source_tokens, target_tokens)
+        sizes = {"sentences": sentences, "source_tokens": source_tokens, "target_tokens": target_tokens}
+        note_sizes(scope, model, sizes)
+
+    def note_texts(self, scope: Scope, texts: Sequence[str], model: ServedModel | None = None) -> None:
+        """Keep the size of a request's texts for the log, and the texts themselves if the settings allow it.
+
+        Raises `ApiError` as `charge`.
+        """
+        characters = sum(map(len, texts))
+        note_sizes(scope, model, {"characters": characters})
+        self.charge(scope, characters)
         if self.settings.log_texts:
             scope["dragoman.texts"] = list(texts)
+
+    def models_for(self, scope: Scope) -> Models:
+        """The models that the key of a request may use. Raises `ApiError` 403 if there are none of them."""
+        limits = limits_of(scope)
+        if limits is None or not (limits.models or limits.languages):
+            return self.models
+        return self.models.permitted(limits.models, limits.languages)
+
+    def charge(self, scope: Scope, characters: int) -> None:
+        """Count the characters of a request against the limit of its key, if it has one.
+
+        Raises `ApiError`: 413 for more than the key may translate in a minute, 429 for more than is left.
+        """
+        limits = limits_of(scope)
+        if limits is None or not limits.characters_per_minute:
+            return
+        most = limits.characters_per_minute
+        message = (
+            f"This key may translate {most:,} characters per minute, and the request has {characters:,}; "
+        )
+        if characters > most:
+            raise ApiError(413, message + "send less text at once.")
+        if wait := self._characters.seconds_until_allowed(client_of(scope), characters, most):
+            raise ApiError(429, message + "try again later.", "rate_limit", retry_after=math.ceil(wait))
 
     def refuse_too_much(self, search: SearchSettings) -> None:
         """Raise `ApiError` for a search beyond the server's limits: 400, or 413 for too long constraints."""
@@ -650,10 +729,23 @@ class Service:
             )
 
 
+def note_sizes(scope: Scope, model: ServedModel | None, sizes: Mapping[str, int] = NO_SIZES) -> None:
+    """Keep the model of a request, if it is known, and sizes of its texts, for the log."""
+    if model is not None:
+        scope["dragoman.model"] = model
+    scope.setdefault("dragoman.sizes", {}).update(sizes)
+
+
 def client_of(scope: Scope) -> str:
     """The client that has sent a request, as the `Gateway` names it."""
     client: str = scope.get("dragoman.client", "")
     return client
+
+
+def limits_of(scope: Scope) -> KeyLimits | None:
+    """The limits of a request's key; None if it has none, or if there are no keys."""
+    limits: KeyLimits | None = scope.get("dragoman.limits")
+    return limits
 
 
 def owner_of(scope: Scope) -> str | None:

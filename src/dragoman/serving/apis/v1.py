@@ -27,9 +27,10 @@ from dragoman.serving.apis.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
+from dragoman.serving.cache import NBest
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, matches, name_of_side
-from dragoman.serving.service import NBest, Service
+from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.glossary import Glossary
@@ -65,13 +66,15 @@ def settings_of(service: Service, request: Any) -> SearchSettings:
     return settings
 
 
-def choose_model(service: Service, request: Choice, text: str) -> ServedModel:
+def choose_model(service: Service, request: Choice, text: str, scope: Scope) -> ServedModel:
     """The model that a request names, or the first one between its languages; with the adapter it names.
 
-    Raises `ApiError` 404 if there is none of the name, and 400 for languages that no model, or not the named
-    one, has.
+    Raises `ApiError` 404 if there is none of the name, 400 for languages that no model, or not the named one,
+    has, and 403 if the request's key permits none.
     """
-    models = service.models.with_adapter(request.adapter) if request.adapter else service.models
+    models = service.models_for(scope)
+    if request.adapter:
+        models = models.with_adapter(request.adapter)
     if not request.model:
         return models.between(request.source, request.target, text)
     model = models.named(request.model)
@@ -226,11 +229,11 @@ def routes(service: Service) -> list[ApiRoute]:
     api = Api("Dragoman", strict_json)
 
     @api.get("/v1/models")
-    async def models(_: Scope) -> ModelsResponse:
+    async def models(scope: Scope) -> ModelsResponse:
         """The models that are served, with their languages."""
         settings = service.settings
         return ModelsResponse(
-            models=[describe(model) for model in service.models.models],
+            models=[describe(model) for model in service.models_for(scope).models],
             max_n_best=min(settings.max_n_best, settings.max_beam_size),
         )
 
@@ -238,7 +241,7 @@ def routes(service: Service) -> list[ApiRoute]:
     async def translate(request: TranslateRequest, scope: Scope) -> TranslateResponse:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
         texts = texts_of(service, request.text)
-        model = choose_model(service, request, " ".join(texts))
+        model = choose_model(service, request, " ".join(texts), scope)
         settings = settings_of(service, request)
         documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
@@ -261,7 +264,7 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = texts_of(service, request.text)
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
-        model = choose_model(service, request, texts[0])
+        model = choose_model(service, request, texts[0], scope)
         settings = settings_of(service, request)
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)

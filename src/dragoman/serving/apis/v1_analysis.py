@@ -61,9 +61,9 @@ def routes(service: Service) -> list[ApiRoute]:
 
         The translations have the terms of the request.
         """
-        model, settings = choose_model(service, request, request.text), settings_of(service, request)
+        model, settings = choose_model(service, request, request.text, scope), settings_of(service, request)
         service.refuse_too_much(settings)
-        service.note_texts(scope, [request.text])
+        service.note_texts(scope, [request.text], model)
         prepared = await prepare_with_terms(service, model, request, settings, scope)
         # Their translations are used only if the sentence has no terms.
         first_search = settings if prepared is None else replace(settings, beam_size=1)
@@ -97,12 +97,12 @@ def routes(service: Service) -> list[ApiRoute]:
         a layer mixes each token into the others.
         docs/inspection-data.md describes the answer.
         """
-        model, settings = choose_model(service, request, request.text), settings_of(service, request)
+        model, settings = choose_model(service, request, request.text, scope), settings_of(service, request)
         changes = parse_changes(request.changes)
         refuse_contradictions(request)
         for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
             service.refuse_too_much(searched)
-        service.note_texts(scope, [request.text])
+        service.note_texts(scope, [request.text], model)
 
         def compute() -> dict[str, Any]:
             show_samples = service.settings.show_samples
@@ -116,9 +116,9 @@ def routes(service: Service) -> list[ApiRoute]:
         """The log-probabilities of given translations, by token."""
         refuse_many(service, len(request.pairs), "pairs")
         pairs = [(source, target) for source, target in request.pairs]
-        model = choose_model(service, request, " ".join(source for source, _ in pairs))
+        model = choose_model(service, request, " ".join(source for source, _ in pairs), scope)
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
-        service.note_texts(scope, [text for pair in pairs for text in pair])
+        service.note_texts(scope, [text for pair in pairs for text in pair], model)
 
         def compute() -> list[Any]:
             refuse_long_pairs(model, pairs)
