@@ -59,7 +59,7 @@ LIMITS = st.builds(
     KeyLimits,
     requests_per_minute=st.none() | st.integers(0, 1_000),
     characters_per_minute=st.integers(0, 10_000),
-    models=st.lists(st.text("aé\"\\ ", max_size=5), max_size=2).map(tuple),
+    models=st.lists(st.text('aé"\\ ', max_size=5), max_size=2).map(tuple),
     languages=st.lists(st.sampled_from(LANGUAGES), max_size=2).map(tuple),
 )
 

@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from dragoman import __version__
+from dragoman.serving.errors import CODES
 
 BOUNDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Of the histogram's buckets, in seconds."""
@@ -99,18 +100,20 @@ class Metrics(Collector):
         yield GaugeMetricFamily("dragoman_queue_tokens", "Source tokens that are being translated.", queue)
         yield GaugeMetricFamily("dragoman_running_requests", "Requests that are being translated.", running)
         yield GaugeMetricFamily("dragoman_connections", "Open connections.", self.connections())
-        yield counter("dragoman_refused", "Requests without a translation, by code.", "code", self.refused)
+        # Those that can come begin at 0: Prometheus does not see the first step of a series otherwise.
+        refused = dict.fromkeys(CODES.values(), 0) | self.refused
+        yield counter("dragoman_refused", "Requests without a translation, by code.", "code", refused)
         yield counter(
             "dragoman_refused_connections",
             "Connections that were answered without reading a request, by status.",
             "status",
-            self.refused_connections,
+            dict.fromkeys(("400", "408", "431", "503"), 0) | self.refused_connections,
         )
         yield counter(
             "dragoman_cache",
             "Translations that the cache had (hit) or had not (miss).",
             "result",
-            self.cached,
+            {"hit": 0, "miss": 0} | self.cached,
         )
         yield GaugeMetricFamily("dragoman_cache_bytes", "Memory of the cached answers.", self.cache_bytes())
 
