@@ -38,7 +38,7 @@ class Server:
     def _read_address(self) -> str:
         for line in self.process.stderr:
             self.log.append(line)
-            if found := re.search(r"http://[^\s,]+", line):
+            if found := re.search(r"https?://[^\s,]+", line):
                 return found[0]
         raise AssertionError("".join(self.log))
 

@@ -117,7 +117,7 @@ def nothing_compiled(tmp_path, monkeypatch):
 def test_a_compiler_that_cannot_be_named_leaves_pytorch(folder, variable, monkeypatch):  # noqa: F811
     monkeypatch.setenv(variable, '"')
     with pytest.warns(
-        match=f"PyTorch translates, slower. {variable} is '\"', which cannot be split into words"
+        match=f"takes more than ten times as long. {variable} is '\"', which cannot be split into words"
     ):
         translated = Translator.load(folder, device="cpu").translate(["two dogs"])
     assert translated == Translator.load(folder, device="cpu", native=False).translate(["two dogs"])

@@ -1030,7 +1030,7 @@ def test_every_option_but_those_that_are_hidden_has_a_help():
 
 def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch):
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
-    extra = [re.split(r"[>=<]", each)[0] for each in project["optional-dependencies"]["serve"]]
+    extra = [re.split(r"[>=<;]", each)[0] for each in project["optional-dependencies"]["serve"]]
     assert {name.replace("-", "_").removesuffix("_py") for name in extra} == {*serve.PACKAGES}
     serve.check_installed()
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvloop" else name)

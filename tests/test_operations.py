@@ -588,7 +588,9 @@ def test_too_many_connections_are_refused(run):
             assert answer.startswith(b"HTTP/1.1 503 Service Unavailable")
             assert b"too many connections; try again later" in answer
             assert b"\r\nretry-after: 1\r\n" in answer
-            assert client.get("/health").status_code == 200
+            metrics = client.get("/metrics").text
+            assert 'dragoman_refused_connections_total{status="503"} 1.0' in metrics
+            assert f"dragoman_connections {connections.MAX_CONNECTIONS}.0" in metrics
         finally:
             for each in opened:
                 each.close()
@@ -798,13 +800,15 @@ def send_while_one_dies(address, victim, requests=160):
 @given(st.lists(st.floats(0, 20) | st.sampled_from(BOUNDS), max_size=20))
 def test_metrics_are_those_of_prometheus_own_counters(seconds):
     registry, ours = CollectorRegistry(), Metrics()
-    requests = Counter("dragoman_requests", "", ["route", "status"], registry=registry)
-    histogram = Histogram("dragoman_request_seconds", "", ["route"], buckets=BOUNDS, registry=registry)
+    requests = Counter("dragoman_requests", "", ["route", "status", "model"], registry=registry)
+    histogram = Histogram(
+        "dragoman_request_seconds", "", ["route", "model"], buckets=BOUNDS, registry=registry
+    )
     for number, each in enumerate(seconds):
-        route, status = f"/{number % 2}", 200 + number % 3
-        ours.finished(route, status, each)
-        requests.labels(route, str(status)).inc()
-        histogram.labels(route).observe(each)
+        route, status, model = f"/{number % 2}", 200 + number % 3, "ab"[number % 4 : number % 4 + 1]
+        ours.finished(route, status, each, model)
+        requests.labels(route, str(status), model).inc()
+        histogram.labels(route, model).observe(each)
     theirs = set(generate_latest(registry).decode().splitlines())
     samples = {line for line in theirs if not line.startswith("#") and "_created" not in line}
     lines = ours.text().decode().splitlines()

@@ -944,15 +944,15 @@ def test_metrics_and_open_paths_are_not_counted_by_the_rate_and_all_else_is(serv
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 def test_what_is_translated_is_counted_under_its_name(sentences, source, target):
     metrics = Metrics()
-    metrics.translated(sentences, source, target)
-    metrics.translated(1, 1, 1)
+    metrics.count_translated("a", "b", sentences, source, target)
+    metrics.count_translated("a", "b", 1, 1, 1)
+    metrics.count_translated("a", "", 7, 7, 7)
     lines = metrics.text().decode().splitlines()
-    for name, count in (
-        ("dragoman_sentences_total", sentences),
-        ('dragoman_tokens_total{side="source"}', source),
-        ('dragoman_tokens_total{side="target"}', target),
-    ):
-        assert f"{name} {count + 1}.0" in lines
+    for adapter, counts in (("b", (sentences + 1, source + 1, target + 1)), ("", (7, 7, 7))):
+        labels = f'adapter="{adapter}",model="a"'
+        assert f"dragoman_sentences_total{{{labels}}} {counts[0]}.0" in lines
+        assert f'dragoman_tokens_total{{{labels},side="source"}} {counts[1]}.0' in lines
+        assert f'dragoman_tokens_total{{{labels},side="target"}} {counts[2]}.0' in lines
 
 
 @pytest.mark.parametrize("path", [V1, f"{V1}/stream", "/translate", "/v2/translate"])
@@ -966,13 +966,14 @@ def test_every_api_counts_its_sentences_and_tokens(served, path):
     app = make_app(service, None)
     (found,) = answers(app, (path, body))
     assert found.status_code == 200
-    counted_before = service.metrics.sentences, service.metrics.source_tokens, service.metrics.target_tokens
+    counts = service.metrics.translated["ende", ""]
     reference = Service(served.models, ServerSettings(), Metrics())
     (alone,) = answers(make_app(reference, None), (V1, {"text": text, "model": "ende"}))
     best = [each["n_best"][0] for each in alone.json()["translations"][0]["sentences"]]
-    assert counted_before[0] == len(best) == 3
-    assert counted_before[2] == sum(len(each["tokens"]) for each in best)
-    assert counted_before[1] == reference.metrics.source_tokens > 0
+    assert counts.sentences == len(best) == 3
+    assert counts.target_tokens == sum(len(each["tokens"]) for each in best)
+    assert counts.source_tokens == reference.metrics.translated["ende", ""].source_tokens > 0
+    assert list(service.metrics.seconds) == [(path, "ende")]
 
 
 DEFAULT = ServerSettings()
@@ -1350,7 +1351,7 @@ def test_a_line_of_the_log_has_its_time_in_seconds_and_the_milliseconds_that_met
     answers(app, ("/v1/models", None))
     passed, ended = time.monotonic() - started, time.time()
     (line,) = capsys.readouterr().err.splitlines()
-    record, counted = json.loads(line), service.metrics.seconds["/v1/models"]
+    record, counted = json.loads(line), service.metrics.seconds["/v1/models", ""]
     assert began - 0.001 <= record["time"] <= ended + 0.001
     assert record["ms"] == round(1000 * counted.total, 1)
     assert 0 < counted.total <= passed

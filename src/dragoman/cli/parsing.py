@@ -88,7 +88,7 @@ class Option:
     def value(self, text: str) -> Any:
         """The value that a text after the flag stands for."""
         try:
-            return self._converted(text)
+            return self.converted(text)
         except ValueError as wanted:
             raise argparse.ArgumentTypeError(f"{self.flag} is {text!r}; it has to be {wanted}") from wanted
 
@@ -96,11 +96,11 @@ class Option:
         """The value that a positional argument stands for."""
         text = text.removeprefix("\0")
         try:
-            return self._converted(text)
+            return self.converted(text)
         except ValueError as wanted:
             raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from wanted
 
-    def _converted(self, text: str) -> Any:
+    def converted(self, text: str) -> Any:
         """The value that a text stands for. Raises `ValueError` with what is wanted."""
         if self.choices:
             if text in self.choices:

@@ -6,8 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+from dragoman.cli.configuration import configured, configured_settings
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Arguments, Command, settings_from
+from dragoman.cli.parsing import Arguments, Command
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.settings import ServerSettings
@@ -26,9 +27,13 @@ PACKAGES = (
     "python_multipart",
     "starlette",
     "uvicorn",
-    "uvloop",
+    *(() if sys.platform == "win32" else ("uvloop",)),
 )
-"""The modules of the extra `serve`."""
+"""The modules of the extra `serve`; uvloop is not for Windows."""
+
+
+ONLY_TYPED = ("new_key",)
+"""Options that neither a file nor the environment can have."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +42,16 @@ class Serve:
 
     runs: tuple[Path, ...] = ()
     """Runs, adapters that were trained on them, or folders with runs and adapters in them."""
+    config: Path | None = None
+    """TOML file with options: runs at its top, and the others in the tables [server] and [engine]. A variable
+    of the environment such as DRAGOMAN_PORT wins over it, and the command line wins over both."""
     server: ServerSettings = field(default_factory=ServerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
 
 
 def serve(arguments: Arguments) -> None:
     """Serve runs until a signal comes, or add an API key to a file."""
-    settings = settings_from(Serve, arguments)
+    settings = configured_settings(COMMAND, configured(COMMAND, arguments, ONLY_TYPED))
     if not arguments.get("new_key", "name").strip():
         raise DragomanError("--new-key is blank; give a name for the key: --api-keys FILE --new-key NAME")
     if settings.server.new_key and settings.server.api_keys is not None:
@@ -83,12 +91,12 @@ COMMAND = Command(
     example="dragoman serve runs/ende --precision int8",
     positional=("runs",),
     groups={
-        "model": ("runs", "glossaries", "precision", "workers", "device"),
+        "model": ("runs", "config", "glossaries", "precision", "workers", "device"),
         "address": ("host", "port", "processes"),
         "access": ("api_keys", "new_key", "no_auth", "requests_per_minute", "allow_hosts", "allow_origins"),
         "limits": ("deadline", "queue_tokens"),
     },
     arguments="RUN …",
-    metavars={"runs": "RUN", "api_keys": "FILE", "glossaries": "DIR"},
+    metavars={"runs": "RUN", "config": "FILE", "api_keys": "FILE", "glossaries": "DIR"},
     notes="After Ctrl-C or SIGTERM the server finishes the running requests and ends.",
 )

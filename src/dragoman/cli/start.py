@@ -31,12 +31,10 @@ def start(arguments: Arguments) -> None:
     server = settings_from(ServerSettings, arguments)
     if server.new_key:
         raise DragomanError("--new-key is for dragoman serve; leave it out.")
-    from dragoman.serving.keys import Keys
-    from dragoman.serving.server import listening
+    from dragoman.serving.server import check_files, listening
 
     with listening(server):  # an address or a file that cannot be used is reported before the training
-        if server.api_keys is not None:
-            Keys.load(server.api_keys)
+        check_files(server)
     recipe = recipe_of(arguments)
     assert recipe.out is not None
     is_new = not (recipe.out / "recipe.toml").exists()

@@ -16,7 +16,7 @@ from dragoman.cli.console import say, warn
 from dragoman.cli.languages import warn_of_document, warn_of_files, warn_of_language
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.documents.formats import DocumentFormat
-from dragoman.native.build import DECODER, start_compiling
+from dragoman.native.build import DECODER, WITHOUT_COMPILER, start_compiling
 from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
 from dragoman.search.settings import SearchSettings
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dragoman.translation.translation import Translation
     from dragoman.translation.translator import Translator
 
+MANY_SENTENCES = 100  # from which on it matters how fast they are translated
 MAX_ALTERNATIVES = 100  # at each position; each takes a beam search
 BEYOND_A_LINE = Needs("json", "does not fit into a line of plain text")
 
@@ -232,6 +233,7 @@ class TranslationJob:
         self.place = settings.input or STANDARD_INPUT
         """Where the lines come from, for errors."""
         self.long: Counter[SearchSettings] = Counter()
+        self.sentences = 0
         self.lines = self.whole_texts = 0
         """Lines that were translated, and those of them that are translated whole with several sentences."""
         self.glossary = read_glossary(settings.glossary, translator.languages)
@@ -257,7 +259,21 @@ class TranslationJob:
 
     def count_long(self, sentences: Sequence[str], settings: SearchSettings) -> None:
         """Count those sentences that are translated with these settings and longer than any of training."""
+        self.sentences += len(sentences)
+        if self.sentences >= MANY_SENTENCES > self.sentences - len(sentences) and self.lacks_compiler:
+            say(WITHOUT_COMPILER)
         self.long[settings] += self.translator.count_long_sentences(sentences, settings)
+
+    @property
+    def lacks_compiler(self) -> bool:
+        """Whether C++ would search, if there were a compiler."""
+        from dragoman.translation.model_folder import model_folder, read_settings
+
+        (folder, *others), engine = self.translator.folders, self.translator.engine_settings
+        model = read_settings(model_folder(folder))
+        is_supported = model.architecture == "transformer" and not model.variants and not others
+        is_native = engine.native and engine.chosen_device == "cpu" and is_supported
+        return is_native and self.settings.search.is_standard_beam_search and start_compiling(DECODER) is None
 
     def decode(self, block: list[tuple[int, bytes]]) -> list[str]:
         """The texts of numbered lines, which are counted. Raises `DragomanError` as `decode_line`."""

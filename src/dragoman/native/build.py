@@ -35,6 +35,13 @@ KILLED = 128
 WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 
 
+WITHOUT_COMPILER = (
+    "There is no C++ compiler, so PyTorch translates, which takes more than ten times as long. Install g++ "
+    "or clang++, or let $CXX name a compiler; the decoder is then compiled at the next start."
+)
+"""What to tell who translates much on a CPU."""
+
+
 def split_words(variable: str) -> list[str]:
     """The words of a variable of the environment. Raises `DragomanError` for a quote without its partner."""
     value = os.environ.get(variable, "")
@@ -62,7 +69,10 @@ class Program:
 
 
 DECODER = Program(
-    "The decoder", "PyTorch translates, slower.", HERE / "beam_search.cpp", ("-fopenmp-simd", *WIDE)
+    "The decoder",
+    "PyTorch translates, which takes more than ten times as long.",
+    HERE / "beam_search.cpp",
+    ("-fopenmp-simd", *WIDE),
 )
 TRAINING_KERNELS = Program(
     "The training kernels", "PyTorch trains, slower.", HERE / "training_kernels.cpp", ("-fopenmp-simd", *WIDE)

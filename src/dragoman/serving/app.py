@@ -84,7 +84,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         Route(route.path, route, methods=route.methods, name=route.handler.__name__) for route in described
     ]
     if settings.docs:
-        routes += docs.routes(described, service, needs_key=keys is not None)
+        routes += docs.routes(described, service, needs_key=keys is not None, prefix=settings.url_prefix)
     routes += [*page_routes(), *lab.routes()]
     app = Starlette(
         routes=routes,

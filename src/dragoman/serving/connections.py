@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -68,6 +70,11 @@ class Connection(HttpToolsProtocol):
     when_lost: Callable[[], object] | None = None
     """Called if the client closes the connection."""
 
+    def __init__(self, *arguments: Any, refused: Counter[str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.refused = refused
+        """Requests that were answered here, without the application, by status; all connections share it."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
@@ -125,6 +132,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
+        self.refused["400"] += 1
         self.expect(None)
         super().send_400_response(msg)
 
@@ -159,6 +167,7 @@ class Connection(HttpToolsProtocol):
 
     def refuse(self, status: str, message: str) -> None:
         """Answer without the application, and close the connection."""
+        self.refused[status[:3]] += 1
         headers = [
             *self.server_state.default_headers,
             (b"content-type", b"text/plain; charset=utf-8"),

@@ -22,27 +22,35 @@ HTML = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <title>Dragoman: APIs</title>
-<link rel="stylesheet" href="/docs/static/swagger-ui.css">
-<link rel="icon" href="/page/icon.svg">
+<link rel="stylesheet" href="docs/static/swagger-ui.css">
+<link rel="icon" href="page/icon.svg">
 </head>
 <body>
 <div id="swagger-ui"></div>
-<script src="/docs/static/swagger-ui-bundle.js"></script>
-<script src="/page/docs.js"></script>
+<script src="docs/static/swagger-ui-bundle.js"></script>
+<script src="page/docs.js"></script>
 </body>
 </html>
 """
 
 
-def routes(described: Sequence[ApiRoute], service: Service, *, needs_key: bool) -> list[BaseRoute]:
-    """The routes. The page has no inline script, which the server's policy forbids."""
+def routes(
+    described: Sequence[ApiRoute], service: Service, *, needs_key: bool, prefix: str = ""
+) -> list[BaseRoute]:
+    """The routes. The page has no inline script, which the server's policy forbids.
+
+    `prefix` is that of all URLs.
+    """
     descriptions: WeakKeyDictionary[Models, bytes] = WeakKeyDictionary()  # made when they are first needed
 
     async def openapi_json(_: Request) -> Response:
         """The description of the APIs."""
         models = service.models
         if (description := descriptions.get(models)) is None:
-            description = orjson.dumps(describe(described, models, needs_key=needs_key))
+            schema = describe(described, models, needs_key=needs_key)
+            if prefix:
+                schema["servers"] = [{"url": prefix}]
+            description = orjson.dumps(schema)
             descriptions[models] = description
         return Response(description, media_type="application/json")
 

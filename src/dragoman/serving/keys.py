@@ -15,12 +15,30 @@ from filelock import FileLock
 
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, beside
-from dragoman.system.toml import read_toml
+from dragoman.system.options import check_options, option
+from dragoman.system.toml import from_table, read_toml
 
 MAX_FILE = 1_000_000  # bytes: thousands of keys
 BLANK_KEYS = ("", " ", "\t", "\n", "\r\n")  # what is hashed by mistake, as by `echo | sha256sum`: "\n"
 MAX_BUCKETS = 10_000  # clients, before idle ones are forgotten
 IDLE_SECONDS = 120.0  # a client without requests for so long may make all requests of a minute again
+
+
+@dataclass(frozen=True)
+class KeyLimits:
+    """What a key may do. Raises `DragomanError` for values out of bounds."""
+
+    requests_per_minute: int | None = option(None, at_least=0)
+    """None is what the server allows everyone, and 0 no limit."""
+    characters_per_minute: int = option(0, at_least=0)
+    """Of the texts to translate; 0 is no limit."""
+    models: tuple[str, ...] = ()
+    """Names of the models that it may use; empty for all."""
+    languages: tuple[str, ...] = ()
+    """Codes of languages: it may use the models between two of them; empty for all."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @dataclass(frozen=True)
@@ -31,6 +49,8 @@ class Keys:
     """
 
     hashes: dict[str, str]
+    limits: dict[str, KeyLimits] = field(default_factory=dict)
+    """Of those that have some."""
     admins: frozenset[str] = frozenset()
     """The owners whose keys may also change the server: `POST /v1/admin/reload`."""
 
@@ -45,22 +65,29 @@ class Keys:
                 f"{path} does not exist; dragoman serve RUN --api-keys {path} --new-key NAME makes it."
             )
         table = read_toml(path).get("keys")
-        if not isinstance(table, dict) or not all(map(is_entry, table.values())):
+        entries = dict(map(entry, table.items())) if isinstance(table, dict) else {"": (None, {})}
+        hashes = {name: value for name, (value, _) in entries.items() if isinstance(value, str)}
+        admins = {name: given.pop("admin", False) for name, (_, given) in entries.items()}
+        is_right = len(hashes) == len(entries) and all(map(is_hash, hashes.values()))
+        if not is_right or not all(isinstance(is_admin, bool) for is_admin in admins.values()):
             raise DragomanError(
                 f'{path} has to hold a table [keys] with a SHA-256 hash for each name: NAME = "HASH", or '
                 'NAME = {hash = "HASH", admin = true}. Correct it, or give another file: --new-key makes one.'
             )
-        hashes = {
-            name: value if isinstance(value, str) else str(value["hash"]) for name, value in table.items()
-        }
         blank_hashes = set(map(hash_of, BLANK_KEYS))
         if names := [name for name, value in hashes.items() if value in blank_hashes]:
             raise DragomanError(
                 f"{path} has the hash of an empty key for {names[0]!r}, with which everybody would have a "
                 "key. Remove the line, and make a key with --new-key."
             )
-        admins = (name for name, value in table.items() if isinstance(value, dict) and value["admin"])
-        return cls(hashes, frozenset(admins))
+        limits = {
+            name: from_table(KeyLimits, given, f"{path}: {name}") for name, (_, given) in entries.items()
+        }
+        return cls(
+            hashes,
+            {name: given for name, given in limits.items() if given != KeyLimits()},
+            frozenset(name for name, is_admin in admins.items() if is_admin),
+        )
 
     def owner(self, key: str) -> str | None:
         """The name of a key's owner; None for an unknown key and for a blank one, which is no key.
@@ -98,16 +125,17 @@ def key_file_exists(path: Path) -> bool:
     return True
 
 
+def entry(item: tuple[str, object]) -> tuple[str, tuple[object, dict[str, object]]]:
+    """A line of the table of keys: its name, its hash, and its limits, which are none in NAME = HASH."""
+    name, value = item
+    if not isinstance(value, dict):
+        return name, (value, {})
+    return name, (value.get("hash"), {key: limit for key, limit in value.items() if key != "hash"})
+
+
 def is_hash(value: object) -> bool:
     """Whether this is a SHA-256 hash in hexadecimal digits."""
     return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
-
-
-def is_entry(value: object) -> bool:
-    """Whether this is what a file of keys has for a name: a hash, alone or beside `admin`."""
-    if not isinstance(value, dict):
-        return is_hash(value)
-    return value.keys() == {"hash", "admin"} and is_hash(value["hash"]) and isinstance(value["admin"], bool)
 
 
 def hash_of(key: str) -> str:
@@ -156,16 +184,20 @@ class RateLimit:
     buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The number of requests that each client has left, and the time at which it was computed."""
 
-    def seconds_until_allowed(self, client: str) -> float:
-        """Count a request and return 0 if the client may make it now; else return the seconds until then."""
-        if not self.per_minute:
+    def seconds_until_allowed(self, client: str, amount: int = 1, per_minute: int | None = None) -> float:
+        """Count a request and return 0 if the client may make it now; else return the seconds until then.
+
+        A client that has a limit of its own may have another `per_minute`.
+        """
+        limit = self.per_minute if per_minute is None else per_minute
+        if not limit:
             return 0.0
-        now, rate = time.monotonic(), self.per_minute / 60
-        left, since = self.buckets.get(client, (float(self.per_minute), now))
-        left = min(float(self.per_minute), left + (now - since) * rate)
-        if left < 1:
-            return (1 - left) / rate
-        self.buckets[client] = left - 1, now
+        now, rate = time.monotonic(), limit / 60
+        left, since = self.buckets.get(client, (float(limit), now))
+        left = min(float(limit), left + (now - since) * rate)
+        if left < amount:
+            return (amount - left) / rate
+        self.buckets[client] = left - amount, now
         if len(self.buckets) > MAX_BUCKETS:
             self.buckets = {
                 name: bucket for name, bucket in self.buckets.items() if now - bucket[1] < IDLE_SECONDS

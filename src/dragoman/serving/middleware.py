@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.serving.apis.parameters import MAX_FIELDS, is_json, json_of
@@ -22,11 +23,11 @@ from dragoman.serving.apis.uploads import BINARY, MULTIPART
 from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal, refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.lab import style_hashes
-from dragoman.serving.log import request_id, write
+from dragoman.serving.log import LEVELS, level_of, request_id, write
 from dragoman.serving.origins import check_request
 from dragoman.serving.processes import pass_on
 from dragoman.serving.service import Service
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -94,12 +95,36 @@ class Gateway:
     with_cors: Callable[[ASGIApp], ASGIApp] = lambda answer: answer
     """Gives the errors of the gateway itself the headers that let pages of other origins read them."""
 
+    def __post_init__(self) -> None:
+        """Take the prefix of URLs. Raises `OptionError` for one with which the server's own paths begin.
+
+        The paths of requests have it, or a proxy has taken it away: this must be told without doubt. It is
+        not ASGI's `root_path`, because all rules here are about paths without it.
+        """
+        self.prefix = self.service.settings.url_prefix
+        folder = f"{self.prefix}/"
+        own = next((path for path in (*self.paths, *OPEN_FOLDERS) if path.startswith(folder)), None)
+        if self.prefix and own is not None:
+            raise OptionError(
+                "{url_prefix} is {prefix}, with which paths of the server itself begin, such as {path}; "
+                "choose another one.",
+                prefix=self.prefix,
+                path=own,
+            )
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         exchange = Exchange(scope, send)
         request_id.set(exchange.id)
+        if scope["path"] == self.prefix and scope["method"] in ("GET", "HEAD"):
+            await RedirectResponse(f"{self.prefix}/")(scope, receive, exchange.send)
+            self.record(scope, exchange)
+            return
+        if self.prefix and scope["path"].startswith(f"{self.prefix}/"):
+            scope["path"] = scope["path"].removeprefix(self.prefix)
+            scope["raw_path"] = scope["raw_path"].removeprefix(self.prefix.encode())
         if scope["method"] == "HEAD":  # it is answered as GET; uvicorn sends no body
             scope = {**scope, "method": "GET"}
         is_passed_on = self.service.process.is_passed_on(scope)
@@ -176,19 +201,22 @@ class Gateway:
             return
         if self.service.is_stopping:
             raise shutting_down()
-        client = client_of(scope)
+        client, per_minute = client_of(scope), self.rate_limit.per_minute
         if self.keys is not None:
             owner = self.keys.owner(key_of(scope, body))
             if owner is None:
                 raise wrong_key()
             client = scope["dragoman.owner"] = owner
+            scope["dragoman.limits"] = limits = self.keys.limits.get(owner)
+            if limits is not None and limits.requests_per_minute is not None:
+                per_minute = limits.requests_per_minute
         scope["dragoman.client"] = client
         if path.startswith("/metrics") or is_passed_on:
             return
-        if wait := self.rate_limit.seconds_until_allowed(client):
+        if wait := self.rate_limit.seconds_until_allowed(client, per_minute=per_minute):
             raise ApiError(
                 429,
-                f"At most {counted(self.rate_limit.per_minute, 'request')} per minute; try again later.",
+                f"At most {counted(per_minute, 'request')} per minute; try again later.",
                 "rate_limit",
                 retry_after=math.ceil(wait),
             )
@@ -198,8 +226,11 @@ class Gateway:
         path = scope["path"] if scope["path"] in self.paths else "other"
         route = str(getattr(scope.get("route"), "path", path))
         seconds = time.monotonic() - exchange.started
-        self.service.metrics.finished(route, exchange.status, seconds)
-        if route in ("/health", "/ready", "/metrics") and exchange.status == 200:
+        model = scope.get("dragoman.model")
+        self.service.metrics.finished(route, exchange.status, seconds, model.name if model else "")
+        if code := scope.get("dragoman.code"):
+            self.service.metrics.refused[code] += 1
+        if level_of(route, exchange.status) < LEVELS[self.service.settings.log_level]:
             return
         record: dict[str, Any] = {
             "id": exchange.id,
@@ -208,9 +239,13 @@ class Gateway:
             "status": exchange.status,
             "ms": round(1000 * seconds, 1),
         }
-        if code := scope.get("dragoman.code"):
-            self.service.metrics.refused[code] += 1
+        if code:
             record["code"] = code
+        if model:
+            record["model"] = model.name
+        if model and model.adapter:
+            record["adapter"] = model.adapter
+        record |= scope.get("dragoman.sizes", {})
         if exchange.error:
             record["error"] = exchange.error
         if texts := scope.get("dragoman.texts"):

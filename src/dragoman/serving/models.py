@@ -1,7 +1,7 @@
 """The models that a server has, by name and by their pair of languages."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
 from pathlib import Path
@@ -98,6 +98,22 @@ class Models:
             ):
                 found.setdefault((source, target), by_way_of(first, second))
         return list(found.values())
+
+    def permitted(self, names: Collection[str], languages: Collection[str]) -> "Models":
+        """Those models that have one of the names and translate between the languages; empty permits all.
+
+        Raises `ApiError` 403 if there are none.
+        """
+        models = tuple(
+            model
+            for model in self.models
+            if not names or model.name in names
+            if not languages
+            or all(any(matches(code, side) for code in languages) for side in (model.source, model.target))
+        )
+        if not models:
+            raise ApiError(403, "The API key permits none of this server's models.")
+        return replace(self, models=models)
 
     @property
     def _in_words(self) -> str:

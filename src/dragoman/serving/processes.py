@@ -80,6 +80,7 @@ class Process:
         """Whether another process has passed a request on. Its client is then the one in the header."""
         if self.folder is None or scope["client"] is not None:  # it has come to the address
             return False
+        scope["dragoman.is_passed_on"] = True
         scope["client"] = dict(scope["headers"]).get(CLIENT, b"unknown").decode("latin-1"), 0
         return True
 

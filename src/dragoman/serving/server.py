@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +17,11 @@ from threading import Thread
 
 import uvicorn
 
+from dragoman.native.build import DECODER, WITHOUT_COMPILER, start_compiling
 from dragoman.native.settings import EngineSettings
+from dragoman.serving import suggestions
 from dragoman.serving.app import load_app
-from dragoman.serving.connections import Connection
+from dragoman.serving.connections import HEAD_SECONDS, Connection
 from dragoman.serving.keys import Keys
 from dragoman.serving.log import configure_logging, write
 from dragoman.serving.middleware import Gateway, all_headers
@@ -27,7 +30,7 @@ from dragoman.serving.processes import Process
 from dragoman.serving.reload import Reload
 from dragoman.serving.settings import ServerSettings
 from dragoman.serving.supervisor import Fleet, Supervisor
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.messages import messages_to, silent
 from dragoman.system.temporary import TemporaryFolder
 from dragoman.system.toml import overlay, to_table
@@ -40,8 +43,10 @@ GRACE_SECONDS = 30  # for running requests, after a signal
 def stop_signals() -> list[signal.Signals]:
     """The signals that end a server. SIGHUP does if a terminal has started it, which sends it when it closes.
 
-    Otherwise SIGHUP is to `reload_signals`. Where it is ignored (nohup) it does neither.
+    Otherwise SIGHUP is to `reload_signals`. Where it is ignored (nohup) it does neither. Windows has none.
     """
+    if sys.platform == "win32":
+        return [signal.SIGTERM, signal.SIGINT]
     is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     ends = has_terminal() and not is_ignored
     return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if ends else [])]
@@ -49,6 +54,8 @@ def stop_signals() -> list[signal.Signals]:
 
 def reload_signals() -> list[signal.Signals]:
     """The signals that let a server read its models again: SIGHUP, if that is neither ignored nor its end."""
+    if sys.platform == "win32":
+        return []
     is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return [] if is_ignored or signal.SIGHUP in stop_signals() else [signal.SIGHUP]
 
@@ -88,10 +95,13 @@ class Server(uvicorn.Server):
             ws="none",
             timeout_keep_alive=30,
             timeout_graceful_shutdown=GRACE_SECONDS,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
         )
         super().__init__(config)
-        configure_logging()
+        configure_logging(settings.log_level)
         self._service, self._noted = app.service, noted
+        self._service.metrics.connections = lambda: len(self.server_state.connections)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -104,7 +114,10 @@ class Server(uvicorn.Server):
             self.handle_exit(number, None)
 
         for number in stop_signals():
-            loop.add_signal_handler(number, stop, number)
+            if sys.platform == "win32":  # whose event loops handle no signals
+                signal.signal(number, lambda number, _: loop.call_soon_threadsafe(stop, number))
+            else:
+                loop.add_signal_handler(number, stop, number)
         if self._service.reload is not None:
             for number in reload_signals():
                 loop.add_signal_handler(number, self._service.reload.start)
@@ -115,26 +128,84 @@ class Server(uvicorn.Server):
         finally:
             self._service.documents.close()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on the sockets: with TLS, if there is a certificate, but not for other processes."""
+        await super().startup(sockets=[])
+        protocol = partial(
+            Connection,
+            self.config,
+            self.server_state,
+            self.lifespan.state,
+            refused=self._service.metrics.refused_connections,
+        )
+        for listener in sockets or []:
+            tls = self.config.ssl if listener.family in (socket.AF_INET, socket.AF_INET6) else None
+            server = await asyncio.get_running_loop().create_server(
+                protocol,
+                sock=listener,
+                ssl=tls,
+                ssl_handshake_timeout=HEAD_SECONDS if tls else None,
+                backlog=self.config.backlog,
+            )
+            self.servers.append(server)
+
 
 def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> None:
     """Serve the runs and adapters in these folders until a signal comes. Running requests are answered first.
 
     Raises `DragomanError` if a model or the file of keys cannot be loaded, or the address cannot be used.
     """
-    if settings.api_keys is not None:
-        Keys.load(settings.api_keys)  # before the address is used, which nobody would answer
+    if sys.platform == "win32" and settings.processes > 1:
+        raise DragomanError("Several processes need Linux or macOS; leave --processes out.")
+    check_files(settings)  # before the address is used, which nobody would answer
     noted = note_reload_signals()
     with listening(settings) as listener:
         host, port = listener.getsockname()[:2]
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        scheme = "http" if settings.tls_cert is None else "https"
+        address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{settings.url_prefix}"
         if settings.processes == 1:
             app = load_app(folders, engine, settings)
+            warn_without_compiler(app, engine)
             logger.info(f"Serving {names(app)} at {address}")
             with messages_to(silent):  # the server's log has what follows
                 Server(app, settings, noted).run(sockets=[listener])
             return
         started = partial(logger.info, f"Serving at {address}")
         serve_with_processes(folders, engine, settings, listener, started)
+
+
+def check_files(settings: ServerSettings) -> None:
+    """Raise `DragomanError` if a file that the settings name cannot be used."""
+    check_certificate(settings)
+    if settings.api_keys is not None:
+        Keys.load(settings.api_keys)
+    if settings.suggestions is not None:
+        suggestions.check_file(settings.suggestions)
+
+
+def warn_without_compiler(app: Gateway, engine: EngineSettings) -> None:
+    """Log that translating is slow, if a model could be searched in C++ and there is no compiler."""
+    is_supported = any(model.architecture == "transformer" for model in app.service.models.models)
+    if is_supported and engine.native and engine.chosen_device == "cpu" and start_compiling(DECODER) is None:
+        logger.warning(WITHOUT_COMPILER)
+
+
+def check_certificate(settings: ServerSettings) -> None:
+    """Raise `DragomanError` if there is a certificate that cannot be used with its key."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
+
+    def refuse_password() -> str:
+        raise DragomanError(f"{settings.tls_key} has a password; give a key without one.")
+
+    try:  # without the function, OpenSSL would ask for a password in the terminal
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, refuse_password)
+    except OSError as error:  # also those of TLS
+        raise DragomanError(
+            f"{settings.tls_cert} and {settings.tls_key} cannot be used for TLS: {reason(error)}. Give a "
+            "certificate and its private key, both in PEM."
+        ) from error
 
 
 def names(app: Gateway) -> str:
@@ -269,4 +340,6 @@ def main() -> None:
         sys.exit(2)
     assert isinstance(app.service.reload, Reload)
     supervisor.serve(app.service.reload)
+    if process.number == 0:  # one says it for all
+        warn_without_compiler(app, engine)
     Server(app, settings, noted).run(sockets=listeners)

@@ -1,9 +1,10 @@
 """Translation for all routes: admission, deadlines and cancellation around `Translator.submit`."""
 
 import asyncio
+import math
 import unicodedata
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,11 @@ from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Constraints, max_target_length
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.admission import MAX_CHARACTERS, Admission, Preparation
+from dragoman.serving.cache import Cache, NBest, Question
 from dragoman.serving.documents import Documents
 from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, ServedDictionary, ServedGlossary, inline_terms
+from dragoman.serving.keys import KeyLimits, RateLimit
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.on_demand import OnDemand
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
 
 T = TypeVar("T")
-NBest = list[list[Translation]]  # the translations of each sentence, best first
 POLL_SECONDS = 0.02  # between two readings of the text that a streamed search has so far
 CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
 FEW_CHARACTERS = 2_000  # cut and tokenized in the event loop, within a millisecond or two; more in a thread
@@ -56,6 +58,7 @@ MAX_TERMS = 500  # of a request that has them itself
 MAX_TERM_CHARACTERS = 20_000  # of these terms; each may have 64 forms, which are all tokenized
 MAX_PREFIX = 4_000  # tokens of a prefix: the search keeps memory for as many in every translation
 PART_TOKENS = 2_000  # of a document that are searched at once: between them come other requests
+NO_SIZES: Mapping[str, int] = {}
 PREFIX_CHARACTERS = 4 * MAX_PREFIX  # which are not even tokenized if they are more
 
 
@@ -237,12 +240,15 @@ class Service:
     documents: Documents = field(init=False)
     on_demand: OnDemand = field(init=False)
     """The models that are loaded when requests need them."""
+    cache: Cache = field(init=False)
     glossaries: Glossaries = field(init=False)
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _attribution: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, "dragoman-attribution")
     )
     """For attributions, which take longer: other analyses do not wait for them."""
+    _characters: RateLimit = field(default_factory=lambda: RateLimit(0))
+    """Of keys that may translate so many in a minute."""
     _preparation: Preparation = field(default_factory=Preparation)
     _terms: Preparation = field(default_factory=Preparation)
     """For glossaries, and for texts with them, which take longer."""
@@ -256,6 +262,8 @@ class Service:
         self.default_search = SearchSettings(beam_size=beam_size)
         self.documents = Documents(self.settings, self.process)
         self.on_demand = OnDemand(self.settings.max_memory)
+        self.cache = Cache(self.settings.cache_bytes)
+        self.metrics.cache_bytes = lambda: self.cache.size
         self.glossaries = Glossaries(
             self.settings, self.models.language_pairs if self.settings.glossaries else ()
         )
@@ -412,9 +420,13 @@ class Service:
         the client goes away, 504 if the deadline passes. Raises `DragomanError` for constraints that
         contradict each other.
         """
+        note_sizes(scope, model)
         self.refuse_too_much(search)
         if model.steps:
             return await self._translate_by_pivot(model, documents, search, scope)
+        question = self.question_of(documents, search, glossary)
+        if question is not None and (known := self.known(model, question, scope)) is not None:
+            return known
         segments: list[Segment] = []
         characters = constraint_characters(search)
         for document in documents:
@@ -437,9 +449,28 @@ class Service:
             for place, best in zip(group.places, result, strict=True):
                 n_best[place] = best
                 target_tokens += len(best[0].tokens)
-        self.metrics.translated(len(segments), tokens, target_tokens)
+        self.count_translated(scope, model, len(segments), tokens, target_tokens)
         rows = iter(n_best)
-        return [list(islice(rows, len(document.segments))) for document in documents]
+        translations = [list(islice(rows, len(document.segments))) for document in documents]
+        if question is not None:
+            self.cache.add(model.translator, question, translations)
+        return translations
+
+    def question_of(
+        self, documents: Sequence[Document], search: SearchSettings, glossary: Glossary | None
+    ) -> Question | None:
+        """What the cache knows a request by; None if it keeps nothing, as of requests with terms."""
+        if not self.settings.cache_bytes or glossary is not None:
+            return None
+        return Question.of(documents, search)
+
+    def known(self, model: ServedModel, question: Question, scope: Scope) -> list[NBest] | None:
+        """The translations that the cache has for a request, which is counted; None if it has none."""
+        translations = self.cache.find(model.translator, question)
+        self.metrics.cached["miss" if translations is None else "hit"] += 1
+        if translations is not None:
+            note_sizes(scope, model, {"sentences": sum(map(len, translations)), "cached": True})
+        return translations
 
     async def _translate_by_pivot(
         self, model: ServedModel, documents: Sequence[Document], search: SearchSettings, scope: Scope
@@ -448,7 +479,6 @@ class Service:
         segments = [segment for document in documents for segment in document.segments]
         async with self._first_step(model, segments, search, scope) as between:
             n_best = await self._second_step(model, between, search, scope)
-        self.metrics.translated(len(segments), 0, 0)
         rows = map(with_sentence_between, between, n_best)
         return [list(islice(rows, len(document.segments))) for document in documents]
 
@@ -509,9 +539,13 @@ class Service:
         found: dict[int, list[Translation]] = {}
         for group, result in zip(groups, results, strict=True):
             found |= zip(group.places, result, strict=True)
-            target_tokens = sum(len(best[0].tokens) for best in result)
-            self.metrics.translated(0, group.prepared.tokens, target_tokens)
+            self._count_step(model, group.prepared, result)
         return [found[place] for place in sorted(found)]
+
+    def _count_step(self, model: ServedModel, prepared: PreparedSentences, n_best: NBest) -> None:
+        """Count what a model of a pivot has translated, for the metrics."""
+        target_tokens = sum(len(best[0].tokens) for best in n_best)
+        self.metrics.count_translated(model.name, model.adapter, len(n_best), prepared.tokens, target_tokens)
 
     async def with_terms_of(
         self,
@@ -578,7 +612,7 @@ class Service:
                 finish(part.prepared.cost)
                 target_tokens += sum(len(best[0].tokens) for best in n_best)
                 yield {place: best[0].text for place, best in zip(part.places, n_best, strict=True)}
-        self.metrics.translated(count, tokens, target_tokens)
+        self.count_translated(scope, model, count, tokens, target_tokens)
 
     async def _translate_parts_by_pivot(
         self, model: ServedModel, segments: Sequence[Segment], search: SearchSettings, scope: Scope
@@ -589,11 +623,11 @@ class Service:
             yield {}
             for part in parts_of(groups):
                 (n_best,) = await self.search(model.steps[0], [part.prepared], scope)
+                self._count_step(model.steps[0], part.prepared, n_best)
                 finish(part.prepared.cost)
                 between = translated_segments([segments[place] for place in part.places], n_best)
                 translated = await self._second_step(model, between, search, scope)
                 finish(part.prepared.cost)
-                self.metrics.translated(len(between), 0, 0)
                 yield {place: best[0].text for place, best in zip(part.places, translated, strict=True)}
 
     async def search(
@@ -623,6 +657,7 @@ class Service:
         beginning of a sentence's translation, with an empty list, each time that it has grown; then the whole
         translation, with the n best.
         """
+        note_sizes(scope, model)
         self.refuse_too_much(search)
         characters = normalized_length(document.text) + constraint_characters(search)
         if model.steps:
@@ -635,11 +670,21 @@ class Service:
                         yield text, n_best and with_sentence_between(between[number], n_best)
                         number += bool(n_best)
             return
+        question = self.question_of([document], search, glossary)
+        if question is not None and (known := self.known(model, question, scope)) is not None:
+            yield "", []
+            for n_best in known[0]:
+                yield n_best[0].text, n_best
+            return
         prepared = await self._prepare_each(model, document.segments, characters, search, scope, glossary)
+        results: NBest = []
         with self.admit_prepared(prepared, scope):
             async with aclosing(self._stream_prepared(model, prepared, scope)) as translations:
-                async for translation in translations:
-                    yield translation
+                async for text, n_best in translations:
+                    yield text, n_best
+                    results += [n_best] if n_best else []
+        if question is not None:
+            self.cache.add(model.translator, question, [results])
 
     async def _prepare_each(
         self,
@@ -681,7 +726,7 @@ class Service:
                 future.cancel()
         tokens = sum(sentence.tokens for sentence in prepared)
         targets = sum(len(future.result()[0][0].tokens) for future in futures)
-        self.metrics.translated(len(prepared), tokens, targets)
+        self.count_translated(scope, model, len(prepared), tokens, targets)
 
     async def growing(
         self, future: Future[T], current_text: Callable[[], str], scope: Scope
@@ -800,10 +845,48 @@ class Service:
         refuse_many_tokens(tokens, self.settings.max_tokens)
         return admission.admit(tokens, client_of(scope))
 
-    def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
-        """Keep the texts for the log, if the settings allow it."""
+    def count_translated(
+        self, scope: Scope, model: ServedModel, sentences: int, source_tokens: int, target_tokens: int
+    ) -> None:
+        """Count what a request has translated, for the metrics and the log."""
+        self.metrics.count_translated(model.name, model.adapter, sentences, source_tokens, target_tokens)
+        sizes = {"sentences": sentences, "source_tokens": source_tokens, "target_tokens": target_tokens}
+        note_sizes(scope, model, sizes)
+
+    def note_texts(self, scope: Scope, texts: Sequence[str], model: ServedModel | None = None) -> None:
+        """Keep the size of a request's texts for the log, and the texts themselves if the settings allow it.
+
+        Raises `ApiError` as `charge`.
+        """
+        characters = sum(map(len, texts))
+        note_sizes(scope, model, {"characters": characters})
+        self.charge(scope, characters)
         if self.settings.log_texts:
             scope["dragoman.texts"] = list(texts)
+
+    def models_for(self, scope: Scope) -> Models:
+        """The models that the key of a request may use. Raises `ApiError` 403 if there are none of them."""
+        limits = limits_of(scope)
+        if limits is None or not (limits.models or limits.languages):
+            return self.models
+        return self.models.permitted(limits.models, limits.languages)
+
+    def charge(self, scope: Scope, characters: int) -> None:
+        """Count the characters of a request against the limit of its key, if it has one.
+
+        Raises `ApiError`: 413 for more than the key may translate in a minute, 429 for more than is left.
+        """
+        limits = limits_of(scope)
+        if limits is None or not limits.characters_per_minute:
+            return
+        most = limits.characters_per_minute
+        message = (
+            f"This key may translate {most:,} characters per minute, and the request has {characters:,}; "
+        )
+        if characters > most:
+            raise ApiError(413, message + "send less text at once.")
+        if wait := self._characters.seconds_until_allowed(client_of(scope), characters, most):
+            raise ApiError(429, message + "try again later.", "rate_limit", retry_after=math.ceil(wait))
 
     def refuse_too_much(self, search: SearchSettings) -> None:
         """Raise `ApiError` for a search beyond the server's limits: 400, or 413 for too long constraints."""
@@ -834,10 +917,23 @@ class Service:
             )
 
 
+def note_sizes(scope: Scope, model: ServedModel | None, sizes: Mapping[str, int] = NO_SIZES) -> None:
+    """Keep the model of a request, if it is known, and sizes of its texts, for the log."""
+    if model is not None:
+        scope["dragoman.model"] = model
+    scope.setdefault("dragoman.sizes", {}).update(sizes)
+
+
 def client_of(scope: Scope) -> str:
     """The client that has sent a request, as the `Gateway` names it."""
     client: str = scope.get("dragoman.client", "")
     return client
+
+
+def limits_of(scope: Scope) -> KeyLimits | None:
+    """The limits of a request's key; None if it has none, or if there are no keys."""
+    limits: KeyLimits | None = scope.get("dragoman.limits")
+    return limits
 
 
 def owner_of(scope: Scope) -> str | None:

@@ -4,11 +4,13 @@ import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Literal
 
 from dragoman.system.errors import OptionError
 from dragoman.system.options import Needs, check_options, option
 
 HOST_PATTERN = re.compile(r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:]+:[0-9a-f:.]*", re.IGNORECASE)
+PREFIX = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
 
 
@@ -33,6 +35,13 @@ class ServerSettings:
     """Address to listen on. Any address other than loopback needs `--api-keys` or `--no-auth`."""
     port: int = option(8000, at_least=0, at_most=65_535)
     """Port to listen on; 0 chooses a free one."""
+    url_prefix: str = ""
+    """Path under which a proxy serves this server, such as /mt. Paths of requests may begin with it, or the
+    proxy takes it away."""
+    tls_cert: Path | None = option(None, Needs("tls_key"))
+    """File with the certificate, and those that lead to its authority (PEM): the server then speaks HTTPS."""
+    tls_key: Path | None = option(None, Needs("tls_cert"))
+    """File with the certificate's private key (PEM), without a password."""
     processes: int = option(1, at_least=1, at_most=256)
     """Server processes. Each has its own search threads and its own copy of the models."""
     max_memory: int = option(0, at_least=0, at_most=2**50)
@@ -103,6 +112,17 @@ class ServerSettings:
     """Serve the description of the APIs at /docs and /openapi.json."""
     show_samples: bool = False
     """Show sentences of a run's validation data, with their translations, in its inspections."""
+    cache_bytes: int = option(0, at_least=0, at_most=2**50)
+    """Maximum memory in bytes of each process for answers that are given again to equal requests (0: none are
+    kept)."""
+    suggestions: Path | None = None
+    """File to which translations are added that clients of LibreTranslate's API suggest; without it they are
+    refused."""
+    max_suggestions: int = option(10_000_000, Needs("suggestions"), at_least=1, at_most=2**50)
+    """Maximum size of this file in bytes."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The log has every request (info), those that failed (warning), or those that failed by a defect of the
+    server (error). debug adds requests for /health, /ready and /metrics, and what libraries do."""
     log_texts: bool = False
     """Write texts into the log. Without this option the log contains no text of a request."""
 
@@ -123,6 +143,12 @@ class ServerSettings:
                     "one, port, without a path: https://example.org, or * for every origin.",
                     origin=origin,
                 )
+        if not PREFIX.fullmatch(self.url_prefix):
+            raise OptionError(
+                "{url_prefix} is {prefix!r}; it has to be a path that begins with / and does not end with "
+                "/, such as /mt. Letters, digits and . _ ~ - are permitted.",
+                prefix=self.url_prefix,
+            )
         if not self.is_local and self.api_keys is None and not self.no_auth:
             raise OptionError(
                 "{address} can be reached from other machines. Give {api_keys} FILE, so that requests need a "

@@ -84,6 +84,27 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         raise DragomanError(f"{origin}: {error}") from error
 
 
+def flat_values(settings: Any, table: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """The values of a table, and of the tables within, by the names of the settings' fields.
+
+    Bounds and rules are not checked: other settings may still be added. Raises `DragomanError` with `origin`
+    and the key for an unknown key and a value of a wrong type.
+    """
+    hints = type_hints(settings.__class__)
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in hints:
+            raise unknown_key(key, settings, origin)
+        current = getattr(settings, key)
+        if not dataclasses.is_dataclass(current):
+            values[key] = _checked(value, hints[key], f"{origin}: {key}")
+        elif isinstance(value, dict):
+            values |= flat_values(current, value, f"{origin} [{key}]")
+        else:
+            raise DragomanError(f"{origin}: {key} is a table, and {shown(value)} is not.")
+    return values
+
+
 def from_table(kind: type[T], table: object, origin: str, is_complete: bool = False) -> T:
     """A dataclass from a parsed file whose keys are its fields: all that have no default, and no other.
 
@@ -191,6 +212,8 @@ def _checked_parts(value: Any, hint: Any, place: str) -> Any:
         if any(map(is_required, dataclasses.fields(part))):
             return tuple(from_table(typing.cast(Any, part), item, place) for item in value)
         return tuple(overlay(typing.cast(Any, part)(), item, place) for item in value)
+    if part is Path:
+        value = [Path(item) if isinstance(item, str) else item for item in value]
     return tuple(value) if all(isinstance(item, part) for item in value) else None
 
 

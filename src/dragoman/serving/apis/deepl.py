@@ -123,7 +123,7 @@ def routes(service: Service) -> list[ApiRoute]:
         """Translate texts."""
         refuse_unsupported(request, min(MAX_TEXTS, service.settings.max_texts))
         source, target = request.source_lang or "", request.target_lang or ""
-        chosen = choose_model(service.models, source, target, " ".join(request.text))
+        chosen = choose_model(service.models_for(scope), source, target, " ".join(request.text))
         model = await service.ready(chosen, scope)
         documents = await service.cut(
             lambda text: document_of(request, text, model.source), request.text, scope
@@ -144,9 +144,9 @@ def routes(service: Service) -> list[ApiRoute]:
         )
 
     @api.route("/v2/languages", "GET", "POST")
-    async def languages(request: DeepLLanguagesRequest, _: Scope) -> list[DeepLLanguage]:
+    async def languages(request: DeepLLanguagesRequest, scope: Scope) -> list[DeepLLanguage]:
         """The languages that are read, or those that are written."""
-        models = service.models.models
+        models = service.models_for(scope).models
         if request.type == "source":
             codes = {base(code) for code in listed(model.source for model in models)}
             return [DeepLLanguage(language=code, name=language_name(code)) for code in sorted(codes)]

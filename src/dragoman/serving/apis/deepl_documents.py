@@ -76,7 +76,7 @@ def routes(service: Service) -> list[ApiRoute]:
             service,
             upload,
             scope,
-            lambda text: choose_model(service.models, source, target, text),
+            lambda text: choose_model(service.models_for(scope), source, target, text),
             search=service.default_search,
             is_identified=not source,
             choose_glossary=choose_glossary(service, request, source, target, scope),

@@ -218,7 +218,7 @@ async def let_in(
         service.extend_deadline(scope, settings.document_deadline)  # it has been read within a request's own
         # Later requests of the connection are others: the translation is stopped by what concerns it alone.
         work = scope if is_awaited else {name: scope[name] for name in WORK if name in scope}
-        service.note_texts(scope, [pair.sentence for pair in pairs])
+        service.note_texts(scope, [pair.sentence for pair in pairs], model)
         job.name = translated_name(upload.name, model.target)
         job.sentences = len(pairs)
         job.pairs = pairs

@@ -1,8 +1,9 @@
 """LibreTranslate's API: https://docs.libretranslate.com/api/. Its clients work against this server."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope
@@ -14,12 +15,15 @@ from dragoman.documents.plain import plain_text
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.apis.parameters import FORMS, parameters
 from dragoman.serving.apis.route import Api, ApiRoute
+from dragoman.serving.cache import NBest
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed, listed_pairs, load_identifier, percent
 from dragoman.serving.models import Models, ServedModel, matches
-from dragoman.serving.service import NBest, Service
+from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
+from dragoman.serving.suggestions import add_suggestion
 from dragoman.text.quality.identification import identify
+from dragoman.text.settings import Languages
 
 Texts = str | Annotated[list[str], Field(fail_fast=True)]
 ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}  # codes of LibreTranslate's models, which it accepts
@@ -48,6 +52,30 @@ class DetectRequest(BaseModel):
 
     q: Texts | None = None
     api_key: str | None = None
+
+
+class SuggestRequest(BaseModel):
+    """The parameters of /suggest. All but api_key are required."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"q": "A man rides a bike.", "s": "Ein Mann fährt Rad.", "source": "en", "target": "de"}
+            ]
+        }
+    )
+
+    q: str | None = Field(None, description="A text.")
+    s: str | None = Field(None, description="Its translation as it should be.")
+    source: str | None = Field(None, max_length=35, description="Language code; `auto` identifies it.")
+    target: str | None = Field(None, max_length=35, description="Language code.")
+    api_key: str | None = None
+
+
+class SuggestResponse(BaseModel):
+    """The suggestion is kept."""
+
+    success: bool
 
 
 class DetectedLanguage(BaseModel):
@@ -116,7 +144,7 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = [q] if isinstance(q, str) else q
         if len(texts) > service.settings.max_texts:
             raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
-        chosen = choose_model(service.models, source, target, " ".join(texts))
+        chosen = choose_model(service.models_for(scope), source, target, " ".join(texts))
         model = await service.ready(chosen, scope)
         cut = cutter(request.format)
         documents = await service.cut(lambda text: cut(text, model.source), texts, scope)
@@ -165,7 +193,7 @@ def routes(service: Service) -> list[ApiRoute]:
             charLimit=min(service.settings.max_body, service.max_characters),
             frontendTimeout=500,
             filesTranslation=True,
-            suggestions=False,
+            suggestions=service.settings.suggestions is not None,
             supportedFilesFormat=[suffix for suffix in ENDINGS if suffix],
             language=FrontendLanguages(
                 source=Language(code="auto", name="Auto Detect"),
@@ -174,9 +202,18 @@ def routes(service: Service) -> list[ApiRoute]:
         )
 
     @api.post("/suggest")
-    async def suggest(_: Scope) -> NoReturn:
-        """This server does not accept suggestions."""
-        raise ApiError(403, "Suggestions are disabled on this server.")
+    async def suggest(request: SuggestRequest, scope: Scope) -> SuggestResponse:
+        """Keep a better translation of a text, if the server has a file for suggestions."""
+        path, max_bytes = service.settings.suggestions, service.settings.max_suggestions
+        if path is None:
+            raise ApiError(403, "Suggestions are disabled on this server.")
+        q, s, source, target = (required(request, name) for name in ("q", "s", "source", "target"))
+        model = choose_model(service.models_for(scope), source, target, q)
+        service.note_texts(scope, [q, s], model)
+        is_identified = source.lower() == "auto"
+        languages = Languages(model.source if is_identified else ALIASES.get(source, source), target)
+        await asyncio.to_thread(add_suggestion, path, max_bytes, q, s, languages)
+        return SuggestResponse(success=True)
 
     return api.routes
 

@@ -43,7 +43,7 @@ def routes(service: Service) -> list[ApiRoute]:
             service,
             file,
             scope,
-            lambda text: choose_model(service.models, source, target, text),
+            lambda text: choose_model(service.models_for(scope), source, target, text),
             search=service.default_search,
             is_identified=source.lower() == "auto",
             is_awaited=True,
@@ -56,7 +56,8 @@ def routes(service: Service) -> list[ApiRoute]:
         except BaseException:
             service.documents.remove(job)
             raise
-        return FileResponse(translatedFileUrl=f"{address_of(scope)}/download_file/{job.id}{ending(job.name)}")
+        address = address_of(scope) + service.settings.url_prefix
+        return FileResponse(translatedFileUrl=f"{address}/download_file/{job.id}{ending(job.name)}")
 
     @api.get("/download_file/{name}", described_as=FILES)
     async def download_file(scope: Scope) -> StreamingResponse:

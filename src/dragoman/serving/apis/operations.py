@@ -9,6 +9,7 @@ from starlette.types import Scope
 from dragoman.serving.apis.parameters import strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
+from dragoman.serving.scrape import metrics_text
 from dragoman.serving.service import Service, owner_of
 
 METRICS = {200: {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -76,10 +77,10 @@ def routes(service: Service) -> list[ApiRoute]:
         return JSONResponse({"status": "ready"})
 
     @api.get("/metrics", described_as=METRICS)
-    async def metrics(_: Scope) -> PlainTextResponse:
-        """Counters and histograms for Prometheus."""
+    async def metrics(scope: Scope) -> PlainTextResponse:
+        """Counters and histograms of all processes of the server, for Prometheus."""
         return PlainTextResponse(
-            service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+            await metrics_text(service, scope), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
     @api.post("/v1/admin/reload", described_as=REFUSED)

@@ -28,10 +28,11 @@ from dragoman.serving.apis.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
+from dragoman.serving.cache import NBest
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, matches, name_of_side
 from dragoman.serving.pivot import PivotTranslation, refuse_pivot
-from dragoman.serving.service import NBest, Service
+from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.glossary import Glossary
@@ -67,13 +68,15 @@ def settings_of(service: Service, request: Any) -> SearchSettings:
     return settings
 
 
-def choose_model(service: Service, request: Choice, text: str) -> ServedModel:
+def choose_model(service: Service, request: Choice, text: str, scope: Scope) -> ServedModel:
     """The model that a request names, or the first one between its languages; with the adapter it names.
 
-    Raises `ApiError` 404 if there is none of the name, and 400 for languages that no model, or not the named
-    one, has.
+    Raises `ApiError` 404 if there is none of the name, 400 for languages that no model, or not the named one,
+    has, and 403 if the request's key permits none.
     """
-    models = service.models.with_adapter(request.adapter) if request.adapter else service.models
+    models = service.models_for(scope)
+    if request.adapter:
+        models = models.with_adapter(request.adapter)
     if not request.model:
         return models.between(request.source, request.target, text)
     model = models.named(request.model)
@@ -89,9 +92,9 @@ def choose_model(service: Service, request: Choice, text: str) -> ServedModel:
     )
 
 
-def choose_translating(service: Service, request: TranslateRequest, text: str) -> ServedModel:
+def choose_translating(service: Service, request: TranslateRequest, text: str, scope: Scope) -> ServedModel:
     """As `choose_model`. Raises `ApiError` 400 for the attention of a pivot, which has none."""
-    model = choose_model(service, request, text)
+    model = choose_model(service, request, text, scope)
     if request.attention:
         refuse_pivot(model, "attention")
     return model
@@ -236,12 +239,12 @@ def routes(service: Service) -> list[ApiRoute]:
     api = Api("Dragoman", strict_json)
 
     @api.get("/v1/models")
-    async def models(_: Scope) -> ModelsResponse:
+    async def models(scope: Scope) -> ModelsResponse:
         """The models that are served, with their languages."""
-        settings = service.settings
+        settings, models = service.settings, service.models_for(scope)
         return ModelsResponse(
-            models=[describe(model) for model in service.models.models],
-            pivots=[describe_pivot(model) for model in service.models.pivots],
+            models=[describe(model) for model in models.models],
+            pivots=[describe_pivot(model) for model in models.pivots],
             max_n_best=min(settings.max_n_best, settings.max_beam_size),
         )
 
@@ -249,7 +252,7 @@ def routes(service: Service) -> list[ApiRoute]:
     async def translate(request: TranslateRequest, scope: Scope) -> TranslateResponse:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
         texts = texts_of(service, request.text)
-        model = await service.ready(choose_translating(service, request, " ".join(texts)), scope)
+        model = await service.ready(choose_translating(service, request, " ".join(texts), scope), scope)
         settings = settings_of(service, request)
         documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
@@ -273,7 +276,7 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = texts_of(service, request.text)
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
-        model = await service.ready(choose_translating(service, request, texts[0]), scope)
+        model = await service.ready(choose_translating(service, request, texts[0], scope), scope)
         settings = settings_of(service, request)
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)

@@ -92,14 +92,14 @@ async def requested_inspection(
     Raises `ApiError` and `DragomanError` for what the server does not allow, and for fields that do not fit
     each other.
     """
-    model, settings = choose_model(service, request, request.text), settings_of(service, request)
+    model, settings = choose_model(service, request, request.text, scope), settings_of(service, request)
     refuse_pivot(model, "inspection")
     model = await service.ready(model, scope)
     changes = parse_changes(request.changes)
     refuse_contradictions(request)
     for searched in (settings, changed_settings(settings, changes)):  # both are, to force a token
         service.refuse_too_much(searched)
-    service.note_texts(scope, [request.text])
+    service.note_texts(scope, [request.text], model)
     return RequestedInspection(model, request, changes, settings, service.settings.show_samples)
 
 
@@ -142,11 +142,11 @@ def routes(service: Service) -> list[ApiRoute]:
 
         The translations have the terms of the request.
         """
-        model, settings = choose_model(service, request, request.text), settings_of(service, request)
+        model, settings = choose_model(service, request, request.text, scope), settings_of(service, request)
         refuse_pivot(model, "alternatives")
         model = await service.ready(model, scope)
         service.refuse_too_much(settings)
-        service.note_texts(scope, [request.text])
+        service.note_texts(scope, [request.text], model)
         prepared = await prepare_with_terms(service, model, request, settings, scope)
         # Their translations are used only if the sentence has no terms.
         first_search = settings if prepared is None else replace(settings, beam_size=1)
@@ -207,11 +207,11 @@ def routes(service: Service) -> list[ApiRoute]:
         """The log-probabilities of given translations, by token."""
         refuse_many(service, len(request.pairs), "pairs")
         pairs = [(source, target) for source, target in request.pairs]
-        model = choose_model(service, request, " ".join(source for source, _ in pairs))
+        model = choose_model(service, request, " ".join(source for source, _ in pairs), scope)
         refuse_pivot(model, "scores")
         model = await service.ready(model, scope)
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)
-        service.note_texts(scope, [text for pair in pairs for text in pair])
+        service.note_texts(scope, [text for pair in pairs for text in pair], model)
 
         def compute() -> list[Any]:
             refuse_long_pairs(model, pairs)

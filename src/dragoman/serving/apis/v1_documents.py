@@ -137,7 +137,7 @@ def routes(service: Service) -> list[ApiRoute]:
             service,
             Upload(request.name, request.file.content),
             scope,
-            lambda text: choose_model(service, request, text),
+            lambda text: choose_model(service, request, text, scope),
             search=settings_of(service, request),
             is_identified=request.source == "auto",
             file_format=request.format,
