@@ -121,7 +121,7 @@ def random_inspection(seed: int, tokens: int | None = None, **model: object) -> 
         ),
         head_effects=HeadEffects(
             -2.5,
-            normal(layers["encoder"], heads),
+            normal(layers["encoder"], heads) * (np.arange(heads) > 0),  # the first heads change nothing
             normal(layers["decoder"], heads),
             normal(layers["decoder"], heads),
         ),

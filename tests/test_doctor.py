@@ -317,6 +317,7 @@ def test_other_encodings_and_line_ends_are_named(tmp_path, raw, advice):
         ({"target_language": "de"}, "train.en"),
         ({"target_language": "en-GB"}, "train.de"),
         ({"source_language": "en-GB", "target_language": "de"}, "train.en"),
+        ({"source_language": "en-GB"}, "train.en"),
         ({"source_language": "fr"}, "train.de"),
     ],
 )
