@@ -2,6 +2,8 @@
 
 const KEY = "dragoman.key";
 const ALTERNATIVES = 8;
+const ENOUGH = 4; // of them are shown, however unlikely
+const LEAST = 0.001; // the probability of others
 const RETRY_SECONDS = 2; // if a busy server does not say how long to wait
 const MAX_RETRY_SECONDS = 60;
 
@@ -59,17 +61,24 @@ export async function translate(body, signal) {
   return (await send("v1/translate", body, signal)).json();
 }
 
-/** What a menu of alternatives shows: {items}, or also the {message} why there are none. No text is in it
- * twice: two tokens can begin the same translation. */
+/** What a menu of alternatives shows: {items}, or also the {message} why there are none. */
 export async function menuItems(body, signal) {
   try {
     const request = () => send("v1/alternatives", { ...body, count: ALTERNATIVES }, signal);
     const { alternatives } = await (await patiently(request, signal)).json();
-    const first = ({ text }) => alternatives.find((one) => one.text === text);
-    return { items: alternatives.filter((one) => one === first(one)) };
+    return { items: distinct(alternatives) };
   } catch (error) {
     return { items: [], message: error.message };
   }
+}
+
+/** The alternatives whose texts differ: two tokens can begin the same translation. Unlikely ones are left out
+ * where enough others remain. */
+function distinct(alternatives) {
+  const texts = alternatives.map(({ text }) => text.replace(/\s+/g, " ").trim());
+  const different = alternatives.filter((_, number) => texts.indexOf(texts[number]) === number);
+  const likely = different.filter(({ log_probability }) => log_probability >= Math.log(LEAST) && log_probability !== null);
+  return likely.length < ENOUGH ? different.slice(0, ENOUGH) : likely;
 }
 
 export async function inspect(body) {

@@ -108,7 +108,7 @@ function Sentences({ file, documents }) {
   const turn = (start) => () => documents.turn(file, start);
   return html`<div class="sentences">
     <${WordGroup} label=${`Sentences of ${name} with their translations`} value=${`${state}${JSON.stringify(sentences)}`}
-      choose=${(sentence, start) => documents.openMenu(file, sentence, start)}
+      choose=${({ sentence, start }) => documents.openMenu(file, sentence, start)}
       draw=${() => html`<ol start=${first + 1}>${sentences.map(row)}</ol>`} />
     ${total > PAGE && html`<div class="turn">
       <button class="quiet" disabled=${!first} onClick=${turn(first - PAGE)}>Earlier</button>

@@ -24,7 +24,7 @@ export class Session {
   failure = null; // {message, again}: a sentence, and whether trying again can help
   seconds = 0; // until a busy server is asked again
   needsKey = false;
-  menu = null; // alternatives of a word: {sentence, start, prefix, items, message}
+  menu = null; // alternatives of a word: {sentence, word, start, prefix, items, message}
   others = null; // n-best lists: {sentences, message}
   announcement = "";
   historyOpen = false;
@@ -291,11 +291,11 @@ export class Session {
   }
 
   /** Alternatives from a word on; start: the word's place in its sentence. */
-  async openMenu(sentence, start) {
+  async openMenu({ sentence, word, start }) {
     const { result } = this;
     const { text, source } = result.sentences[sentence];
     const prefix = text.slice(0, start).trimEnd();
-    const menu = { sentence, start, prefix, items: null, message: "" };
+    const menu = { sentence, word, start, prefix, items: null, message: "" };
     const signal = this.#signal("alternatives");
     this.#change({ menu });
     const items = await api.menuItems(this.#about(result, { text: source, prefix }), signal);

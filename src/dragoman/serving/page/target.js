@@ -1,8 +1,8 @@
 // The right pane: the translation, whose words can be chosen, and what is known of it.
 
-import { html, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { copy } from "./files.js";
-import { draw, highlight } from "./highlight.js";
+import { draw, highlight, hold } from "./highlight.js";
 import { icon } from "./icons.js";
 import { WordGroup, WordMenu, wordButton } from "./wordmenu.js";
 import { meanProbability, pieces, sureness } from "./words.js";
@@ -12,6 +12,7 @@ const MAX_NAMED = 20; // terms that are not used
 export function TargetPane({ session }) {
   const { result, partial, isCurrent, menu } = session;
   const pane = useRef();
+  useEffect(() => hold(menu && { side: "target", sentence: menu.sentence, word: menu.word }, result), [menu]);
   return html`<section class="pane target" aria-label="Translation" aria-busy=${session.working} ref=${pane}>
     <${Failure} session=${session} />
     <div class="text words" dir="auto" lang=${session.target || null}
@@ -61,7 +62,7 @@ function Words({ session, result }) {
   return html`<${WordGroup} label="Words of the translation" value=${result}
     draw=${() => pieces(result, "target").map((piece) => wordButton(piece, "target"))} onDraw=${() => draw(result)}
     mark=${(place) => highlight(place && { side: "target", sentence: place.sentence, word: place.word }, result)}
-    choose=${(sentence, start) => session.openMenu(sentence, start)} />`;
+    choose=${(place) => session.openMenu(place)} />`;
 }
 
 /** The terms that the translation does not have. */

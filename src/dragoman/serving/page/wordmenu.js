@@ -1,6 +1,9 @@
 // The words of a translation, and the menu of a word's alternatives.
 
 import { Component, html, useEffect, useLayoutEffect, useRef } from "./vendor/preact.js";
+import { difference, firstWords } from "./words.js";
+
+const TAIL = 3; // words that are shown of what all translations end with
 
 /** Words as buttons with one tab stop; arrow keys move between them. `draw` gives them for a value, and is
  * called when the value is another one. The marks of aligned words are not in the drawing: `mark` is called
@@ -39,7 +42,7 @@ export class WordGroup extends Component {
   choose(event) {
     const selecting = event.type === "click" && !getSelection().isCollapsed;
     const place = this.place(event);
-    if (!selecting && place) this.props.choose(place.sentence, place.start);
+    if (!selecting && place) this.props.choose(place);
   }
 
   press(event) {
@@ -123,18 +126,18 @@ export function WordMenu({ menu, text, target, pane, scope = ".words", close, ch
       ? html`<p role="none" class="note">${message || "There is no alternative here."}</p>`
       : null}
     ${(items ?? []).map(
-      (item) => html`<${Alternative} key=${item.text} item=${item} prefix=${prefix} choose=${choose}
-        target=${target} current=${item.text === text} />`,
+      (item) => html`<${Alternative} key=${item.text} item=${item} text=${text} prefix=${prefix}
+        choose=${choose} target=${target} />`,
     )}
   </div>`;
 }
 
-function Alternative({ item, prefix, choose, target, current }) {
-  const rest = item.text.startsWith(prefix) ? item.text.slice(prefix.length) : item.text;
-  const [, first, others] = /^\s*(\S*)(.*)$/s.exec(rest);
-  return html`<button role="menuitem" tabindex="-1" class=${current ? "current" : ""} lang=${target}
-    onClick=${() => choose(item.text)}>
-    <bdi class="onward"><b>${first}</b>${others}</bdi>
+/** What differs from the translation as it is, and how all goes on. */
+function Alternative({ item, text, prefix, choose, target }) {
+  const { differing, tail } = difference(item.text, text, prefix);
+  return html`<button role="menuitem" tabindex="-1" class=${item.text === text ? "current" : ""} lang=${target}
+    title=${item.text} onClick=${() => choose(item.text)}>
+    <bdi class="onward"><b>${differing.trimStart()}</b>${firstWords(tail, TAIL)}</bdi>
     <span class="share" lang="en">${percent(item.log_probability)}</span>
   </button>`;
 }

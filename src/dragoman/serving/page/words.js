@@ -71,6 +71,25 @@ function wordsOf(text) {
   });
 }
 
+/** What another translation of a sentence has after a prefix: the words that differ from `text`, one at least,
+ * and the tail that both have. */
+export function difference(other, text, prefix) {
+  const restOf = (whole) => (whole.startsWith(prefix) ? whole.slice(prefix.length) : whole);
+  const rest = restOf(other);
+  const words = wordsOf(rest);
+  const formerWords = wordsOf(restOf(text));
+  let equal = 0;
+  while (equal < words.length - 1 && words.at(-1 - equal).text === formerWords.at(-1 - equal)?.text) equal++;
+  const end = equal ? words.at(-equal).start : rest.length;
+  return { differing: rest.slice(0, end), tail: rest.slice(end) };
+}
+
+/** The first words of a text, with an ellipsis if there are more. */
+export function firstWords(text, count) {
+  const words = wordsOf(text);
+  return words.length > count ? `${text.slice(0, words[count].start).trimEnd()} …` : text;
+}
+
 /** Numbers of the words on the other side that are aligned with a word. */
 export function alignedWords(sentence, side, word) {
   const own = side === "source" ? 0 : 1;
