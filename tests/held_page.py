@@ -113,7 +113,7 @@ READ = """() => {
     unused: all(".unused li").map((one) => one.textContent.replace(/\\s+/g, " ").trim()),
     line: text(".model"), inside: one(".model a")?.getAttribute("href") ?? null,
     detected: one("select").selectedOptions[0]?.textContent ?? null,
-    words: one(".target .words").textContent, pale: one(".words .pale")?.textContent ?? "",
+    words: one(".target .words")?.textContent ?? one("#translation").value, pale: one(".words .pale")?.textContent ?? "",
     busy: one(".target").ariaBusy, isComplete: !all(".target .words > span:not([data-word])").length,
     failure: text(".target .failure"), again: Boolean(named("Try again")), key: Boolean(one("#key")),
     menu: one(".menu") && all(".menu button").map((one) => one.title),
@@ -124,7 +124,7 @@ READ = """() => {
     sure: text(".sure button"), level: one(".dial")?.dataset.level ?? null,
     count: text(".count"), example: one(".example button")?.textContent ?? null,
     told: one("[aria-live]").textContent.trim(),
-    languages: ["textarea", ".target .words", "[aria-live]"].map((selector) => one(selector).lang),
+    languages: ["textarea", ".target .words", "[aria-live]"].map((selector) => one(selector)?.lang ?? null),
     enabled: [one(".swap"), named("Copy") ?? named("Copied"), named("Clear"), one("#others")]
       .map((button) => !button.disabled),
     marked: all(".marked").map(({ dataset }) => [dataset.side, +dataset.sentence, +dataset.word]),

@@ -99,15 +99,14 @@ class Controls:
     def __init__(self) -> None:
         self.label, self.history = "ende", []
         self.glossary, self.rows = "", dict[str, list[list[str]]]()
+        self.text, self.source, self.target = "", "en", "de"
         self.reload()
 
     def reload(self) -> None:
-        """All that a new page knows is the model and the glossary that were chosen last, the reader's terms,
-        and the history.
+        """The tab keeps the text, the languages and the model, and the browser the glossary that was chosen
+        last, the reader's terms, and the history.
         """
-        remembered = next(one for one in CHOICES if one["label"] == self.label)
-        self.text, self.former, self.detected = "", None, ""
-        self.choose(remembered["source"], remembered["target"])
+        self.former, self.detected = None, ""
 
     @property
     def from_source(self) -> list[dict]:
@@ -347,11 +346,13 @@ def check_page(state: dict, controls: Controls) -> None:
     shown = {name: state[name]["value"] for name in ("source", "target")}
     assert shown == {"source": controls.source, "target": controls.target}
     assert state["source"]["options"] == ["auto", "en", "de"]
-    assert state["target"]["options"] == controls.targets
+    assert state["target"]["options"] == sorted(controls.targets, key=page_server.LANGUAGES.get)
     assert state["text"] == controls.text
     assert state["count"] == f"{len(controls.text)} character{'s' * (len(controls.text) != 1)}"
     assert set(state["local"]) <= STORED
-    assert state["session"] == {}
+    kept = json.loads(state["session"].pop("dragoman.text"))
+    pair = {"source": controls.source, "target": controls.target, "model": controls.label}
+    assert (kept, state["session"]) == ({"text": controls.text, "edits": [], **pair}, {})
     assert state["local"]["dragoman.model"] == controls.label
     assert json.loads(state["local"].get("dragoman.history", "[]")) == controls.history
     stored = json.loads(state["local"].get("dragoman.terms", "{}"))
@@ -367,7 +368,8 @@ def check_page(state: dict, controls: Controls) -> None:
     names["auto"] = f"{names[controls.detected]} (detected)" if is_detected else "Detect language"
     assert state["detected"] == names[controls.source]
     is_chosen = controls.source != "auto" and len(controls.labels) > 1
-    assert state["model"] == ({"value": controls.label, "options": controls.labels} if is_chosen else None)
+    labels = sorted(controls.labels)
+    assert state["model"] == ({"value": controls.label, "options": labels} if is_chosen else None)
     if not controls.text.strip():
         assert (state["words"], state["told"], state["isComplete"]) == ("", "", False)
         assert state["enabled"] == [controls.can_swap, False, bool(controls.text), False]
@@ -921,7 +923,7 @@ def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
     held.run(250)
     refuse()
     assert page.get_attribute("#key", "type") == "password"
-    for text, message in ((" wrong ", None), ("secret\u200b", "This is no API key"), ("secret", None)):
+    for text, message in ((" wrong ", None), ("secret\u200b", "This is no key"), ("secret", None)):
         sent = len(held.sent())
         page.fill("#key", text)
         page.keyboard.press("Enter")
@@ -938,7 +940,7 @@ def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
     held.answer()
     state = held.read()
     assert (state["key"], state["failure"], state["isComplete"]) == (False, None, True)
-    assert state["session"] == {"dragoman.key": "secret"}
+    assert state["session"]["dragoman.key"] == "secret"
     assert "secret" not in json.dumps([state["local"], state["address"]])
     page.reload()
     held.run(50)

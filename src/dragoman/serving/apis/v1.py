@@ -27,8 +27,9 @@ from dragoman.serving.apis.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
+from dragoman.serving.cards import example_of, may_show_examples, readable, side_names
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
-from dragoman.serving.models import ServedModel, matches, name_of_side
+from dragoman.serving.models import ServedModel, matches
 from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
@@ -230,8 +231,11 @@ def routes(service: Service) -> list[ApiRoute]:
         """The models that are served, with their languages."""
         settings = service.settings
         return ModelsResponse(
-            models=[describe(model) for model in service.models.models],
+            models=[
+                describe(model, has_example=may_show_examples(settings)) for model in service.models.models
+            ],
             max_n_best=min(settings.max_n_best, settings.max_beam_size),
+            has_docs=settings.docs,
         )
 
     @api.post("/v1/translate")
@@ -318,18 +322,23 @@ def response(model: ServedModel, translations: list[TranslatedText]) -> Translat
     )
 
 
-def describe(model: ServedModel) -> ModelDescription:
+def describe(model: ServedModel, *, has_example: bool) -> ModelDescription:
     """What /v1/models says about a model."""
+    source_name, target_name = side_names(model)
+    scripts, reads_capitals = readable(model.translator.tokenizers.source)
     return ModelDescription(
         name=model.name,
         source=model.source,
         target=model.target,
-        source_name=name_of_side(model.source, "Source"),
-        target_name=name_of_side(model.target, "Target"),
+        source_name=source_name,
+        target_name=target_name,
         architecture=model.architecture,
         parameters=model.parameters,
         precision=model.translator.engine_settings.precision,
         adapters=[adapted_model.adapter for adapted_model in model.adapted],
+        example=example_of(model.folder) if has_example else "",
+        scripts=scripts,
+        reads_capitals=reads_capitals,
     )
 
 
