@@ -1,5 +1,6 @@
-"""Laws of what the page says of a text before it is translated, and of translations that repeat themselves; and
-what a server says of its models for that.
+"""Laws of what the page says of texts that a model cannot read and of translations that repeat themselves.
+
+And what a server says of its models for that.
 """
 
 import io
@@ -65,7 +66,9 @@ def test_a_text_in_capitals_is_one_without_small_letters(held):  # noqa: F811
     assert evaluate(held, "isInCapitals", [[text] for text in texts]) == expected
     small = evaluate(held, "inSmallLetters", [[text] for text in texts])
     assert [text.lower() for text in small] == [text.lower() for text in texts]
-    assert not any(evaluate(held, "isInCapitals", [[text] for text in small if len(text) > 8 and " " not in text]))
+    assert not any(
+        evaluate(held, "isInCapitals", [[text] for text in small if len(text) > 8 and " " not in text])
+    )
 
 
 @pytest.mark.short_form
@@ -75,7 +78,10 @@ def test_a_loop_is_cut_and_nothing_else(held):  # noqa: F811
     plain = [" ".join(random.sample(words, random.randint(2, 8))) for _ in range(30)]
     cases, expected = [[text, "a b"] for text in plain], [None] * len(plain)
     for _ in range(60):
-        before, phrase = (random.sample(words, random.randint(0, 3)), random.sample(words, random.randint(1, 4)))
+        before, phrase = (
+            random.sample(words, random.randint(0, 3)),
+            random.sample(words, random.randint(1, 4)),
+        )
         times = random.randint(6, 30)
         text = " ".join(before + phrase * times + phrase[: random.randint(0, len(phrase) - 1)])
         cases += [[text, "a b"], [text, "no " * 20]]
@@ -88,7 +94,10 @@ def test_a_loop_is_cut_and_nothing_else(held):  # noqa: F811
             assert shown.endswith(" …")
             assert text.startswith(shown.removesuffix(" …"))
             assert len(shown) < len(text) / 2
-    assert evaluate(held, "withoutLoops", [["." * 80, "a"], ["1" + "0" * 50, "a"], ["- " * 40, "a"]]) == [None] * 3
+    assert (
+        evaluate(held, "withoutLoops", [["." * 80, "a"], ["1" + "0" * 50, "a"], ["- " * 40, "a"]])
+        == [None] * 3
+    )
 
 
 @pytest.mark.short_form

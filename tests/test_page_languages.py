@@ -1,4 +1,4 @@
-"""The languages of the page: its files have what its JavaScript says, and all that it shows goes through them."""
+"""The languages of the page: their files have what the JavaScript says, and all that is shown is in them."""
 
 import json
 import re

@@ -468,7 +468,9 @@ def share(log_probability: float | None) -> str:
 
 def shown_alternatives(found: list[dict]) -> list[dict]:
     """The likely ones; if these are few, four of all."""
-    likely = [one for one in found if one["log_probability"] is not None and exp(one["log_probability"]) >= 1e-3]
+    likely = [
+        one for one in found if one["log_probability"] is not None and exp(one["log_probability"]) >= 1e-3
+    ]
     return likely if len(likely) >= 4 else found[:4]
 
 

@@ -4,7 +4,7 @@ As in `test_page_laws.py`, the tests hold the network and the clock.
 """
 
 import json
-from os.path import commonprefix
+from itertools import pairwise, takewhile
 from random import Random
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
@@ -44,6 +44,11 @@ def units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
+def equal_characters(one: str, other: str) -> int:
+    """With how many both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
 def random_text(random: Random) -> str:
     words = ["Hello", "world", "🙂", "garden", "schön", "river"]
     pieces = []
@@ -65,7 +70,7 @@ def test_the_parts_of_a_text_are_the_text(held):  # noqa: F811
     for (text, size), parts in zip(cases, found, strict=True):
         assert "".join(parts) == text
         assert all(part.strip() for part in parts) or not text.strip()
-        assert all(units(one) + units(other) > size for one, other in zip(parts, parts[1:], strict=False))
+        assert all(units(one) + units(other) > size for one, other in pairwise(parts))
         assert all(units(part) <= size or "\n" not in part.strip() for part in parts)
 
 
@@ -91,8 +96,8 @@ def test_a_change_of_the_text_changes_the_sentences_that_it_touches_and_no_other
     for (result, changed), new in zip(cases, found, strict=True):
         assert new["text"] == changed
         former, place, shift = result["text"], 0, len(changed) - len(result["text"])
-        first = len(commonprefix([former, changed]))
-        same = len(commonprefix([former[first:][::-1], changed[first:][::-1]]))
+        first = equal_characters(former, changed)
+        same = equal_characters(former[first:][::-1], changed[first:][::-1])
         last = len(former) - same
         later = [*(old["start"] for old in result["sentences"][1:]), len(former) + 1]
         for old, one, next_start in zip(result["sentences"], new["sentences"], later, strict=True):
@@ -106,7 +111,8 @@ def test_a_change_of_the_text_changes_the_sentences_that_it_touches_and_no_other
             assert one.get("isEdited", False) == (one["text"] != old["text"])
         written = changed[first : len(changed) - same]
         assert not written.strip() or any(
-            one["start"] <= first + len(written) - len(written.lstrip()) < one["end"] for one in new["sentences"]
+            one["start"] <= first + len(written) - len(written.lstrip()) < one["end"]
+            for one in new["sentences"]
         )
 
 
@@ -128,7 +134,9 @@ def test_saved_files_have_the_sentences_of_both_languages(held):  # noqa: F811
     signs = ["a", "<b>", "&amp;", '"', "\t", "é", "🙂", " ", "'", "]]>", "\u200f"]
     random = Random(2)
     for _ in range(20):
-        sides = [["".join(random.choices(signs, k=random.randint(1, 6))) + "x" for _ in range(3)] for _ in range(2)]
+        sides = [
+            ["".join(random.choices(signs, k=random.randint(1, 6))) + "x" for _ in range(3)] for _ in range(2)
+        ]
         result, texts = {"source": "en", "target": "de", "sentences": []}, ["", ""]
         for source, target in zip(*sides, strict=True):
             sentence = {}
@@ -162,7 +170,6 @@ def test_saved_files_have_the_sentences_of_both_languages(held):  # noqa: F811
 
 def test_a_translation_is_saved_and_linked(held):  # noqa: F811
     held.translate(TEXT)
-    translation = held.read()["words"]
     for name, ending in (("Text .txt", "txt"), ("Translation memory .tmx", "tmx")):
         click(held, "Save")
         with held.page.expect_download() as download:
@@ -389,7 +396,12 @@ def test_many_languages_are_in_order_and_found_by_their_names(unopened, page_url
     names = page.locator(".languages datalist option").evaluate_all("(all) => all.map((one) => one.value)")
     assert names == sorted(one["target_name"] for one in many_models())
     assert field.input_value() == "French"
-    for typed, found in (("ukr", "Ukrainian"), ("German", "German"), ("nonsense", "German"), ("is", "German")):
+    for typed, found in (
+        ("ukr", "Ukrainian"),
+        ("German", "German"),
+        ("nonsense", "German"),
+        ("is", "German"),
+    ):
         field.focus()
         assert field.input_value() == ""
         page.keyboard.type(typed)

@@ -77,7 +77,7 @@ export async function menuItems(body, signal) {
 function distinct(alternatives) {
   const texts = alternatives.map(({ text }) => text.replace(/\s+/g, " ").trim());
   const different = alternatives.filter((_, number) => texts.indexOf(texts[number]) === number);
-  const likely = different.filter(({ log_probability }) => log_probability >= Math.log(LEAST) && log_probability !== null);
+  const likely = different.filter(({ log_probability: value }) => value !== null && Math.exp(value) >= LEAST);
   return likely.length < ENOUGH ? different.slice(0, ENOUGH) : likely;
 }
 

@@ -25,13 +25,15 @@ export function unknownScript(text, scripts) {
 
 /** Whether a text is in capitals. */
 export function isInCapitals(text) {
-  const cased = (text.slice(0, BEGINNING).match(/\p{L}/gu) ?? []).filter((letter) => letter.toLowerCase() !== letter.toUpperCase());
+  const letters = text.slice(0, BEGINNING).match(/\p{L}/gu) ?? [];
+  const cased = letters.filter((letter) => letter.toLowerCase() !== letter.toUpperCase());
   return cased.length >= FEW_LETTERS && cased.every((letter) => letter === letter.toUpperCase());
 }
 
 /** A text in small letters; sentences begin with a capital. */
 export function inSmallLetters(text) {
-  return text.toLowerCase().replace(/(^|[.!?]\s+|\n\s*)(\p{L})/gu, (all, before, first) => before + first.toUpperCase());
+  const beginnings = /(^|[.!?]\s+|\n\s*)(\p{L})/gu;
+  return text.toLowerCase().replace(beginnings, (_, before, first) => before + first.toUpperCase());
 }
 
 /** Whether a text is the source of a web page. */

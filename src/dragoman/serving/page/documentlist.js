@@ -46,10 +46,11 @@ function File({ file, documents, session }) {
       <span class="facts">${facts(file, session)}</span>
       <span class="actions">
         ${state === "done" && html`<button class="quiet strong" disabled=${changes > 0}
-          aria-label=${t("Download {name}", { name: status.name })} title=${status.name} onClick=${() => documents.download(file)}>
+          aria-label=${t("Download {name}", { name: status.name })}
+          title=${status.name} onClick=${() => documents.download(file)}>
           ${icon("down")}<span>${t("Download")}</span></button>`}
-        ${(isLeft || isOther) && html`<button class="quiet" aria-label=${t("Translate {name} again", { name: file.name })}
-          onClick=${act((one) => documents.again(one))}>${icon("again")}<span>${t("Again")}</span></button>`}
+        ${(isLeft || isOther) && html`<button class="quiet"
+          aria-label=${t("Translate {name} again", { name: file.name })} onClick=${act((one) => documents.again(one))}>${icon("again")}<span>${t("Again")}</span></button>`}
         ${status?.sentences_total > 0 && html`<button class="quiet" aria-expanded=${isOpen}
           aria-label=${t("Sentences of {name}", { name: file.name })} onClick=${() => documents.toggle(file)}>
           ${icon("list")}<span>${t("Sentences")}</span></button>`}
@@ -111,7 +112,8 @@ function Sentences({ file, documents }) {
   };
   const turn = (start) => () => documents.turn(file, start);
   return html`<div class="sentences">
-    <${WordGroup} label=${t("Sentences of {name} with their translations", { name })} value=${`${state}${JSON.stringify(sentences)}`}
+    <${WordGroup} label=${t("Sentences of {name} with their translations", { name })}
+      value=${`${state}${JSON.stringify(sentences)}`}
       choose=${({ sentence, start }) => documents.openMenu(file, sentence, start)}
       draw=${() => html`<ol start=${first + 1}>${sentences.map(row)}</ol>`} />
     ${total > PAGE && html`<div class="turn">

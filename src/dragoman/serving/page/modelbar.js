@@ -16,7 +16,8 @@ function Model({ session }) {
   const choices = fitting.map((one) => ({ code: one.label, name: nameOf(one) }));
   choices.sort((one, other) => one.name.localeCompare(other.name, "en", { numeric: true }));
   if (!model) {
-    return source === "auto" ? html`<span>${t("The server chooses the model when it knows the language.")}</span>` : null;
+    if (source !== "auto") return null;
+    return html`<span>${t("The server chooses the model when it knows the language.")}</span>`;
   }
   const choice = source !== "auto" && choices.length > 1 && html`<${Select} label=${t("Model")} options=${choices}
     value=${session.model} choose=${(code) => session.setPair(source, target, code)} />`;

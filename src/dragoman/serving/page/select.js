@@ -27,7 +27,8 @@ function Finder({ label, options, value, choose }) {
   const onChange = () => {
     const typed = field.current.value.trim().toLowerCase();
     const fitting = options.filter(({ name }) => name.toLowerCase().includes(typed));
-    const found = fitting.find(({ name }) => name.toLowerCase() === typed) ?? (typed && fitting.length === 1 && fitting[0]);
+    const isOne = typed && fitting.length === 1;
+    const found = fitting.find(({ name }) => name.toLowerCase() === typed) ?? (isOne ? fitting[0] : null);
     if (found && found.code !== value) choose(found.code);
     field.current.value = found ? found.name : chosen;
   };

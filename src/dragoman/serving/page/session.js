@@ -93,21 +93,19 @@ export class Session {
   async load() {
     const load = ++this.#loads;
     try {
-      const [{ models, maxNBest, hasDocs }, glossaries] = await Promise.all([api.fetchModels(), api.fetchGlossaries()]);
+      const [answer, glossaries] = await Promise.all([api.fetchModels(), api.fetchGlossaries()]);
       if (load !== this.#loads) return;
       this.terms.glossaries = glossaries;
+      const { models, maxNBest, hasDocs } = answer;
       Object.assign(this, { maxNBest, hasDocs });
-      const wanted = this.#wanted ?? { source: this.source, model: recall(MODEL) };
-      const known = models.find(({ label }) => label === wanted.model)
-        ?? models.find((model) => model.source === wanted.source && model.target === wanted.target)
-        ?? models.find((model) => wanted.source === "auto" && model.target === wanted.target)
-        ?? models.find(({ label }) => label === recall(MODEL)) ?? models[0];
+      const wanted = this.#wanted ?? { source: this.source };
+      const known = modelFor(wanted, models);
       const failure = known ? null : { message: t("The server has no model loaded."), again: true };
       this.#change({ models, failure, working: false, needsKey: false });
       if (!known) return;
       const source = wanted.source === "auto" && models.length > 1 ? "auto" : known.source;
       const isTarget = source === "auto" && models.some(({ target }) => target === wanted.target);
-      const edits = new Map(this.#wanted?.edits);
+      const edits = this.#wanted && new Map(this.#wanted.edits);
       this.#wanted = null;
       this.setPair(source, isTarget ? wanted.target : known.target, known.label, edits);
     } catch (error) {
@@ -519,11 +517,19 @@ export class Session {
   }
 }
 
+/** The model of a label, else of languages, else the one that was chosen last. */
+function modelFor({ model, source, target }, models) {
+  const fits = (one) => one.target === target && (source === "auto" || one.source === source);
+  const find = (label) => models.find((one) => one.label === label);
+  return find(model) ?? models.find(fits) ?? find(recall(MODEL)) ?? models[0];
+}
+
 /** What the tab kept, or null. */
 function fromTab() {
   try {
     const stored = JSON.parse(recallInTab(TEXT));
-    return typeof stored?.text === "string" && Array.isArray(stored.edits) ? stored : null;
+    const isText = (value) => typeof value === "string";
+    return isText(stored.text) && stored.edits.every((edit) => edit.every(isText)) ? stored : null;
   } catch {
     return null;
   }

@@ -15,7 +15,8 @@ export function TargetPane({ session }) {
   const { result, partial, isCurrent, isEditing, menu } = session;
   const pane = useRef();
   const isOfWord = menu && menu.word !== null;
-  useEffect(() => hold(isOfWord ? { side: "target", sentence: menu.sentence, word: menu.word } : null, result), [menu]);
+  const held = isOfWord ? { side: "target", sentence: menu.sentence, word: menu.word } : null;
+  useEffect(() => hold(held, result), [menu]);
   const anchor = () => (isOfWord ? wordAt(pane.current.querySelector(".words"), menu)
     : pane.current.querySelector(".place"));
   const back = () => (isOfWord ? anchor() : pane.current.querySelector("textarea"))?.focus();

@@ -17,8 +17,8 @@ export function Tools({ session }) {
       ${icon("again")}<span>${t("Undo my changes")}</span></button>`}
     <button class="quiet" disabled=${!isCurrent} aria-pressed=${isEditing} id="edit" key="edit"
       onClick=${() => session.editTranslation(!isEditing)}>${icon("pen")}<span>${t("Edit")}</span></button>
-    <button class="quiet" id="others" key="others" disabled=${!isCurrent || result.isLong} aria-label=${t("More translations")}
-      title=${result?.isLong ? t("Only for short texts") : null} aria-expanded=${session.others !== null}
+    <button class="quiet" id="others" key="others" disabled=${!isCurrent || result.isLong}
+      aria-label=${t("More translations")} title=${result?.isLong ? t("Only for short texts") : null} aria-expanded=${session.others !== null}
       onClick=${() => (session.others ? session.closeOthers() : session.openOthers())}>
       ${icon("list")}<span>${t("More")}</span></button>
     <${CopyButton} key="copy" session=${session} />
@@ -71,12 +71,14 @@ export function SaveMenu({ session, pane }) {
     anchor().focus();
     close();
     const link = linkTo(session);
-    if (link === null) session.refuse(t("The text is too long for a link."));
-    else if (await copyText(link, session)) session.tell(t("The link is copied. Only its reader’s browser sees the text."));
+    if (link === null) return session.refuse(t("The text is too long for a link."));
+    const isCopied = await copyText(link, session);
+    if (isCopied) session.tell(t("The link is copied. Only its reader’s browser sees the text."));
   };
   const item = (name, note, action) => html`<button role="menuitem" tabindex="-1" onClick=${action}>
     <span class="onward">${name}</span><span class="share" dir="ltr">${note}</span></button>`;
-  return html`<${Menu} label=${t("Save")} anchor=${anchor} back=${() => anchor().focus()} pane=${pane} close=${close}>
+  return html`<${Menu} label=${t("Save")} anchor=${anchor} back=${() => anchor().focus()} pane=${pane}
+    close=${close}>
     ${item(t("Text"), ".txt", () => onSave(FORMATS.txt))}
     ${item(t("Web page"), ".html", () => onSave(FORMATS.html))}
     ${item(t("Table of both languages"), ".tsv", () => onSave(FORMATS.tsv))}

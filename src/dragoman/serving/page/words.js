@@ -195,7 +195,8 @@ export function withEdit(result, text) {
 export function withEdits(result, edits) {
   return result.sentences.reduce((former, { source }, index) => {
     const text = edits.get(source);
-    return text === undefined || text === former.sentences[index].text ? former : withHypothesis(former, index, { ...unscored(text), isEdited: true });
+    const isSame = text === undefined || text === former.sentences[index].text;
+    return isSame ? former : withHypothesis(former, index, { ...unscored(text), isEdited: true });
   }, result);
 }
 
