@@ -23,7 +23,13 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {
+    ".json": "application/json",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
 PIECE_SECONDS = 0.02
 
 ENGLISH = (
@@ -34,6 +40,7 @@ GERMAN = (
 )
 ENGLISH_GERMAN = dict(zip(ENGLISH.split(), GERMAN.split(), strict=True))
 ENGLISH_GERMAN |= {"good": "gut", "morning": "Morgen"}
+EXAMPLES = {"en": "A man rides a bicycle.", "de": "Der alte Garten."}
 LANGUAGES = {"en": "English", "de": "German", "ar": "Arabic"}
 MODELS = [
     {
@@ -45,6 +52,9 @@ MODELS = [
         "architecture": "transformer",
         "parameters": parameters,
         "precision": "int8",
+        "example": EXAMPLES[source],
+        "scripts": ["Latn"],
+        "reads_capitals": False,
     }
     for name, source, target, parameters in (
         ("ende", "en", "de", 7_300_000),

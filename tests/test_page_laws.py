@@ -99,15 +99,14 @@ class Controls:
     def __init__(self) -> None:
         self.label, self.history = "ende", []
         self.glossary, self.rows = "", dict[str, list[list[str]]]()
+        self.text, self.source, self.target = "", "en", "de"
         self.reload()
 
     def reload(self) -> None:
-        """All that a new page knows is the model and the glossary that were chosen last, the reader's terms,
-        and the history.
+        """The tab keeps the text, the languages and the model, and the browser the glossary that was chosen
+        last, the reader's terms, and the history.
         """
-        remembered = next(one for one in CHOICES if one["label"] == self.label)
-        self.text, self.former, self.detected = "", None, ""
-        self.choose(remembered["source"], remembered["target"])
+        self.former, self.detected = None, ""
 
     @property
     def from_source(self) -> list[dict]:
@@ -347,11 +346,13 @@ def check_page(state: dict, controls: Controls) -> None:
     shown = {name: state[name]["value"] for name in ("source", "target")}
     assert shown == {"source": controls.source, "target": controls.target}
     assert state["source"]["options"] == ["auto", "en", "de"]
-    assert state["target"]["options"] == controls.targets
+    assert state["target"]["options"] == sorted(controls.targets, key=page_server.LANGUAGES.get)
     assert state["text"] == controls.text
     assert state["count"] == f"{len(controls.text)} character{'s' * (len(controls.text) != 1)}"
     assert set(state["local"]) <= STORED
-    assert state["session"] == {}
+    kept = json.loads(state["session"].pop("dragoman.text"))
+    pair = {"source": controls.source, "target": controls.target, "model": controls.label}
+    assert (kept, state["session"]) == ({"text": controls.text, "edits": [], **pair}, {})
     assert state["local"]["dragoman.model"] == controls.label
     assert json.loads(state["local"].get("dragoman.history", "[]")) == controls.history
     stored = json.loads(state["local"].get("dragoman.terms", "{}"))
@@ -367,7 +368,8 @@ def check_page(state: dict, controls: Controls) -> None:
     names["auto"] = f"{names[controls.detected]} (detected)" if is_detected else "Detect language"
     assert state["detected"] == names[controls.source]
     is_chosen = controls.source != "auto" and len(controls.labels) > 1
-    assert state["model"] == ({"value": controls.label, "options": controls.labels} if is_chosen else None)
+    labels = sorted(controls.labels)
+    assert state["model"] == ({"value": controls.label, "options": labels} if is_chosen else None)
     if not controls.text.strip():
         assert (state["words"], state["told"], state["isComplete"]) == ("", "", False)
         assert state["enabled"] == [controls.can_swap, False, bool(controls.text), False]
@@ -462,6 +464,14 @@ def share(log_probability: float | None) -> str:
     """How the menu shows a probability; a logarithm of null is that of 0."""
     percent = 0 if log_probability is None else 100 * exp(log_probability)
     return f"{percent:.0f} %" if percent >= 1 else "< 1 %"
+
+
+def shown_alternatives(found: list[dict]) -> list[dict]:
+    """The likely ones; if these are few, four of all."""
+    likely = [
+        one for one in found if one["log_probability"] is not None and exp(one["log_probability"]) >= 1e-3
+    ]
+    return likely if len(likely) >= 4 else found[:4]
 
 
 LETTER = "🙂 Hello old world.  A man rides.\n\nGood morning, today 🙂!"
@@ -587,9 +597,14 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
         for request in random.sample(requests, len(requests)):
             content = {"alternatives": twice} if request is requests[-1] else None
             held.answer(request["number"], content=content)
-        listed = [one["text"].removeprefix(prefix).strip() + share(one["log_probability"]) for one in found]
-        assert held.read()["menu"] == listed
+        found = shown_alternatives(found)
+        state = held.read()
+        assert state["menu"] == [one["text"] for one in found]
+        assert state["shares"] == [share(one["log_probability"]) for one in found]
+        for one, differing in zip(found, state["differing"], strict=True):
+            assert one["text"].removeprefix(prefix).strip().startswith(differing.strip() or "nothing")
         current = [one["text"] == chosen[index]["text"] for one in found]
+        assert state["marked"] == [["target", index, number]]  # while the menu is open
         assert page.locator(".menu button").evaluate_all("(all) => all.map((one) => one.className)") == [
             "current" * is_current for is_current in current
         ]
@@ -626,6 +641,51 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
     check_scores()
     button(page, "More translations").click()
     assert held.read()["panel"] is None
+
+
+def test_the_part_of_an_alternative_that_is_emphasised_is_the_one_that_differs(held):
+    """The rest of the tail is the longest that both translations have, but a word is left before it."""
+    words, cases = ["der", "alte", "Garten", "ist", "schön."], []
+    for _ in range(200):
+        prefix = held.random.choices(words, k=held.random.randint(0, 2))
+        both = [prefix + held.random.choices(words, k=held.random.randint(1, 4)) for _ in range(2)]
+        cases.append([" ".join(one) for one in (*both, prefix)])
+    found = held.page.evaluate(
+        """async (cases) => {
+          const { difference } = await import("/page/words.js");
+          return cases.map((one) => difference(...one));
+        }""",
+        cases,
+    )
+    for (other, text, prefix), shown in zip(cases, found, strict=True):
+        assert prefix + shown["differing"] + shown["tail"] == other
+        differing, tail = shown["differing"].split(), shown["tail"].split()
+        former = text.removeprefix(prefix).split()
+        assert differing
+        assert former[len(former) - len(tail) :] == tail
+        before = former[: len(former) - len(tail)]
+        assert len(differing) == 1 or not before or differing[-1] != before[-1]
+
+
+def test_the_word_of_an_open_menu_stays_marked_whatever_is_pointed_at(held):
+    page = held.page
+    held.translate("Hello old world. A man rides.")
+    held.answer_all()
+    word(page, 1).hover()
+    held.run()
+    held.answer_all()
+    word(page, 1).click()
+    held.run()
+    held.answer(held.waiting("alternatives")[-1]["number"])
+    expected = [["target", 0, 1]], [["source", 0, 1]]
+    for selector in (".menu button >> nth=1", "h1", ".words [data-word] >> nth=3", "textarea"):
+        page.hover(selector, force=True)
+        held.run()
+        assert (held.read()["marked"], held.read()["aligned"]) == expected
+    page.mouse.move(0, 0)
+    page.click("h1")
+    held.run()
+    assert (held.read()["menu"], held.read()["marked"]) == (None, [])
 
 
 def test_a_sentence_that_was_chosen_has_no_alignment_of_the_one_before(held):
@@ -865,7 +925,7 @@ def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
     held.run(250)
     refuse()
     assert page.get_attribute("#key", "type") == "password"
-    for text, message in ((" wrong ", None), ("secret\u200b", "This is no API key"), ("secret", None)):
+    for text, message in ((" wrong ", None), ("secret\u200b", "This is no key"), ("secret", None)):
         sent = len(held.sent())
         page.fill("#key", text)
         page.keyboard.press("Enter")
@@ -882,7 +942,7 @@ def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
     held.answer()
     state = held.read()
     assert (state["key"], state["failure"], state["isComplete"]) == (False, None, True)
-    assert state["session"] == {"dragoman.key": "secret"}
+    assert state["session"]["dragoman.key"] == "secret"
     assert "secret" not in json.dumps([state["local"], state["address"]])
     page.reload()
     held.run(50)

@@ -16,6 +16,7 @@ from dragoman.cli.import_model import Import
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.apis.schemas import ModelDescription, ModelsResponse
 from dragoman.serving.app import make_app
+from dragoman.serving.cards import readable
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.server import names
@@ -149,6 +150,7 @@ def test_a_model_is_described_as_it_is(base, tmp_path):
     (answer,) = answers(app_of(tmp_path / "enpt", precision="int8"), ("/v1/models", None))
     (found,) = answer.json()["models"]
     model = torch_model(stored)
+    scripts, is_reading_capitals = readable(stored.tokenizers.source)
     assert found == {
         "name": "enpt",
         "source": "en",
@@ -159,6 +161,9 @@ def test_a_model_is_described_as_it_is(base, tmp_path):
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "precision": "int8",
         "adapters": [],
+        "example": "",
+        "scripts": scripts,
+        "reads_capitals": is_reading_capitals,
     }
 
 

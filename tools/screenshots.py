@@ -148,7 +148,7 @@ def trained(command: str, work: Path) -> str:
 def translation(page: Page, address: str) -> None:
     """The page with a text, its translation, and the alternatives of a word."""
     page.goto(address)
-    page.wait_for_selector("select:not([disabled])")
+    page.wait_for_selector(".languages select:not([disabled])")
     page.fill(
         "textarea",
         "A man is riding a bike.\n\nTwo dogs are running through the snow. A girl is sitting on a bench.",
@@ -160,7 +160,7 @@ def translation(page: Page, address: str) -> None:
 def spelling(page: Page, address: str) -> None:
     """The page of the quickstart with two words."""
     page.goto(address)
-    page.wait_for_selector("select:not([disabled])")
+    page.wait_for_selector(".languages select:not([disabled])")
     page.fill("textarea", "dragoman\nattention")
     page.wait_for_selector("text=Look inside")
 

@@ -258,12 +258,21 @@ class ModelDescription(BaseModel):
     name: str
     source: str = Field(description="Language code of the texts; `und` if it is unknown.")
     target: str = Field(description="Language code of the translations.")
-    source_name: str
+    source_name: str = Field(
+        description="Its English name; of an unknown one the ending of the training file, as `Spelling`."
+    )
     target_name: str
     architecture: str
     parameters: int = Field(description="Number of parameters; tied weights count once.")
     precision: str = Field(description="Of the weights that translate.")
     adapters: list[str] = Field(description="Names that a request can give as `adapter`.")
+    example: str = Field(
+        description="A sentence of the run's validation text; empty if the server does not show any."
+    )
+    scripts: list[str] = Field(
+        description="ISO 15924 codes of the scripts that it has learnt to read; none if that is unknown."
+    )
+    reads_capitals: bool = Field(description="Whether it has learnt to read texts in capitals.")
 
 
 class PivotDescription(BaseModel):
@@ -282,6 +291,7 @@ class ModelsResponse(BaseModel):
     models: list[ModelDescription]
     pivots: list[PivotDescription] = Field(description="The pairs of languages that no model has.")
     max_n_best: int = Field(description="The largest `n_best`, with a `beam_size` of as many.")
+    has_docs: bool = Field(description="Whether /docs describes the APIs.")
 
 
 class Alternative(BaseModel):

@@ -29,6 +29,7 @@ from dragoman.serving.apis.schemas import (
     TranslateResponse,
 )
 from dragoman.serving.cache import NBest
+from dragoman.serving.cards import example_of, may_show_examples, readable, side_names
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, matches, name_of_side
 from dragoman.serving.pivot import PivotTranslation, refuse_pivot
@@ -243,9 +244,10 @@ def routes(service: Service) -> list[ApiRoute]:
         """The models that are served, with their languages."""
         settings, models = service.settings, service.models_for(scope)
         return ModelsResponse(
-            models=[describe(model) for model in models.models],
+            models=[describe(model, has_example=may_show_examples(settings)) for model in models.models],
             pivots=[describe_pivot(model) for model in models.pivots],
             max_n_best=min(settings.max_n_best, settings.max_beam_size),
+            has_docs=settings.docs,
         )
 
     @api.post("/v1/translate")
@@ -353,18 +355,24 @@ def response(model: ServedModel, translations: list[TranslatedText]) -> Translat
     return answer
 
 
-def describe(model: ServedModel) -> ModelDescription:
+def describe(model: ServedModel, *, has_example: bool) -> ModelDescription:
     """What /v1/models says about a model."""
+    source_name, target_name = side_names(model)
+    # What a model can read is unknown until it is loaded.
+    scripts, reads_capitals = readable(model.loaded.tokenizers.source) if model.loaded else ([], True)
     return ModelDescription(
         name=model.name,
         source=model.source,
         target=model.target,
-        source_name=name_of_side(model.source, "Source"),
-        target_name=name_of_side(model.target, "Target"),
+        source_name=source_name,
+        target_name=target_name,
         architecture=model.architecture,
         parameters=model.parameters,
         precision=model.precision,
         adapters=[adapted_model.adapter for adapted_model in model.adapted],
+        example=example_of(model.folder) if has_example else "",
+        scripts=scripts,
+        reads_capitals=reads_capitals,
     )
 
 

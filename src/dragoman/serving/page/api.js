@@ -1,7 +1,12 @@
 // Requests to the server's /v1 API. Every failure is an ApiError, whose message is a sentence for the reader.
 
+import { t } from "./i18n.js";
+import { recallInTab, storeInTab } from "./storage.js";
+
 const KEY = "dragoman.key";
 const ALTERNATIVES = 8;
+const ENOUGH = 4; // of them are shown, however unlikely
+const LEAST = 0.001; // the probability of others
 const RETRY_SECONDS = 2; // if a busy server does not say how long to wait
 const MAX_RETRY_SECONDS = 60;
 
@@ -14,34 +19,31 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
   }
 
+  /** The language of the message: the server's are English. */
+  get language() {
+    return this.isServers ? "en" : null;
+  }
+
   get busy() {
     return this.status === 429 || this.code === "queue_full";
   }
 }
 
-let key = null;
-try {
-  key = sessionStorage.getItem(KEY); // until the tab is closed
-} catch {
-  // Storage is switched off: until the page is left.
-}
+let key = recallInTab(KEY); // where storage is switched off, the key is known until the page is left
 
 export function setKey(given) {
   key = given;
-  try {
-    sessionStorage.setItem(KEY, given);
-  } catch {
-    // As above.
-  }
+  storeInTab(KEY, given);
 }
 
-/** The models, each also with each of its adapters; labels tell them apart. */
+/** {models, maxNBest, hasDocs}. The models are also there with each of their adapters; labels tell them apart. */
 export async function fetchModels() {
-  const { models, max_n_best } = await (await send("v1/models")).json();
-  return models.map((model) => ({ ...model, max_n_best })).flatMap((model) => [
+  const { models, max_n_best: maxNBest, has_docs: hasDocs = false } = await (await send("v1/models")).json();
+  const withAdapters = models.flatMap((model) => [
     { ...model, label: model.name },
     ...(model.adapters ?? []).map((adapter) => ({ ...model, adapter, label: `${model.name} with ${adapter}` })),
   ]);
+  return { models: withAdapters, maxNBest, hasDocs };
 }
 
 /** The glossaries that a request can name: {id, name, dictionaries}. */
@@ -59,17 +61,24 @@ export async function translate(body, signal) {
   return (await send("v1/translate", body, signal)).json();
 }
 
-/** What a menu of alternatives shows: {items}, or also the {message} why there are none. No text is in it
- * twice: two tokens can begin the same translation. */
+/** What a menu of alternatives shows: {items}, or also the {message} why there are none. */
 export async function menuItems(body, signal) {
   try {
     const request = () => send("v1/alternatives", { ...body, count: ALTERNATIVES }, signal);
     const { alternatives } = await (await patiently(request, signal)).json();
-    const first = ({ text }) => alternatives.find((one) => one.text === text);
-    return { items: alternatives.filter((one) => one === first(one)) };
+    return { items: distinct(alternatives) };
   } catch (error) {
     return { items: [], message: error.message };
   }
+}
+
+/** The alternatives whose texts differ: two tokens can begin the same translation. Unlikely ones are left out
+ * where enough others remain. */
+function distinct(alternatives) {
+  const texts = alternatives.map(({ text }) => text.replace(/\s+/g, " ").trim());
+  const different = alternatives.filter((_, number) => texts.indexOf(texts[number]) === number);
+  const likely = different.filter(({ log_probability: value }) => value !== null && Math.exp(value) >= LEAST);
+  return likely.length < ENOUGH ? different.slice(0, ENOUGH) : likely;
 }
 
 export async function inspect(body, signal) {
@@ -82,7 +91,7 @@ export async function attribute(body, onProgress, signal) {
   for await (const { event, data } of events(response.body)) {
     if (event === "progress") onProgress(data);
     if (event === "end") return data;
-    if (event === "error") throw new ApiError(0, data.error.code, data.error.message);
+    if (event === "error") throw serverError(0, data.error);
   }
   throw new ApiError(0, "incomplete", "The connection ended before the attribution was complete.");
 }
@@ -93,9 +102,9 @@ export async function stream(body, onPiece, signal) {
   for await (const { event, data } of events(response.body)) {
     if (event === "piece") onPiece(data.text);
     if (event === "end") return data;
-    if (event === "error") throw new ApiError(0, data.error.code, data.error.message);
+    if (event === "error") throw serverError(0, data.error);
   }
-  throw new ApiError(0, "incomplete", "The connection ended before the translation was complete.");
+  throw incomplete();
 }
 
 // Documents. A status is {id, name, source, target, model, adapter, status, sentences_done, sentences_total}.
@@ -114,7 +123,7 @@ export async function followDocument(id, onStatus, signal) {
     if (event === "end") return data;
     onStatus(data);
   }
-  throw new ApiError(0, "incomplete", "The connection ended before the translation was complete.");
+  throw incomplete();
 }
 
 export async function fetchSentences(id, start, count) {
@@ -150,7 +159,7 @@ async function send(path, content = null, signal = null, method = content ? "POS
   const isFile = content instanceof Blob;
   const headers = content ? { "Content-Type": isFile ? "application/octet-stream" : "application/json" } : {};
   if (/[^!-~]/.test(key ?? "")) {
-    throw new ApiError(403, "forbidden", "This is no API key: it has a character that no key has.");
+    throw new ApiError(403, "forbidden", t("This is no key: it has a character that no key has."));
   }
   if (key) headers.Authorization = `Bearer ${key}`;
   let response;
@@ -165,23 +174,34 @@ async function send(path, content = null, signal = null, method = content ? "POS
 }
 
 async function failure(response) {
-  let error = { code: "unknown", message: `The server answered with status ${response.status}.` };
+  const { status, headers } = response;
+  const seconds = Math.ceil(Number(headers.get("Retry-After"))) || RETRY_SECONDS;
+  const retryAfter = Math.min(Math.max(seconds, 1), MAX_RETRY_SECONDS);
   try {
-    error = (await response.json()).error ?? error;
+    const { error } = await response.json();
+    if (error) return serverError(status, error, retryAfter);
   } catch {
     // A proxy's page, not the server's JSON: the status says it.
   }
-  const seconds = Math.ceil(Number(response.headers.get("Retry-After"))) || RETRY_SECONDS;
-  const retryAfter = Math.min(Math.max(seconds, 1), MAX_RETRY_SECONDS);
-  return new ApiError(response.status, error.code, error.message, retryAfter);
+  const message = t("The server answered with status {status}.", { status: String(status) });
+  return new ApiError(status, "unknown", message, retryAfter);
+}
+
+/** What the server itself says. */
+export function serverError(status, { code, message }, retryAfter) {
+  return Object.assign(new ApiError(status, code, message, retryAfter), { isServers: true });
+}
+
+function incomplete() {
+  return new ApiError(0, "incomplete", t("The connection ended before the translation was complete."));
 }
 
 /** What a TypeError of fetch or of a stream means: no connection. An AbortError stays what it is. */
 function reachability(error) {
   if (error.name === "AbortError") return error;
   const message = navigator.onLine
-    ? "The server cannot be reached. Is “dragoman serve” still running?"
-    : "You are offline. The translation will continue when the connection is back.";
+    ? t("The server cannot be reached. Is “dragoman serve” still running?")
+    : t("You are offline. The translation will continue when the connection is back.");
   return new ApiError(0, "unreachable", message);
 }
 

@@ -3,21 +3,23 @@
 import { html, useEffect, useRef } from "./vendor/preact.js";
 import { PAGE, countInWords } from "./documents.js";
 import { sizeInWords } from "./files.js";
+import { languageName, number, t } from "./i18n.js";
 import { icon } from "./icons.js";
-import { WordGroup, WordMenu, wordButton } from "./wordmenu.js";
+import { WordGroup, WordMenu, wordAt, wordButton } from "./wordmenu.js";
 import { pieces } from "./words.js";
 
 export function DocumentList({ documents, session }) {
   const pane = useRef();
   const { list, menu } = documents;
   if (!list.length) return null;
-  return html`<section class="documents" aria-label="Files" ref=${pane}>
+  const anchor = () => wordAt(document.getElementById(`file-${menu.file.number}`), menu);
+  return html`<section class="documents" aria-label=${t("Files")} ref=${pane}>
     <ul>
       ${list.map((file) =>
         html`<${File} key=${file.number} file=${file} documents=${documents} session=${session} />`)}
     </ul>
     ${menu ? html`<${WordMenu} menu=${menu} text=${menu.file.sentences[menu.sentence].translation}
-      target=${menu.file.status.target} pane=${pane} scope=${`#file-${menu.file.number}`}
+      target=${menu.file.status.target} pane=${pane} anchor=${anchor} back=${() => anchor()?.focus()}
       close=${() => documents.closeMenu()}
       change=${(text) => documents.adopt(menu.file, menu.sentence, text)} />` : null}
   </section>`;
@@ -44,22 +46,23 @@ function File({ file, documents, session }) {
       <span class="facts">${facts(file, session)}</span>
       <span class="actions">
         ${state === "done" && html`<button class="quiet strong" disabled=${changes > 0}
-          aria-label=${`Download ${status.name}`} title=${status.name} onClick=${() => documents.download(file)}>
-          ${icon("down")}<span>Download</span></button>`}
-        ${(isLeft || isOther) && html`<button class="quiet" aria-label=${`Translate ${file.name} again`}
-          onClick=${act((one) => documents.again(one))}>${icon("again")}<span>Again</span></button>`}
+          aria-label=${t("Download {name}", { name: status.name })}
+          title=${status.name} onClick=${() => documents.download(file)}>
+          ${icon("down")}<span>${t("Download")}</span></button>`}
+        ${(isLeft || isOther) && html`<button class="quiet"
+          aria-label=${t("Translate {name} again", { name: file.name })} onClick=${act((one) => documents.again(one))}>${icon("again")}<span>${t("Again")}</span></button>`}
         ${status?.sentences_total > 0 && html`<button class="quiet" aria-expanded=${isOpen}
-          aria-label=${`Sentences of ${file.name}`} onClick=${() => documents.toggle(file)}>
-          ${icon("list")}<span>Sentences</span></button>`}
+          aria-label=${t("Sentences of {name}", { name: file.name })} onClick=${() => documents.toggle(file)}>
+          ${icon("list")}<span>${t("Sentences")}</span></button>`}
         ${state === "running" || state === "waiting"
-          ? html`<button class="quiet" aria-label=${`Cancel ${file.name}`}
-              onClick=${act((one) => documents.cancel(one))}>${icon("cross")}<span>Cancel</span></button>`
-          : html`<button class="quiet" aria-label=${`Remove ${file.name}`} title="Remove"
+          ? html`<button class="quiet" aria-label=${t("Cancel {name}", { name: file.name })}
+              onClick=${act((one) => documents.cancel(one))}>${icon("cross")}<span>${t("Cancel")}</span></button>`
+          : html`<button class="quiet" aria-label=${t("Remove {name}", { name: file.name })} title=${t("Remove")}
               onClick=${leave}>${icon("cross")}</button>`}
       </span>
     </div>
     ${state === "running" && html`<${Progress} file=${file} />`}
-    ${failure && html`<p class="failure">${failure.message}</p>`}
+    ${failure && html`<p class="failure" lang=${failure.language ?? null}>${failure.message}</p>`}
     ${isOpen && file.sentences && html`<${Sentences} file=${file} documents=${documents} />`}
   </li>`;
 }
@@ -70,24 +73,26 @@ function facts({ content, state, status }, { models }) {
   if (status) {
     const { source, target, sentences_total } = status;
     const model = (models ?? []).find((one) => one.source === source && one.target === target);
-    const names = [model?.source_name ?? source, model?.target_name ?? target];
-    parts.push(countInWords(sentences_total), `${names[0]} to ${names[1]}`);
+    const from = languageName(source, model?.source_name);
+    const to = languageName(target, model?.target_name);
+    parts.push(countInWords(sentences_total), t("{source} to {target}", { source: from, target: to }));
   }
-  if (state === "waiting" || state === "cancelled") parts.push(state);
+  if (state === "waiting") parts.push(t("waiting"));
+  if (state === "cancelled") parts.push(t("cancelled"));
   return parts.join(" · ");
 }
 
 function Progress({ file }) {
-  const label = `Translation of ${file.name}`;
+  const label = t("Translation of {name}", { name: file.name });
   if (!file.status) {
     return html`<div class="progress" key="reading">
-      <progress aria-label=${label}></progress><span>The server reads the file.</span>
+      <progress aria-label=${label}></progress><span>${t("The server reads the file.")}</span>
     </div>`;
   }
   const { sentences_done: done, sentences_total: total } = file.status;
   return html`<div class="progress">
     <progress aria-label=${label} value=${done} max=${total || 1}></progress>
-    <span>${done.toLocaleString("en")} of ${countInWords(total)}</span>
+    <span>${t("{done} of {all}", { done: number(done), all: countInWords(total) })}</span>
   </div>`;
 }
 
@@ -107,13 +112,15 @@ function Sentences({ file, documents }) {
   };
   const turn = (start) => () => documents.turn(file, start);
   return html`<div class="sentences">
-    <${WordGroup} label=${`Sentences of ${name} with their translations`} value=${`${state}${JSON.stringify(sentences)}`}
-      choose=${(sentence, start) => documents.openMenu(file, sentence, start)}
+    <${WordGroup} label=${t("Sentences of {name} with their translations", { name })}
+      value=${`${state}${JSON.stringify(sentences)}`}
+      choose=${({ sentence, start }) => documents.openMenu(file, sentence, start)}
       draw=${() => html`<ol start=${first + 1}>${sentences.map(row)}</ol>`} />
     ${total > PAGE && html`<div class="turn">
-      <button class="quiet" disabled=${!first} onClick=${turn(first - PAGE)}>Earlier</button>
-      <span>${first + 1} to ${first + sentences.length} of ${countInWords(total)}</span>
-      <button class="quiet" disabled=${first + PAGE >= total} onClick=${turn(first + PAGE)}>Later</button>
+      <button class="quiet" disabled=${!first} onClick=${turn(first - PAGE)}>${t("Earlier")}</button>
+      <span>${t("{first} to {last} of {all}",
+        { first: first + 1, last: first + sentences.length, all: countInWords(total) })}</span>
+      <button class="quiet" disabled=${first + PAGE >= total} onClick=${turn(first + PAGE)}>${t("Later")}</button>
     </div>`}
   </div>`;
 }

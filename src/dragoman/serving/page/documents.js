@@ -5,6 +5,7 @@
 
 import * as api from "./api.js";
 import { save } from "./files.js";
+import { plural, t } from "./i18n.js";
 
 export const PAGE = 50; // sentences that are shown at once
 
@@ -26,6 +27,11 @@ export class Documents {
   #change(announcement) {
     if (announcement) this.announcement = announcement;
     this.#changed();
+  }
+
+  /** Says something of a file to those who hear the page. */
+  #tell({ name }, text) {
+    this.#change(`${name}: ${text}.`);
   }
 
   add(files) {
@@ -74,15 +80,15 @@ export class Documents {
       const status = await api.patiently(() => api.sendDocument(file.content, pair), signal);
       if (!isCurrent()) return remove(status); // the server has it all the same
       file.status = status;
-      this.#change(`${file.name}: ${countInWords(status.sentences_total)}.`);
+      this.#tell(file, countInWords(status.sentences_total));
       this.#show(file);
       const onStatus = (later) => isCurrent() && this.#note(file, later);
       const last = await api.followDocument(status.id, onStatus, signal);
       if (!isCurrent()) return;
-      if (last.error) throw new api.ApiError(500, last.error.code, last.error.message);
+      if (last.error) throw api.serverError(500, last.error);
       this.#note(file, last);
       Object.assign(file, { state: "done", controller: null });
-      this.#change(`${file.name} is translated.`);
+      this.#change(t("{name} is translated.", { name: file.name }));
     } catch (error) {
       if (!isCurrent()) return;
       this.#leave(file, "failed");
@@ -97,14 +103,16 @@ export class Documents {
     const isTold = quarters(status) > quarters(file.status) && quarters(status) < 4;
     file.status = status;
     if (file.sentences?.some(({ translation }) => translation === undefined)) this.#show(file);
-    this.#change(isTold && `${file.name}: ${25 * quarters(status)} %.`);
+    if (isTold) this.#tell(file, t("{n} %", { n: 25 * quarters(status) }));
+    else this.#changed();
   }
 
   #refuse(file, error) {
     const known = error instanceof api.ApiError;
-    const message = known ? error.message : "The server’s answer could not be read.";
+    const message = known ? error.message : t("The server’s answer could not be read.");
     const again = !known || [0, 404, 429].includes(error.status) || error.status >= 500;
-    file.failure = { message, again, unreachable: error.code === "unreachable" };
+    const { language, code } = error;
+    file.failure = { message, again, language, unreachable: code === "unreachable" };
     this.#change(`${file.name}: ${message}`);
   }
 
@@ -119,7 +127,7 @@ export class Documents {
 
   cancel(file) {
     this.#leave(file, "cancelled");
-    this.announcement = `${file.name} is cancelled.`;
+    this.announcement = t("{name} is cancelled.", { name: file.name });
     this.follow();
   }
 
@@ -132,7 +140,7 @@ export class Documents {
   remove(file) {
     this.#leave(file, "cancelled");
     this.list = this.list.filter((other) => other !== file);
-    this.announcement = `${file.name} is removed.`;
+    this.announcement = t("{name} is removed.", { name: file.name });
     this.follow();
   }
 
@@ -229,7 +237,7 @@ export class Documents {
     file.changes--;
     if (failure) this.#refuse(file, failure);
     this.#show(file); // what the server has
-    this.#change(!failure && "The sentence is changed.");
+    this.#change(!failure && t("The sentence is changed."));
   }
 }
 
@@ -238,7 +246,7 @@ async function checkReadable(content) {
   try {
     await content.slice(0, 1).arrayBuffer();
   } catch {
-    throw new api.ApiError(0, "unreadable", `“${content.name}” cannot be read. It may be a folder.`);
+    throw new api.ApiError(0, "unreadable", t("“{name}” cannot be read. It may be a folder.", { name: content.name }));
   }
 }
 
@@ -248,5 +256,5 @@ function remove({ id }) {
 }
 
 export function countInWords(sentences) {
-  return `${sentences.toLocaleString("en")} ${sentences === 1 ? "sentence" : "sentences"}`;
+  return plural(sentences, "{n} sentence", "{n} sentences");
 }

@@ -1,5 +1,7 @@
 // Files that are saved, sizes of files, and the clipboard.
 
+import { number, plural, t } from "./i18n.js";
+
 /** Saves a file under a name. */
 export function save(content, name) {
   const link = document.createElement("a");
@@ -11,9 +13,10 @@ export function save(content, name) {
 
 /** Bytes in words: 950 bytes, 24 kB, 1.5 MB. */
 export function sizeInWords(bytes) {
-  if (bytes < 1000) return `${bytes} ${bytes === 1 ? "byte" : "bytes"}`;
-  const [value, unit] = bytes < 999_500 ? [bytes / 1e3, "kB"] : [bytes / 1e6, "MB"];
-  return `${value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 })} ${unit}`;
+  if (bytes < 1000) return plural(bytes, "{n} byte", "{n} bytes");
+  const inUnits = (value) => number(value, { maximumFractionDigits: value < 10 ? 1 : 0 });
+  if (bytes < 999_500) return t("{size} kB", { size: inUnits(bytes / 1e3) });
+  return t("{size} MB", { size: inUnits(bytes / 1e6) });
 }
 
 /** navigator.clipboard is missing where the page does not come by HTTPS or from this machine. */

@@ -3,10 +3,24 @@
 
 import { alignedWords } from "./words.js";
 
-let marked = null; // {side, sentence, word}
+let pointed = null; // the word at the pointer, the focus or the caret: {side, sentence, word}
+let held = null; // the one whose alternatives are shown
+let marked = null; // one of them
 
-/** Marks a word, or none. */
+/** Marks a word, or none, unless one is held. */
 export function highlight(word, result) {
+  pointed = word;
+  show(result);
+}
+
+/** Marks a word whatever else is pointed at, until null is held. */
+export function hold(word, result) {
+  held = word;
+  show(result);
+}
+
+function show(result) {
+  const word = held ?? pointed;
   if (JSON.stringify(word) === JSON.stringify(marked)) return;
   marked = word;
   draw(result);

@@ -1,28 +1,11 @@
 // Earlier translations, in this browser only (localStorage). Without storage there is no history.
 
+import { recall, store } from "./storage.js";
+
 const ENTRIES = "dragoman.history";
 const OFF = "dragoman.history.off";
 const MAX_ENTRIES = 50;
 const MAX_CHARACTERS = 20_000; // of an entry: longer texts are not kept
-
-/** The stored string, or null; also null where storage is switched off. */
-export function recall(name) {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
-}
-
-/** Stores a string; null removes it. A full or disabled storage keeps nothing. */
-export function store(name, value) {
-  try {
-    if (value === null) localStorage.removeItem(name);
-    else localStorage.setItem(name, value);
-  } catch {
-    // Nothing is kept.
-  }
-}
 
 export const isOn = () => recall(OFF) === null;
 

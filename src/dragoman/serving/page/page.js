@@ -3,11 +3,18 @@
 import { html, render, useEffect, useReducer, useRef, useState } from "./vendor/preact.js";
 import { DocumentList } from "./documentlist.js";
 import { Documents } from "./documents.js";
-import { recall, store } from "./history.js";
+import { Footer } from "./footer.js";
+import { Help, closeHelp } from "./helppanel.js";
+import { preferredLanguage, t, useLanguage } from "./i18n.js";
 import { icon, tulip } from "./icons.js";
+import { isModified } from "./keys.js";
+import { LanguageBar } from "./languagebar.js";
+import { ModelBar } from "./modelbar.js";
 import { History, Others, closeHistory, closeOthers } from "./panels.js";
+import { scrollTogether } from "./scroll.js";
 import { Session } from "./session.js";
 import { SourcePane } from "./source.js";
+import { store } from "./storage.js";
 import { TargetPane } from "./target.js";
 import { TermsPanel, closeTerms } from "./termspanel.js";
 
@@ -20,11 +27,11 @@ const documents = new Documents(session, () => redraw());
 
 function App() {
   const [, count] = useReducer((number) => number + 1, 0);
-  const { historyOpen } = session;
+  const { historyOpen, helpOpen } = session;
   const [dropping, setDropping] = useState(false);
   redraw = count;
   useEffect(() => {
-    session.load();
+    session.begin();
     const onPointerDown = (event) => {
       if (event.target.closest(".menu")) return;
       session.closeMenu();
@@ -34,109 +41,39 @@ function App() {
       session.reconnect();
       documents.reconnect();
     };
-    const listeners = { online, pointerdown: onPointerDown, keydown: onKey };
+    const hashchange = () => session.follow();
+    const listeners = { online, hashchange, pointerdown: onPointerDown, keydown: onKey };
     listen({ ...listeners, ...dropListeners(setDropping) });
   }, []);
   return html`
     <header class="top">
       <h1>${tulip()}<span>Dragoman</span></h1>
-      <button class="quiet" id="history" aria-expanded=${historyOpen}
+      <button class="quiet" id="history" aria-expanded=${historyOpen} aria-label=${t("History")}
         onClick=${() => session.showHistory(!historyOpen)}>
-        ${icon("clock")}<span>History</span></button>
+        ${icon("clock")}<span>${t("History")}</span></button>
+      <button class="quiet" id="help" aria-expanded=${helpOpen} aria-label=${t("Help")}
+        onClick=${() => session.showHelp(!helpOpen)}>${icon("question")}<span>${t("Help")}</span></button>
       <${ThemeSwitch} />
     </header>
     <main>
       ${session.needsKey ? html`<${KeyForm} />` : null}
       <div class=${`sheet ${dropping ? "dropping" : ""}`}>
-        <${Languages} />
+        <${LanguageBar} session=${session} />
         <${DocumentList} documents=${documents} session=${session} />
-        <div class="panes">
+        <div class="panes" onScrollCapture=${scrollTogether}>
           <${SourcePane} session=${session} addFiles=${addFiles} />
           <${TargetPane} session=${session} />
         </div>
-        <div class="model"><${Model} /><${TermsChoice} /></div>
+        <${ModelBar} session=${session} />
       </div>
       ${session.others ? html`<${Others} session=${session} />` : null}
       ${session.terms.isOpen ? html`<${TermsPanel} session=${session} />` : null}
       ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
+      ${helpOpen ? html`<${Help} session=${session} />` : null}
     </main>
-    <footer>
-      <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. Click a word of the translation to see
-        alternatives. Texts and files are sent only to this server.${" "}
-        <a class="link" href="lab/">Experiments</a></p>
-    </footer>
-    <p class="hidden" role="status" aria-live="polite"
-      lang=${session.failure || session.seconds ? "en" : session.target || null}>
-      ${session.announcement}</p>
-    <p class="hidden" role="status" aria-live="polite" lang="en">${documents.announcement}</p>`;
-}
-
-function Languages() {
-  const { source, target, sources, targets, spoken } = session;
-  const detected = sources.find(({ code }) => source === "auto" && code === spoken);
-  const auto = { code: "auto", name: detected ? `${detected.name} (detected)` : "Detect language" };
-  const choices = sources.length > 1 ? [auto, ...sources] : sources;
-  return html`<div class="languages">
-    <${Select} label="Language of the text" options=${choices} value=${source}
-      choose=${(code) => session.setPair(code)} />
-    <button class="swap" aria-label="Swap the languages" title="Swap the languages" disabled=${!session.canSwap}
-      onClick=${() => session.swap()}>${icon("swap")}</button>
-    <${Select} label="Language of the translation" options=${targets} value=${target}
-      choose=${(code) => session.setPair(source, code)} />
-  </div>`;
-}
-
-function Select({ label, options, value, choose }) {
-  return html`<span class="select">
-    <select aria-label=${label} value=${value} onChange=${(event) => choose(event.target.value)}
-      disabled=${!options.length}>
-      ${options.map(({ code, name }) =>
-        html`<option key=${code} value=${code} selected=${code === value}>${name}</option>`)}
-    </select>
-  </span>`;
-}
-
-/** Which model translates. */
-function Model() {
-  const { fitting, source, target, result } = session;
-  const label = source === "auto" ? result?.model : session.model;
-  const model = (session.models ?? []).find((one) => one.label === label);
-  const choices = fitting.map((one) => ({ code: one.label, name: one.label }));
-  if (!model) {
-    return source === "auto" ? html`<span>The server chooses the model when it knows the language.</span>` : null;
-  }
-  const choice = source !== "auto" && choices.length > 1 && html`<${Select} label="Model"
-    options=${choices} value=${session.model} choose=${(code) => session.setPair(source, target, code)} />`;
-  return html`<span>Model${choice ? "" : ` ${label} ·`}</span>${choice}
-    <span>${facts(model)}</span><${Inside} />`;
-}
-
-/** The glossaries with terms of the languages, if there are any, and the button of the panel. */
-function TermsChoice() {
-  const { fitting, glossary, terms, isOpen } = session.terms;
-  if (!session.target) return null;
-  const choices = [{ code: "", name: "None" }, ...fitting.map(({ id, name }) => ({ code: id, name }))];
-  return html`<span class="choice">
-    ${fitting.length ? html`<span>Glossary</span><${Select} label="Glossary" options=${choices} value=${glossary}
-      choose=${(id) => session.chooseGlossary(id)} />` : null}
-    <button class="quiet" id="terms" aria-expanded=${isOpen} onClick=${() => session.showTerms(!isOpen)}>
-      ${icon("book")}<span>Terms${terms.length ? ` · ${terms.length}` : ""}</span></button>
-  </span>`;
-}
-
-/** A link to the inspector, in a tab that gets the key from its opener. */
-function Inside() {
-  const { result, isCurrent } = session;
-  const sentence = isCurrent && result.sentences[0]?.source;
-  if (!sentence) return null;
-  const asked = new URLSearchParams({ text: sentence, model: result.model, adapter: result.adapter ?? "" });
-  const first = result.sentences.length > 1 ? " the first sentence" : "";
-  return html`<a class="link" href=${`inspect#${asked}`} target="_blank" rel="opener">Look inside${first}</a>`;
-}
-
-function facts({ architecture, parameters, precision }) {
-  const millions = (parameters / 1e6).toLocaleString("en", { maximumSignificantDigits: 2 });
-  return `${architecture} · ${millions} million parameters · ${precision}`;
+    <${Footer} session=${session} redraw=${redraw} />
+    <p class="hidden" role="status" aria-live="polite" lang=${session.toldLanguage}>${session.announcement}</p>
+    <p class="hidden" role="status" aria-live="polite">${documents.announcement}</p>`;
 }
 
 function KeyForm() {
@@ -147,10 +84,11 @@ function KeyForm() {
     session.useKey(field.current.value.trim());
   };
   return html`<form class="key" onSubmit=${submit}>
-    <label for="key">API key</label>
+    <p class="note">${t("This server is not open to everybody. Who runs it can give you a key.")}</p>
+    <label for="key">${t("Your key")}</label>
     <input id="key" type="password" autocomplete="off" required ref=${field} />
-    <button>Use this key</button>
-    <span class="note">It is kept until this tab is closed.</span>
+    <button>${t("Use this key")}</button>
+    <span class="note">${t("It is kept until this tab is closed.")}</span>
   </form>`;
 }
 
@@ -169,8 +107,8 @@ function ThemeSwitch() {
     else document.documentElement.dataset.theme = chosen;
     redraw();
   };
-  return html`<button class="quiet" aria-pressed=${theme === "dark"} onClick=${change}>
-    ${icon("moon")}<span>Dark</span></button>`;
+  return html`<button class="quiet" aria-pressed=${theme === "dark"} aria-label=${t("Dark")} onClick=${change}>
+    ${icon("moon")}<span>${t("Dark")}</span></button>`;
 }
 
 /** The files of an input, or those that were dropped. */
@@ -198,18 +136,36 @@ function dropListeners(setDropping) {
   };
 }
 
-/** Escape closes what was opened last, or ends a translation. */
 function onKey(event) {
   if (event.isComposing) return; // an input method's own keys
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    event.preventDefault();
+  if (isModified(event)) runShortcut(event);
+  if (event.key === "Escape") leave();
+}
+
+/** The shortcuts of help; that of the caret is the editor's. */
+function runShortcut(event) {
+  const { key, shiftKey } = event;
+  const isSwap = shiftKey && key.toLowerCase() === "s";
+  if (key !== "Enter" && key !== "/" && !isSwap) return;
+  event.preventDefault();
+  if (isSwap) session.swap();
+  else if (key === "/") session.showHelp(!session.helpOpen);
+  else if (shiftKey) document.getElementById("copy").click();
+  else {
     if (event.target.closest(".target, .panel")) document.querySelector(".source textarea").focus();
     session.translate();
   }
-  if (event.key !== "Escape") return;
-  if (session.menu) session.closeMenu();
+}
+
+/** Closes what was opened last, or ends a translation. */
+function leave() {
+  if (session.menu || session.isSaving) session.closeMenu();
   else if (documents.menu) documents.closeMenu();
-  else if (session.others) closeOthers(session);
+  else if (session.isEditing) {
+    session.editTranslation(false);
+    document.getElementById("edit").focus();
+  } else if (session.others) closeOthers(session);
+  else if (session.helpOpen) closeHelp(session);
   else if (session.terms.isOpen) closeTerms(session);
   else if (session.historyOpen) closeHistory(session);
   else if (session.working || session.seconds) session.stop();
@@ -219,6 +175,7 @@ function listen(listeners) {
   for (const [name, listener] of Object.entries(listeners)) window.addEventListener(name, listener);
 }
 
+await useLanguage(preferredLanguage());
 const root = document.getElementById("page");
 root.textContent = "";
 render(html`<${App} />`, root);

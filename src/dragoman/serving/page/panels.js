@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef } from "./vendor/preact.js";
 import * as history from "./history.js";
+import { number, t } from "./i18n.js";
 import { icon } from "./icons.js";
 
 export function Panel({ title, close, children }) {
@@ -13,7 +14,7 @@ export function Panel({ title, close, children }) {
   return html`<section class="panel" aria-label=${title}>
     <header>
       <h2 tabindex="-1" ref=${heading}>${title}</h2>
-      <button class="quiet" onClick=${close}>${icon("cross")}<span>Close</span></button>
+      <button class="quiet" onClick=${close}>${icon("cross")}<span>${t("Close")}</span></button>
     </header>
     ${children}
   </section>`;
@@ -34,8 +35,8 @@ export function closeHistory(session) {
 export function Others({ session }) {
   const { sentences, message } = session.others;
   const { result } = session;
-  return html`<${Panel} title="More translations" close=${() => closeOthers(session)}>
-    ${sentences === null ? html`<p class="note">Looking for more translations …</p>` : null}
+  return html`<${Panel} title=${t("More translations")} close=${() => closeOthers(session)}>
+    ${sentences === null ? html`<p class="note">${t("Looking for more translations …")}</p>` : null}
     ${message ? html`<p class="failure">${message}</p>` : null}
     ${(sentences ?? []).map(({ source, nBest }, index) => html`
       ${sentences.length > 1 ? html`<h3 dir="auto" lang=${result.source}>${source}</h3>` : null}
@@ -43,13 +44,18 @@ export function Others({ session }) {
         ${nBest.map(({ text, score }) => html`<li>
           <button dir="auto" lang=${result.target} onClick=${() => session.adopt(index, text)}
             aria-pressed=${text === result.sentences[index]?.text}>${text}</button>
-          <span class="score">${score.toFixed(2).replace("-", "−")}</span>
+          <span class="score">${scoreInWords(score)}</span>
         </li>`)}
       </ol>`)}
-    <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.
-      Experiments: <a class="link" href="lab/length-penalties">length penalties</a>,${" "}
-      <a class="link" href="lab/wider-beam">wider beams</a></p>
+    <p class="note">
+      ${t("Score: the log-probability divided by the length penalty. Nearer to zero is better.")}${" "}
+      ${t("Experiments")}: <a class="link" href="lab/length-penalties">${t("length penalties")}</a>,${" "}
+      <a class="link" href="lab/wider-beam">${t("wider beams")}</a></p>
   <//>`;
+}
+
+function scoreInWords(score) {
+  return number(score, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).replace("-", "−");
 }
 
 export function History({ session, redraw }) {
@@ -63,13 +69,13 @@ export function History({ session, redraw }) {
     session.restore(entry);
     scrollTo({ top: 0 });
   };
-  return html`<${Panel} title="History" close=${() => closeHistory(session)}>
+  return html`<${Panel} title=${t("History")} close=${() => closeHistory(session)}>
     <div class="settings">
       <label><input type="checkbox" checked=${on} onChange=${act(() => history.switchTo(!on))} />
-        Keep a history on this device</label>
-      <button class="link" disabled=${!entries.length} onClick=${act(history.clear)}>Clear the history</button>
+        ${t("Keep a history on this device")}</label>
+      <button class="link" disabled=${!entries.length} onClick=${act(history.clear)}>${t("Clear the history")}</button>
     </div>
-    ${entries.length ? null : html`<p class="note">${on ? "Nothing yet." : "The history is off."}</p>`}
+    ${entries.length ? null : html`<p class="note">${on ? t("Nothing yet.") : t("The history is off.")}</p>`}
     <ul class="entries">
       ${entries.map(
         (entry) => html`<li>
@@ -77,11 +83,11 @@ export function History({ session, redraw }) {
           <span dir="auto" lang=${entry.source}>${entry.text}</span>
           <span dir="auto" lang=${entry.target} class="translation">${entry.translation}</span>
         </button>
-        <button class="quiet" aria-label=${`Remove “${entry.text.slice(0, 40)}” from the history`}
+        <button class="quiet" aria-label=${t("Remove “{text}” from the history", { text: entry.text.slice(0, 40) })}
           onClick=${act(() => history.remove(entry))}>${icon("cross")}</button>
       </li>`,
       )}
     </ul>
-    <p class="note">The history is stored in this browser only.</p>
+    <p class="note">${t("The history is stored in this browser only.")}</p>
   <//>`;
 }

@@ -2,25 +2,11 @@
 // pane its height and shows aligned words.
 
 import { html, useEffect, useRef } from "./vendor/preact.js";
+import { inSmallLetters, isInCapitals, isMarkup, unknownScript } from "./checks.js";
 import { highlight } from "./highlight.js";
+import { languageName, plural, scriptName, t } from "./i18n.js";
 import { icon } from "./icons.js";
 import { countCharacters, pieces } from "./words.js";
-
-const EXAMPLES = {
-  en: "The weather is lovely today, and the train is on time.",
-  de: "Das Wetter ist heute schön, und der Zug ist pünktlich.",
-  fr: "Il fait beau aujourd’hui, et le train est à l’heure.",
-  es: "Hoy hace buen tiempo y el tren llega puntual.",
-  it: "Oggi il tempo è bello e il treno è in orario.",
-  nl: "Het is mooi weer vandaag en de trein is op tijd.",
-  pt: "Hoje o tempo está bom e o comboio chega a horas.",
-  pl: "Dziś jest ładna pogoda, a pociąg jest punktualny.",
-  ru: "Сегодня прекрасная погода, и поезд прибыл вовремя.",
-  ar: "الطقس جميل اليوم والقطار في موعده.",
-  he: "מזג האוויר יפה היום והרכבת מגיעה בזמן.",
-  zh: "今天天气很好，火车也准点。",
-  ja: "今日はいい天気で、電車も時間どおりです。",
-};
 
 export function SourcePane({ session, addFiles }) {
   const area = useRef();
@@ -45,28 +31,29 @@ export function SourcePane({ session, addFiles }) {
     session.open("");
     area.current.focus();
   };
-  return html`<section class="pane source" aria-label="Text">
+  return html`<section class="pane source" aria-label=${t("Text")}>
     <div class="stack text" onPointerEnter=${() => session.alignAgain()}
       onPointerMove=${(event) => (aligned ? lightPointer(event, mirror.current, result) : session.align())}
       onPointerLeave=${() => highlight(null)}>
       <div class="mirror" ref=${mirror} aria-hidden="true" lang=${session.spoken || null}>
         ${aligned ? pieces(result, "source").map(mirrorPiece) : text}${"\n"}
       </div>
-      <textarea ref=${area} aria-label="Text to translate" dir="auto" lang=${session.spoken || null} rows="1"
-        placeholder="Type or paste text, or drop files." value=${text}
+      <textarea ref=${area} aria-label=${t("Text to translate")} dir="auto" lang=${session.spoken || null} rows="1"
+        placeholder=${t("Type or paste text, or drop files.")} value=${text}
         onFocus=${() => session.alignAgain()} onBlur=${() => highlight(null)}
         onInput=${(event) => session.edit(event.target.value)}></textarea>
     </div>
-    ${text ? null : html`<${Example} session=${session} />`}
+    ${text ? html`<${Notices} session=${session} addFiles=${addFiles} />`
+      : html`<${Introduction} session=${session} /><${Example} session=${session} />`}
     <div class="foot">
       <span class="count">${characters(text)}</span>
       <span class="spring"></span>
-      <label class="quiet file" title="Documents, web pages, subtitles, catalogues of messages and others">
-        <input type="file" class="hidden" multiple id="files" aria-label="Translate files"
+      <label class="quiet file" title=${t("Documents, web pages, subtitles, catalogues of messages and others")}>
+        <input type="file" class="hidden" multiple id="files" aria-label=${t("Translate files")}
           onChange=${(event) => addFiles(event.target)} />
-        ${icon("file")}<span>Files</span>
+        ${icon("file")}<span>${t("Files")}</span>
       </label>
-      <button class="quiet" onClick=${clear} disabled=${!text}>${icon("cross")}<span>Clear</span></button>
+      <button class="quiet" onClick=${clear} disabled=${!text}>${icon("cross")}<span>${t("Clear")}</span></button>
     </div>
   </section>`;
 }
@@ -76,8 +63,7 @@ function isAligned({ isCurrent, result }) {
 }
 
 function characters(text) {
-  const count = countCharacters(text);
-  return `${count.toLocaleString("en")} ${count === 1 ? "character" : "characters"}`;
+  return plural(countCharacters(text), "{n} character", "{n} characters");
 }
 
 function mirrorPiece({ text, sentence, word }) {
@@ -85,14 +71,45 @@ function mirrorPiece({ text, sentence, word }) {
   return html`<span data-side="source" data-sentence=${sentence} data-word=${word}>${text}</span>`;
 }
 
+/** What a model does whose languages are unknown. */
+function Introduction({ session }) {
+  const { source, target, source_name, target_name } = session.described ?? {};
+  if (source !== "und" && target !== "und") return null;
+  const isSpelling = source_name === "Spelling" && target_name === "Phonemes";
+  const sides = { source: languageName(source, source_name), target: languageName(target, target_name) };
+  return html`<p class="introduction">${isSpelling
+    ? t("This model spells English words in phonemes, as a dictionary of pronunciation does. Write a word on each line.")
+    : t("This model reads: {source}. It writes: {target}.", sides)}</p>`;
+}
+
+/** A sentence of the validation text, if the server shows one. */
 function Example({ session }) {
-  const language = session.source === "auto" ? "en" : session.source;
-  const example = EXAMPLES[language.split("-")[0]];
+  const { example } = session.described ?? session.fitting[0] ?? {};
   if (!example) return null;
   return html`<div class="example">
-    <span class="label">An example</span>
-    <button lang=${language} dir="auto" onClick=${() => session.open(example)}>${example}</button>
+    <span class="label">${t("An example")}</span>
+    <button lang=${session.spoken || null} dir="auto" onClick=${() => session.open(example)}>${example}</button>
   </div>`;
+}
+
+/** What the model has not learnt to read, and what can be done about it. */
+function Notices({ session, addFiles }) {
+  const { text, described: model } = session;
+  const script = model && unknownScript(text, model.scripts ?? []);
+  const isCapital = model?.reads_capitals === false && isInCapitals(text);
+  const addPage = () => {
+    addFiles({ files: [new File([text], "page.html", { type: "text/html" })] });
+    session.open("");
+  };
+  return html`
+    ${script && html`<p class="notice">${t("The model has learnt no text in this script: {script}.",
+      { script: scriptName(script) })}</p>`}
+    ${!script && isCapital && html`<p class="notice">
+      ${t("The model has hardly learnt texts in capitals.")}${" "}
+      <button class="link" onClick=${() => session.open(inSmallLetters(text))}>${t("Write it in small letters")}</button>
+    </p>`}
+    ${isMarkup(text) && html`<p class="notice">${t("This is the source of a web page.")}${" "}
+      <button class="link" onClick=${addPage}>${t("Translate it as a file")}</button></p>`}`;
 }
 
 /** The text area receives the pointer; the word is the mirror's one at that place. */

@@ -1,50 +1,74 @@
 // The right pane: the translation, whose words can be chosen, and what is known of it.
 
-import { html, useRef, useState } from "./vendor/preact.js";
-import { copy } from "./files.js";
-import { draw, highlight } from "./highlight.js";
-import { icon } from "./icons.js";
-import { WordGroup, WordMenu, wordButton } from "./wordmenu.js";
-import { meanProbability, pieces, sureness } from "./words.js";
+import { html, useEffect, useRef } from "./vendor/preact.js";
+import { Editor } from "./editor.js";
+import { draw, highlight, hold } from "./highlight.js";
+import { plural, t } from "./i18n.js";
+import { Sureness } from "./sureness.js";
+import { SaveMenu, Tools } from "./tools.js";
+import { WordGroup, WordMenu, wordAt, wordButton } from "./wordmenu.js";
+import { isUnsure, pieces } from "./words.js";
 
 const MAX_NAMED = 20; // terms that are not used
 
 export function TargetPane({ session }) {
-  const { result, partial, isCurrent, menu } = session;
+  const { result, partial, isCurrent, isEditing, menu } = session;
   const pane = useRef();
-  return html`<section class="pane target" aria-label="Translation" aria-busy=${session.working} ref=${pane}>
+  const isOfWord = menu && menu.word !== null;
+  const held = isOfWord ? { side: "target", sentence: menu.sentence, word: menu.word } : null;
+  useEffect(() => hold(held, result), [menu]);
+  const anchor = () => (isOfWord ? wordAt(pane.current.querySelector(".words"), menu)
+    : pane.current.querySelector(".place"));
+  const back = () => (isOfWord ? anchor() : pane.current.querySelector("textarea"))?.focus();
+  return html`<section class="pane target" aria-label=${t("Translation")} aria-busy=${session.working} ref=${pane}>
     <${Failure} session=${session} />
-    <div class="text words" dir="auto" lang=${session.target || null}
-      onPointerEnter=${() => session.alignAgain()} onfocusin=${() => session.alignAgain()}>
-      ${isCurrent
-        ? html`<${Words} session=${session} result=${result} />`
-        : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
-            working=${session.working} />`}
-    </div>
+    <${Progress} session=${session} />
+    ${isCurrent && isEditing
+      ? html`<${Editor} key="editor" session=${session} result=${result} />`
+      : html`<div class="text words" key="words" dir="auto" lang=${session.target || null}
+          onPointerEnter=${() => session.alignAgain()} onfocusin=${() => session.alignAgain()}>
+          ${isCurrent
+            ? html`<${Words} session=${session} result=${result} />`
+            : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
+                working=${session.working} />`}
+        </div>`}
+    ${isCurrent ? html`<${Doubts} sentences=${result.sentences} />` : null}
     ${isCurrent && result.unusedTerms.length ? html`<${Unused} result=${result} />` : null}
     ${menu ? html`<${WordMenu} menu=${menu} text=${result.sentences[menu.sentence].text} target=${result.target}
-      pane=${pane} close=${() => session.closeMenu()}
+      pane=${pane} anchor=${anchor} back=${back} close=${() => session.closeMenu()}
       change=${(text) => session.adopt(menu.sentence, text)} />` : null}
-    <div class="foot">
+    ${session.isSaving && isCurrent ? html`<${SaveMenu} session=${session} pane=${pane} />` : null}
+    <div class="foot" key="foot">
       ${isCurrent ? html`<${Sureness} sentences=${result.sentences} />` : null}
       <span class="spring"></span>
       <${Tools} session=${session} />
     </div>
+    ${session.refusal ? html`<p class="failure refusal">${session.refusal}</p>` : null}
   </section>`;
 }
 
 function Failure({ session }) {
   const { failure, seconds } = session;
-  const wait = `The server is busy. Trying again in ${seconds} s.`;
+  const wait = t("The server is busy. Trying again in {n} s.", { n: seconds });
   const note = seconds ? html`<p class="failure wait">${wait}</p>` : null;
   if (!failure) return note;
   const again = () => {
     document.querySelector(".source textarea").focus(); // the button goes
     session.again();
   };
-  return html`${note}<p class="failure">${failure.message}${" "}
-    ${failure.again ? html`<button class="link" onClick=${again}>Try again</button>` : null}
+  return html`${note}<p class="failure"><bdi lang=${failure.language ?? null}>${failure.message}</bdi>${" "}
+    ${failure.again ? html`<button class="link" onClick=${again}>${t("Try again")}</button>` : null}
   </p>`;
+}
+
+/** How much of a long text is translated. */
+function Progress({ session }) {
+  if (!session.progress) return null;
+  const { done, total } = session.progress;
+  const label = t("Part {n} of {total}", { n: done + 1, total });
+  return html`<div class="progress">
+    <progress aria-label=${t("Translation of the text")} value=${done} max=${total}></progress><span>${label}</span>
+  </div>`;
 }
 
 /** The translation while it comes. The former one stays, pale, as long as it begins with what has come. */
@@ -58,10 +82,27 @@ function Draft({ partial, former, working }) {
 
 /** The words of the translation; those that are aligned with one are marked. */
 function Words({ session, result }) {
-  return html`<${WordGroup} label="Words of the translation" value=${result}
-    draw=${() => pieces(result, "target").map((piece) => wordButton(piece, "target"))} onDraw=${() => draw(result)}
-    mark=${(place) => highlight(place && { side: "target", sentence: place.sentence, word: place.word }, result)}
-    choose=${(sentence, start) => session.openMenu(sentence, start)} />`;
+  const unsure = result.sentences.map((sentence) => (isUnsure(sentence) ? "unsure" : null));
+  const button = (piece) => wordButton(piece, "target", unsure[piece.sentence]);
+  const mark = (place) =>
+    highlight(place && { side: "target", sentence: place.sentence, word: place.word }, result);
+  return html`<${WordGroup} label=${t("Words of the translation")} value=${result} mark=${mark}
+    draw=${() => pieces(result, "target").map(button)} onDraw=${() => draw(result)}
+    choose=${(place) => session.openMenu(place)} />`;
+}
+
+/** The sentences of which the model is very unsure, and those in which it has repeated itself. */
+function Doubts({ sentences }) {
+  const unsure = sentences.filter(isUnsure).length;
+  const loops = sentences.filter(({ isLoop }) => isLoop).length;
+  const note = (text) => html`<p class="notice">${text}</p>`;
+  return html`
+    ${unsure > 0 && note(sentences.length === 1
+      ? t("The model is very unsure. The translation may be wrong.")
+      : plural(unsure, "The model is very unsure of {n} sentence, which is underlined.",
+        "The model is very unsure of {n} sentences, which are underlined."))}
+    ${loops > 0 && note(plural(loops, "The model repeated itself in {n} sentence. The repetition is cut.",
+      "The model repeated itself in {n} sentences. The repetitions are cut."))}`;
 }
 
 /** The terms that the translation does not have. */
@@ -70,50 +111,6 @@ function Unused({ result }) {
   const rest = unusedTerms.length - MAX_NAMED;
   const named = unusedTerms.slice(0, MAX_NAMED).map(([term, translation]) => html`<li>
     <bdi lang=${source}>${term}</bdi> → <bdi lang=${target}>${translation}</bdi></li>`);
-  return html`<div class="note unused"><span>Terms that are not used</span>
-    <ul>${named}${rest > 0 && html`<li>and ${rest} more</li>`}</ul></div>`;
-}
-
-function Sureness({ sentences }) {
-  const [closed, setClosed] = useState(false);
-  const probability = meanProbability(sentences);
-  if (probability === null) return null;
-  const onKey = (event) => {
-    if (event.key !== "Escape" || closed) return;
-    setClosed(true);
-    event.stopPropagation();
-  };
-  return html`<span class=${`sure ${closed ? "closed" : ""}`} onPointerEnter=${() => setClosed(false)}>
-    <button class="quiet" aria-describedby="sure-tip" onKeyDown=${onKey} onBlur=${() => setClosed(false)}
-      onClick=${() => setClosed(false)}>
-      <span class="dial" aria-hidden="true" data-level=${Math.max(Math.round(5 * probability), 1)}>
-        <i/><i/><i/><i/><i/></span>
-      <span>${sureness(probability)}<span class="wide"> · ${probability.toFixed(2)}</span></span>
-    </button>
-    <span class="tip" role="tooltip" id="sure-tip">
-      Mean probability per token: ${probability.toFixed(2)} (geometric mean, with ends of sentences). It says
-      how sure the model is, not if it is right.</span>
-  </span>`;
-}
-
-function Tools({ session }) {
-  const [copied, setCopied] = useState(false);
-  const { result, isCurrent } = session;
-  const onCopy = async () => {
-    try {
-      await copy(result.text);
-      setCopied(true);
-      setTimeout(() => setCopied(false), 2000);
-    } catch {
-      session.refuse("The browser did not allow copying.");
-    }
-  };
-  const onOthers = () => (session.others ? session.closeOthers() : session.openOthers());
-  return html`
-    <button class="quiet" id="others" disabled=${!isCurrent}
-      aria-label="More translations" aria-expanded=${session.others !== null} onClick=${onOthers}>
-      ${icon("list")}<span>More<span class="wide"> translations</span></span></button>
-    <button class="quiet" disabled=${!isCurrent} onClick=${onCopy}>
-      ${icon(copied ? "check" : "copy")}<span>${copied ? "Copied" : "Copy"}</span>
-    </button>`;
+  return html`<div class="note unused"><span>${t("Terms that are not used")}</span>
+    <ul>${named}${rest > 0 && html`<li>${t("and {n} more", { n: rest })}</li>`}</ul></div>`;
 }

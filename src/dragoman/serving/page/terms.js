@@ -2,7 +2,7 @@
 // and belong to a pair of languages; to a language that is to be detected belong none.
 
 import * as api from "./api.js";
-import { recall, store } from "./history.js";
+import { recall, store } from "./storage.js";
 
 const GLOSSARY = "dragoman.glossary"; // the one chosen last
 const ROWS = "dragoman.terms"; // the reader's rows by languages: {"en-de": [["dog", "Hund"]]}

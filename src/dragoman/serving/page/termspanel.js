@@ -1,6 +1,7 @@
 // The panel with the terms of a pair of languages: the reader's, and those of the chosen glossary.
 
 import { html, useRef } from "./vendor/preact.js";
+import { plural, t } from "./i18n.js";
 import { icon } from "./icons.js";
 import { Panel } from "./panels.js";
 import { PAGE } from "./terms.js";
@@ -17,15 +18,16 @@ export function TermsPanel({ session }) {
   const name = (languages, chosen) => languages.find(({ code }) => code === chosen)?.name ?? chosen;
   const languages = [name(session.sources, session.source), name(session.targets, session.target)];
   if (!isPair) {
-    return html`<${Panel} title="Terms" close=${() => closeTerms(session)}>
-      <p class="note">Terms belong to a pair of languages. Choose the language of the text.</p>
+    return html`<${Panel} title=${t("Terms")} close=${() => closeTerms(session)}>
+      <p class="note">${t("Terms belong to a pair of languages. Choose the language of the text.")}</p>
     <//>`;
   }
-  return html`<${Panel} title="Terms" close=${() => closeTerms(session)}>
-    <h3>Your terms, ${languages[0]} to ${languages[1]}</h3>
+  return html`<${Panel} title=${t("Terms")} close=${() => closeTerms(session)}>
+    <h3>${t("Your terms, {source} to {target}", { source: languages[0], target: languages[1] })}</h3>
     <${Rows} session=${session} languages=${languages} />
-    <p class="note">Where a text has a term, its translation has the one beside it, inflected if the server knows
-      the forms. Your terms are stored in this browser only; with a glossary, they come before its terms.</p>
+    <p class="note">
+      ${t("Where a text has a term, its translation has the one beside it, inflected if the server knows the forms.")}
+      ${" "}${t("Your terms are stored in this browser only; with a glossary, they come before its terms.")}</p>
     ${glossary ? html`<${GlossaryTerms} session=${session} />` : null}
   <//>`;
 }
@@ -45,12 +47,12 @@ function Rows({ session, languages }) {
   };
   const field = (row, number, side) => html`<input value=${row[side]} maxlength=${MAX_LENGTH} dir="auto"
     lang=${[source, target][side]} placeholder=${languages[side]} autocomplete="off" spellcheck="false"
-    aria-label=${side ? `Translation of term ${number + 1}` : `Term ${number + 1}`}
+    aria-label=${side ? t("Translation of term {n}", { n: number + 1 }) : t("Term {n}", { n: number + 1 })}
     onInput=${(event) => terms.edit(number, side, event.target.value)} onChange=${() => session.takeTerms()} />`;
   return html`<ol class="terms" ref=${list} onKeyDown=${onKey}>
     ${[...terms.rows, ["", ""]].map((row, number) => html`<li>
       ${field(row, number, 0)}${field(row, number, 1)}
-      <button class="quiet" disabled=${number === terms.rows.length} aria-label=${`Remove term ${number + 1}`}
+      <button class="quiet" disabled=${number === terms.rows.length} aria-label=${t("Remove term {n}", { n: number + 1 })}
         onClick=${() => remove(number)}>${icon("cross")}</button>
     </li>`)}
   </ol>`;
@@ -60,8 +62,8 @@ function GlossaryTerms({ session }) {
   const { terms: state, source, target } = session;
   const { first, terms, total, message } = state.list ?? {};
   const turn = (start) => () => state.show(start);
-  return html`<h3>The glossary <bdi>${state.name}</bdi></h3>
-    ${terms || message ? null : html`<p class="note">Looking for the terms …</p>`}
+  return html`<h3>${t("The glossary")} <bdi>${state.name}</bdi></h3>
+    ${terms || message ? null : html`<p class="note">${t("Looking for the terms …")}</p>`}
     ${message ? html`<p class="failure">${message}</p>` : null}
     <ol class="terms" start=${first + 1}>
       ${(terms ?? []).map((term) => html`<li>
@@ -69,8 +71,9 @@ function GlossaryTerms({ session }) {
       </li>`)}
     </ol>
     ${total > PAGE && html`<div class="turn">
-      <button class="quiet" disabled=${!first} onClick=${turn(first - PAGE)}>Earlier</button>
-      <span>${first + 1} to ${first + terms.length} of ${total.toLocaleString("en")} terms</span>
-      <button class="quiet" disabled=${first + PAGE >= total} onClick=${turn(first + PAGE)}>Later</button>
+      <button class="quiet" disabled=${!first} onClick=${turn(first - PAGE)}>${t("Earlier")}</button>
+      <span>${t("{first} to {last} of {all}",
+        { first: first + 1, last: first + terms.length, all: plural(total, "{n} term", "{n} terms") })}</span>
+      <button class="quiet" disabled=${first + PAGE >= total} onClick=${turn(first + PAGE)}>${t("Later")}</button>
     </div>`}`;
 }

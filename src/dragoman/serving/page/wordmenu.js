@@ -1,13 +1,18 @@
 // The words of a translation, and the menu of a word's alternatives.
 
-import { Component, html, useEffect, useLayoutEffect, useRef } from "./vendor/preact.js";
+import { Component, html } from "./vendor/preact.js";
+import { number, t } from "./i18n.js";
+import { Menu } from "./menu.js";
+import { difference, firstWords } from "./words.js";
+
+const TAIL = 3; // words that are shown of what all translations end with
 
 /** Words as buttons with one tab stop; arrow keys move between them. `draw` gives them for a value, and is
  * called when the value is another one. The marks of aligned words are not in the drawing: `mark` is called
  * for the word under the pointer or at the focus, and with null; `onDraw` after drawing. */
 export class WordGroup extends Component {
-  shouldComponentUpdate({ value }) {
-    return value !== this.props.value;
+  shouldComponentUpdate({ value, label }) {
+    return value !== this.props.value || label !== this.props.label;
   }
 
   componentDidMount() {
@@ -39,7 +44,7 @@ export class WordGroup extends Component {
   choose(event) {
     const selecting = event.type === "click" && !getSelection().isCollapsed;
     const place = this.place(event);
-    if (!selecting && place) this.props.choose(place.sentence, place.start);
+    if (!selecting && place) this.props.choose(place);
   }
 
   press(event) {
@@ -78,81 +83,52 @@ export class WordGroup extends Component {
   }
 }
 
-/** A piece of a text; a word is a button. side: if aligned words are marked. */
-export function wordButton({ text, sentence, word, start }, side) {
+/** A piece of a text; a word is a button. side: if aligned words are marked. name: its class. */
+export function wordButton({ text, sentence, word, start }, side, name = null) {
   if (word === undefined) return text;
-  return html`<span role="button" aria-haspopup="menu" tabindex="-1" data-side=${side}
+  return html`<span role="button" aria-haspopup="menu" tabindex="-1" class=${name} data-side=${side}
     data-sentence=${sentence} data-word=${word} data-start=${start}>${text}</span>`;
 }
 
-/** Alternatives of a word, below it. menu: {sentence, start, prefix, items, message}; text: of the sentence;
- * pane: the element that has both; scope: a selector of what has the word in it; change: makes a text the
- * sentence's translation. */
-export function WordMenu({ menu, text, target, pane, scope = ".words", close, change }) {
-  const box = useRef();
-  const { sentence, start, prefix, items, message } = menu;
-  const word = () =>
-    pane.current.querySelector(`${scope} [data-sentence="${sentence}"][data-start="${start}"]`);
-  useLayoutEffect(() => placeBelow(box.current, word(), pane.current), [items]);
-  useEffect(() => (box.current.querySelector("[role=menuitem]") ?? box.current).focus(), [items]);
-
-  const leave = () => {
-    word()?.focus();
-    close();
-  };
-  const onKey = (event) => {
-    const choices = [...box.current.querySelectorAll("[role=menuitem]")];
-    const at = choices.indexOf(document.activeElement);
-    const count = choices.length;
-    const next = { ArrowDown: (at + 1) % count, ArrowUp: (at + count - 1) % count, Home: 0, End: count - 1 };
-    const to = next[event.key];
-    if (event.key === "Escape" || event.key === "Tab") leave();
-    else if (to === undefined) return;
-    else choices[to]?.focus();
-    event.preventDefault();
-    event.stopPropagation();
-  };
+/** Alternatives of a word, or from the caret on. menu: {sentence, start, prefix, items, message}; text: of the
+ * sentence; anchor, back, pane and close as of `Menu`; change: makes a text the sentence's translation. */
+export function WordMenu({ menu, text, target, anchor, back, pane, close, change }) {
+  const { prefix, items, message } = menu;
   const choose = (other) => {
-    leave();
+    back();
+    close();
     change(other);
   };
-  return html`<div class="menu" ref=${box} role="menu" tabindex="-1" onKeyDown=${onKey}
-    aria-label=${`Alternatives from “${word()?.textContent ?? ""}”`} aria-busy=${items === null}>
-    ${items === null ? html`<p role="none" class="note">Looking for alternatives …</p>` : null}
+  const word = anchor()?.textContent;
+  const label = word ? t("Alternatives from “{word}”", { word }) : t("Alternatives from here");
+  return html`<${Menu} label=${label} anchor=${anchor} back=${back} pane=${pane} close=${close} content=${items}
+    isBusy=${items === null}>
+    ${items === null ? html`<p role="none" class="note">${t("Looking for alternatives …")}</p>` : null}
     ${items?.length === 0
-      ? html`<p role="none" class="note">${message || "There is no alternative here."}</p>`
+      ? html`<p role="none" class="note">${message || t("There is no alternative here.")}</p>`
       : null}
-    ${(items ?? []).map(
-      (item) => html`<${Alternative} key=${item.text} item=${item} prefix=${prefix} choose=${choose}
-        target=${target} current=${item.text === text} />`,
-    )}
-  </div>`;
+    ${(items ?? []).map((item) => html`<${Alternative} key=${item.text} item=${item} text=${text}
+      prefix=${prefix} choose=${choose} target=${target} />`)}
+  <//>`;
 }
 
-function Alternative({ item, prefix, choose, target, current }) {
-  const rest = item.text.startsWith(prefix) ? item.text.slice(prefix.length) : item.text;
-  const [, first, others] = /^\s*(\S*)(.*)$/s.exec(rest);
-  return html`<button role="menuitem" tabindex="-1" class=${current ? "current" : ""} lang=${target}
-    onClick=${() => choose(item.text)}>
-    <bdi class="onward"><b>${first}</b>${others}</bdi>
-    <span class="share" lang="en">${percent(item.log_probability)}</span>
+/** The word that a place names, below `root`. */
+export function wordAt(root, { sentence, start }) {
+  return root.querySelector(`[data-sentence="${sentence}"][data-start="${start}"]`);
+}
+
+/** What differs from the translation as it is, and how all goes on. */
+function Alternative({ item, text, prefix, choose, target }) {
+  const { differing, tail } = difference(item.text, text, prefix);
+  return html`<button role="menuitem" tabindex="-1" class=${item.text === text ? "current" : ""} lang=${target}
+    title=${item.text} onClick=${() => choose(item.text)}>
+    <bdi class="onward"><b>${differing.trimStart()}</b>${firstWords(tail, TAIL)}</bdi>
+    <span class="share">${percent(item.log_probability)}</span>
   </button>`;
 }
 
 /** The probability of a token; a logarithm of null is that of 0. */
 function percent(logProbability) {
   const probability = logProbability === null ? 0 : Math.exp(logProbability);
-  return probability < 0.01 ? "< 1 %" : `${Math.round(100 * probability)} %`;
-}
-
-/** Puts the menu under a word, inside the pane's width. */
-function placeBelow(menu, word, pane) {
-  if (!word) return;
-  const rectangles = word.getClientRects();
-  const last = rectangles[rectangles.length - 1];
-  const frame = pane.getBoundingClientRect();
-  const most = Math.max(frame.width - menu.offsetWidth - 12, 12);
-  menu.style.left = `${Math.min(Math.max(last.left - frame.left - 12, 12), most)}px`;
-  menu.style.top = `${last.bottom - frame.top + 6}px`;
-  menu.scrollIntoView({ block: "nearest" });
+  return probability < 0.01 ? `< ${number(1)} %` : `${number(Math.round(100 * probability))} %`;
 }

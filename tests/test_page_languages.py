@@ -1,0 +1,158 @@
+"""The languages of the page: their files have what the JavaScript says, and all that is shown is in them."""
+
+import json
+import re
+from collections import Counter
+
+import pytest
+from babel import Locale
+
+from tests.browser import browser  # noqa: F401
+from tests.page_server import PAGE
+from tests.test_page import View, assert_accessible, button, open_page, page_url, translate  # noqa: F401
+from tests.test_page_laws import held, shared, unopened, word  # noqa: F401
+
+LANGUAGES = sorted(file.stem for file in (PAGE / "languages").glob("*.json"))
+TEXT = r'"((?:[^"\\]|\\.)*)"'
+MESSAGE = re.compile(rf"\bt\(\s*{TEXT}")
+PLURAL = re.compile(rf"\bplural\(\s*[^\",]+,\s*{TEXT},\s*{TEXT}")
+CALL = re.compile(r"(?<!function )\b(?:t|plural)\(")
+
+
+def messages() -> tuple[set[str], dict[str, str]]:
+    """The messages of the JavaScript; and those that count, each with its text for 1."""
+    scripts = "\n".join(file.read_text() for file in sorted(PAGE.glob("*.js")))
+    plain, counting = MESSAGE.findall(scripts), PLURAL.findall(scripts)
+    assert len(plain) + len(counting) == len(CALL.findall(scripts))  # each is given as a text
+    return set(plain), {others: one for one, others in counting}
+
+
+def placeholders(text: str) -> Counter:
+    return Counter(re.findall(r"\{\w+\}", text))
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_language_has_every_message_and_no_other_with_its_placeholders(code):
+    texts = json.loads((PAGE / "languages" / f"{code}.json").read_text())
+    plain, counting = messages()
+    assert set(texts) == plain | counting.keys()
+    for key in plain:
+        assert placeholders(texts[key]) == placeholders(key), key
+    for key in counting:
+        assert placeholders(texts[key]["other"]) == placeholders(key), key
+        assert set(texts[key]) == Locale(code).plural_form.tags | {"other"}, key
+        for text in texts[key].values():
+            assert placeholders(text) <= placeholders(key), key
+
+
+def test_the_page_offers_the_languages_that_have_a_file():
+    found = re.search(r"LANGUAGES = \{(.*?)\}", (PAGE / "i18n.js").read_text(), re.DOTALL)
+    assert found is not None
+    assert sorted(re.findall(r"(\w+): ", found[1])) == sorted([*LANGUAGES, "en"])
+    assert len(LANGUAGES) >= 6
+
+
+MARK = "⟦"
+UNTRANSLATED = f"""() => {{
+  const shown = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {{
+    const {{ data, parentElement }} = walker.currentNode;
+    const isText = parentElement.closest("[lang], bdi, .mirror, kbd, h1, option, datalist, textarea, script");
+    if (/\\p{{L}}/u.test(data) && !data.includes("{MARK}") && !isText) shown.push(data.trim());
+  }}
+  for (const element of document.querySelectorAll("[aria-label], [title], [placeholder]")) {{
+    for (const name of ["aria-label", "title", "placeholder"]) {{
+      const value = element.getAttribute(name);
+      if (/\\p{{L}}/u.test(value ?? "") && !value.includes("{MARK}") && !element.lang) shown.push(value);
+    }}
+  }}
+  return shown;
+}}"""
+
+
+def choose_language(held, code: str, texts: dict) -> None:  # noqa: F811
+    """Choose a language of the page whose file has these texts."""
+    held.page.get_by_label("Language of this page").select_option(code)
+    held.run()
+    held.answer(held.waiting("languages")[-1]["number"], content=texts)
+    held.run()
+
+
+@pytest.mark.short_form
+def test_all_words_of_the_page_are_messages(held):  # noqa: F811
+    """In a language that marks each message, nothing is without the mark, whatever is open."""
+    page = held.page
+    plain, counting = messages()
+    texts = {key: f"{MARK}{key}⟧" for key in plain}
+    texts |= {key: {"other": f"{MARK}{key}⟧"} for key in counting}
+    held.translate("Hello old world. A man rides.")
+    held.answer_all()
+    choose_language(held, "de", texts)
+    assert page.evaluate(UNTRANSLATED) == []
+    for name in ("help", "history", "terms", "others", "save", "edit"):
+        page.click(f"#{name}")
+        held.run()
+        held.answer_all()
+        assert page.evaluate(UNTRANSLATED) == [], name
+        page.keyboard.press("Escape")
+        held.run()
+    word(page, 0).click()
+    held.run()
+    held.answer_all()
+    assert page.evaluate(UNTRANSLATED) == []
+    page.keyboard.press("Escape")
+    page.set_input_files("#files", [{"name": "1.2", "mimeType": "", "buffer": b"Hello."}])
+    held.run()
+    page.fill("textarea", "ПРИВЕТ, СТАРЫЙ МИР")
+    held.run(250)
+    held.answer(status=429, content={"error": {"code": "rate", "message": "Wait."}})
+    assert page.evaluate(UNTRANSLATED) == []
+
+
+@pytest.mark.short_form
+def test_the_page_speaks_the_language_that_was_chosen_and_arabic_from_the_right(held):  # noqa: F811
+    page = held.page
+    for code in ("ar", "fr"):
+        texts = json.loads((PAGE / "languages" / f"{code}.json").read_text())
+        if code == "ar":
+            choose_language(held, code, texts)
+        else:
+            page.locator("footer select").select_option(code)
+            held.run()
+            held.answer(held.waiting("languages")[-1]["number"], content=texts)
+        assert page.inner_text("#history").strip() == texts["History"]
+        root = page.evaluate("[document.documentElement.lang, getComputedStyle(document.body).direction]")
+        assert root == [code, {"ar": "rtl", "fr": "ltr"}[code]]
+        source, target = (page.locator(f".{name}").bounding_box() for name in ("source", "target"))
+        assert (source["x"] > target["x"]) == (code == "ar")
+    names = page.locator("[aria-label='Langue du texte'] option").all_inner_texts()
+    assert names == ["Détecter la langue", "anglais", "allemand"]
+    page.reload()
+    held.run(50)
+    held.answer(held.waiting("languages")[-1]["number"], content=texts)
+    held.begin()
+    assert page.inner_text("#history").strip() == texts["History"]
+
+
+@pytest.mark.short_form
+@pytest.mark.parametrize("width", [1100, 390])
+def test_a_page_from_the_right_is_accessible_and_fits_the_window(open_page, page_url, width):  # noqa: F811
+    page = open_page(View("light", width), locale="ar")
+    translate(page, page_url)
+    assert page.evaluate("document.documentElement.dir") == "rtl"
+    assert_accessible(page)
+    page.click("#save")
+    page.click("#help")
+    page.wait_for_selector(".shortcuts")
+    assert_accessible(page)
+
+
+@pytest.mark.short_form
+def test_a_language_that_does_not_come_is_english(held):  # noqa: F811
+    held.page.get_by_label("Language of this page").select_option("de")
+    held.run()
+    held.fail()
+    assert held.page.inner_text("#history").strip() == "History"
+    assert held.page.evaluate("document.documentElement.lang") == "en"
+    assert button(held.page, "History").count() == 1
