@@ -33,7 +33,7 @@ NICE = 10  # the event loop goes before the threads that search: all requests wa
 NO_MODELS = Models(())
 FLOAT32 = 4  # bytes of a weight as it is read, which stay in memory
 PACKED: dict[Precision, int] = {"float32": 4, "bfloat16": 4, "int8": 1}
-"""Bytes of a weight as it is searched with. In bfloat16 C++ and PyTorch have a copy each from the beginning."""
+"""Bytes of a weight as it is searched with. In bfloat16 C++ and PyTorch have a copy each from the start."""
 TRIM_SECONDS = 1.0  # after which the memory of a model that nobody uses is returned to the system
 
 
