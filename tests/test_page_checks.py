@@ -56,19 +56,19 @@ def test_a_script_is_named_if_the_model_has_not_learnt_it(held):  # noqa: F811
 
 
 @pytest.mark.short_form
-def test_a_text_in_capitals_is_one_without_small_letters(held):  # noqa: F811
+def test_lines_in_capitals_are_those_without_small_letters_and_only_they_become_small(held):  # noqa: F811
     random = Random(0)
     letters = string.ascii_letters + "äÄéÉ .!1"
-    texts = ["".join(random.choices(letters, k=random.randint(1, 30))) for _ in range(100)]
-    texts += [text.upper() for text in texts]
-    cased = [re.sub(r"[^a-zäé]", "", text.lower()) for text in texts]
-    expected = [len(one) >= 6 and text == text.upper() for text, one in zip(texts, cased, strict=True)]
-    assert evaluate(held, "isInCapitals", [[text] for text in texts]) == expected
-    small = evaluate(held, "inSmallLetters", [[text] for text in texts])
-    assert [text.lower() for text in small] == [text.lower() for text in texts]
-    assert not any(
-        evaluate(held, "isInCapitals", [[text] for text in small if len(text) > 8 and " " not in text])
-    )
+    lines = ["".join(random.choices(letters, k=random.randint(1, 30))) for _ in range(100)]
+    lines += [line.upper() for line in lines]
+    cased = [re.sub(r"[^a-zäé]", "", line.lower()) for line in lines]
+    expected = [len(one) >= 6 and line == line.upper() for line, one in zip(lines, cased, strict=True)]
+    assert evaluate(held, "hasCapitals", [[f"a\n{line}\nb"] for line in lines]) == expected
+    (small,) = evaluate(held, "inSmallLetters", [["\n".join(lines)]])
+    for line, new, is_capital in zip(lines, small.split("\n"), expected, strict=True):
+        assert new.lower() == line.lower()
+        assert is_capital or new == line
+    assert evaluate(held, "inSmallLetters", [["A DOG. IT RUNS."]]) == ["A dog. It runs."]
 
 
 @pytest.mark.short_form

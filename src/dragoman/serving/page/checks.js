@@ -23,17 +23,22 @@ export function unknownScript(text, scripts) {
   return SCRIPTS.find((script) => new RegExp(`\\p{scx=${script}}`, "u").test(others[0])) ?? null;
 }
 
-/** Whether a text is in capitals. */
-export function isInCapitals(text) {
+/** Whether a line of a text is in capitals. */
+export function hasCapitals(text) {
+  return text.split("\n").some(isInCapitals);
+}
+
+function isInCapitals(text) {
   const letters = text.slice(0, BEGINNING).match(/\p{L}/gu) ?? [];
   const cased = letters.filter((letter) => letter.toLowerCase() !== letter.toUpperCase());
   return cased.length >= FEW_LETTERS && cased.every((letter) => letter === letter.toUpperCase());
 }
 
-/** A text in small letters; sentences begin with a capital. */
+/** A text whose lines in capitals are in small letters; their sentences begin with a capital. */
 export function inSmallLetters(text) {
-  const beginnings = /(^|[.!?]\s+|\n\s*)(\p{L})/gu;
-  return text.toLowerCase().replace(beginnings, (_, before, first) => before + first.toUpperCase());
+  const beginnings = /(^|[.!?]\s+)(\p{L})/gu;
+  const small = (line) => line.toLowerCase().replace(beginnings, (_, before, first) => before + first.toUpperCase());
+  return text.split("\n").map((line) => (isInCapitals(line) ? small(line) : line)).join("\n");
 }
 
 /** Whether a text is the source of a web page. */

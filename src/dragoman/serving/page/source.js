@@ -2,7 +2,7 @@
 // pane its height and shows aligned words.
 
 import { html, useEffect, useRef } from "./vendor/preact.js";
-import { inSmallLetters, isInCapitals, isMarkup, unknownScript } from "./checks.js";
+import { hasCapitals, inSmallLetters, isMarkup, unknownScript } from "./checks.js";
 import { highlight } from "./highlight.js";
 import { languageName, plural, scriptName, t } from "./i18n.js";
 import { icon } from "./icons.js";
@@ -96,7 +96,7 @@ function Example({ session }) {
 function Notices({ session, addFiles }) {
   const { text, described: model } = session;
   const script = model && unknownScript(text, model.scripts ?? []);
-  const isCapital = model?.reads_capitals === false && isInCapitals(text);
+  const isCapital = model?.reads_capitals === false && hasCapitals(text);
   const addPage = () => {
     addFiles({ files: [new File([text], "page.html", { type: "text/html" })] });
     session.open("");
