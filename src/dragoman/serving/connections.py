@@ -70,10 +70,10 @@ class Connection(HttpToolsProtocol):
     when_lost: Callable[[], object] | None = None
     """Called if the client closes the connection."""
 
-    def __init__(self, *arguments: Any, refused: Counter[str], **options: Any) -> None:
+    def __init__(self, *arguments: Any, refused: Counter[str] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.refused = refused
-        """Requests that were answered here, without the application, by status; all connections share it."""
+        self.refused = Counter[str]() if refused is None else refused
+        """Requests that were answered here, without the application, by status; connections may share it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
