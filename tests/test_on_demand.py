@@ -120,8 +120,15 @@ def test_models_are_described_without_being_loaded(versions):  # noqa: F811
     for found, expected in zip(
         *(answers(each, *((path, None) for path in paths)) for each in (app, eager)), strict=True
     ):
-        assert found.json() == expected.json()
+        assert without_letters(found.json()) == without_letters(expected.json())
     assert held(app) == []
+
+
+def without_letters(answer):
+    """An answer without what is known of a model only when it is loaded: which letters it reads."""
+    for model in answer.get("models", []) if isinstance(answer, dict) else []:
+        del model["scripts"], model["reads_capitals"]
+    return answer
 
 
 def test_a_model_stays_that_of_the_start_until_the_server_reloads(versions, translations, tmp_path):  # noqa: F811

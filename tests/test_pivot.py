@@ -188,14 +188,17 @@ def test_the_queue_counts_the_tokens_of_both_steps(models, is_stream):
     source = sum(map(len, models.models[0].translator.prepare(TEXTS[:1]).sources))
     assert tokens == [2 * source, source][: 1 if is_stream else 2]
     assert service.admission.tokens == 0
-    assert service.metrics.sentences == 1
+    counts = service.metrics.translated
+    assert {name: count.sentences for (name, _), count in counts.items()} == {
+        step.name: 1 for step in models.pivots[0].steps
+    }
 
 
 def test_a_request_that_is_too_long_is_refused_before_the_first_step(models):
     service = Service(models, ServerSettings(max_tokens=3), Metrics())
     (found,) = answers(make_app(service, None), (V1, {"text": TEXTS[0], **FR_DE}))
     assert found.status_code == 413
-    assert service.metrics.source_tokens == 0
+    assert not service.metrics.translated
 
 
 # ---- which pairs

@@ -500,7 +500,7 @@ def test_a_server_that_nothing_reloads_says_so(versions):
 @pytest.mark.parametrize("owner", [None, "first", "unknown"])
 def test_only_the_names_of_administrators_reload(versions, tmp_path, owner):
     app = reloadable([versions / "one"])
-    app.keys = Keys({"first": hash_of("a"), "operator": hash_of("b")}, frozenset({"operator"}))
+    app.keys = Keys({"first": hash_of("a"), "operator": hash_of("b")}, admins=frozenset({"operator"}))
     app.service.reload.refuse_others("operator")
     with pytest.raises(ApiError, match="Only an administrator's key"):
         app.service.reload.refuse_others(owner)

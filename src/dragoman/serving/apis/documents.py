@@ -253,7 +253,9 @@ def translated_name(name: str, target: str) -> str:
     """The name of a translation: report.de.docx for report.docx."""
     path = PurePath(name)
     code = target if target != UNKNOWN_LANGUAGE else "translated"
-    return f"{path.stem}.{code}{path.suffix}" if path.suffix.lower() in ENDINGS else f"{name}.{code}"
+    if path.suffix.lower() in ENDINGS:
+        return f"{name.removesuffix(path.suffix)}.{code}{path.suffix}"
+    return f"{name}.{code}"
 
 
 def find(service: Service, scope: Scope, key: str | None = None) -> Job:
