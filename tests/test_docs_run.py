@@ -46,6 +46,9 @@ NOT_RUN = {
         "it installs for the whole machine"
     ),
     "python3 -m venv .venv": "the page's folder has an environment, whose programs install nothing",
+    "dragoman train suggestions.jsonl --initial-model runs/ende --replay train.en train.de --out runs/new": (
+        "one suggestion is too little text; tests/test_suggestions.py trains with more"
+    ),
     "git clone ADDRESS dragoman && cd dragoman": "the repository has no public address yet",
     ".venv/bin/pytest -k attention         # while you work": "a test would run the tests",
     "$ mkdir -p /etc/dragoman /srv/dragoman/versions /srv/dragoman/models": "the same",

@@ -132,6 +132,7 @@ def evaluated_rules(client):
     return rules if all(rule["health"] != "unknown" for rule in rules) else []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_a_prometheus_scrapes_the_server_and_the_dashboard_has_its_data(trained, tmp_path):
     key = add_key(tmp_path / "keys.toml", "prometheus")

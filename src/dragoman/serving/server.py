@@ -192,19 +192,20 @@ def warn_without_compiler(app: Gateway, engine: EngineSettings) -> None:
 
 def check_certificate(settings: ServerSettings) -> None:
     """Raise `DragomanError` if there is a certificate that cannot be used with its key."""
-    if settings.tls_cert is None or settings.tls_key is None:
+    if settings.tls_cert is None:
         return
+    files = " and ".join(map(str, filter(None, (settings.tls_cert, settings.tls_key))))
 
     def refuse_password() -> str:
-        raise DragomanError(f"{settings.tls_key} has a password; give a key without one.")
+        raise DragomanError(f"The key in {files} has a password; give a key without one.")
 
     try:  # without the function, OpenSSL would ask for a password in the terminal
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(settings.tls_cert, settings.tls_key, refuse_password)
     except OSError as error:  # also those of TLS
         raise DragomanError(
-            f"{settings.tls_cert} and {settings.tls_key} cannot be used for TLS: {reason(error)}. Give a "
-            "certificate and its private key, both in PEM."
+            f"{files} cannot be used for TLS: {reason(error)}. Give a certificate and its private key, "
+            "both in PEM."
         ) from error
 
 

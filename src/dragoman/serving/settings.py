@@ -38,10 +38,10 @@ class ServerSettings:
     url_prefix: str = ""
     """Path under which a proxy serves this server, such as /mt. Paths of requests may begin with it, or the
     proxy takes it away."""
-    tls_cert: Path | None = option(None, Needs("tls_key"))
+    tls_cert: Path | None = None
     """File with the certificate, and those that lead to its authority (PEM): the server then speaks HTTPS."""
     tls_key: Path | None = option(None, Needs("tls_cert"))
-    """File with the certificate's private key (PEM), without a password."""
+    """File with the certificate's private key (PEM), without a password. None is the certificate's file."""
     processes: int = option(1, at_least=1, at_most=256)
     """Server processes. Each has its own search threads and its own copy of the models."""
     max_memory: int = option(0, at_least=0, at_most=2**50)
