@@ -101,10 +101,13 @@ def client(address):
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_requests_of_the_page_are_answered(address):
-    """Short form of tests/test_docs_run.py. tests/test_served_adapters.py has requests with an adapter."""
+    """Short form of tests/test_docs_run.py. tests/test_served_adapters.py has requests with an adapter,
+    and tests/test_suggestions.py suggestions.
+    """
     page = (CLIENTS.parents[1] / "docs" / "serving.md").read_text("utf-8")
     lines = re.findall(r"^\$ (curl .*)$", page, re.MULTILINE)
-    commands = [line for line in lines if '"adapter"' not in line and "Bearer KEY" not in line]
+    elsewhere = ('"adapter"', "Bearer KEY", "/suggest")
+    commands = [line for line in lines if not any(part in line for part in elsewhere)]
     for line in commands:
         own = line.replace("localhost:8000", address).replace("Ein Mann", TEXT.upper())  # known words
         command = shlex.split(own)

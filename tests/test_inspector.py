@@ -2003,7 +2003,9 @@ def test_lines_and_keys_of_a_long_sentence_are_shown_by_pages(inspector):  # noq
     assert alone[-1] >= 2
     source, target = (tuple(map(visible_word, side[:-1])) for side in (inspection.source, inspection.target))
     links = inspection.alignment
-    of_head = [(one, two) for two, one in head_alignments(inspection)[0][0].items()]
+    clearest = to_json(inspection)["attention"]["cross"]["clearest"]
+    alignments = head_alignments(inspection)[clearest["layer"] - 1][clearest["head"] - 1]
+    of_head = [(one, two) for two, one in alignments.items()]
     for lines, text, disabled in pages:
         is_last = disabled[1]
         left = (14, 74) if is_last else (0, 60)
@@ -2085,7 +2087,8 @@ def test_a_vector_has_four_numbers_or_all(inspector):  # noqa: F811
           return found;
         }"""
     )
-    one = steps(inspection, "cross", 1, 1, 1)
+    clearest = to_json(inspection)["attention"]["cross"]["clearest"]
+    one = steps(inspection, "cross", clearest["layer"], clearest["head"], 1)
     pairs_of_keys = [each for pair in zip(one.keys, one.values, strict=True) for each in pair]
     for cells, is_full in zip(found, (False, True, False), strict=True):
         for cell, numbers in zip(cells, [one.query, *pairs_of_keys, one.output], strict=True):

@@ -73,14 +73,14 @@ def test_limits_stand_beside_hashes_in_the_file_also_when_a_key_is_added(tmp_pat
             field: list(value) if isinstance(value, tuple) else value
             for field, value in vars(given_limits).items()
         }
-        entries[name] = {"hash": hash_of(name)} | {
+        entries[name] = {"hash": hash_of(f"key of {name}")} | {
             field: value for field, value in values.items() if value is not None
         }
     lines = [
         f"{tomli_w.dumps({name: 0}).partition(' = ')[0]} = {inline(entry)}" for name, entry in entries.items()
     ]
     path.write_text("\n".join(["[keys]", *lines]) + "\n")
-    hashes = {name: hash_of(name) for name in limits}
+    hashes = {name: hash_of(f"key of {name}") for name in limits}
     if is_added and "new key" not in limits:
         hashes["new key"] = hash_of(add_key(path, "new key"))
     loaded = Keys.load(path)

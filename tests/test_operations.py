@@ -233,7 +233,9 @@ def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
 
     def ask(**body):
         (answer,) = answers(app, ("/v1/inspect", {"text": "amber birch"} | body))
-        return answer.status_code, answer.json()
+        found = answer.json()
+        found.get("origin", {}).pop("date", None)
+        return answer.status_code, found
 
     plain = ask()
     assert plain[0] == 200

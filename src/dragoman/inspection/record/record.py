@@ -103,7 +103,7 @@ class Origin:
     source: str
     """The code of the language that it reads; `und` if it is unknown."""
     target: str
-    date: str
+    date: str = field(compare=False)
     """ISO 8601, in UTC."""
     version: str
 
