@@ -2003,8 +2003,8 @@ def test_lines_and_keys_of_a_long_sentence_are_shown_by_pages(inspector):  # noq
     assert alone[-1] >= 2
     source, target = (tuple(map(visible_word, side[:-1])) for side in (inspection.source, inspection.target))
     links = inspection.alignment
-    clearest = to_json(inspection)["attention"]["cross"]["clearest"]
-    alignments = head_alignments(inspection)[clearest["layer"] - 1][clearest["head"] - 1]
+    layer, head = clearest(inspection)
+    alignments = head_alignments(inspection)[layer - 1][head - 1]
     of_head = [(one, two) for two, one in alignments.items()]
     for lines, text, disabled in pages:
         is_last = disabled[1]
@@ -2087,8 +2087,7 @@ def test_a_vector_has_four_numbers_or_all(inspector):  # noqa: F811
           return found;
         }"""
     )
-    clearest = to_json(inspection)["attention"]["cross"]["clearest"]
-    one = steps(inspection, "cross", clearest["layer"], clearest["head"], 1)
+    one = first_steps(inspection)
     pairs_of_keys = [each for pair in zip(one.keys, one.values, strict=True) for each in pair]
     for cells, is_full in zip(found, (False, True, False), strict=True):
         for cell, numbers in zip(cells, [one.query, *pairs_of_keys, one.output], strict=True):
@@ -2099,6 +2098,17 @@ def test_a_vector_has_four_numbers_or_all(inspector):  # noqa: F811
                 assert is_shown(text, Number(number, 3, 2e-3 * max(abs(number), 1)))
 
 
+def clearest(inspection):
+    """The layer and the head with which the view of encoder-decoder attention begins, counted from 1."""
+    first = to_json(inspection)["attention"]["cross"]["clearest"]
+    return first["layer"], first["head"]
+
+
+def first_steps(inspection):
+    """What the page shows of one query first."""
+    return steps(inspection, "cross", *clearest(inspection), 1)
+
+
 def visible_word(token):
     """The word of a token that is one."""
     return token.replace("▁", "")
@@ -2106,7 +2116,7 @@ def visible_word(token):
 
 def check_rows_of_keys(inspection, rows):
     """The second page of a query's keys."""
-    one = steps(inspection, "cross", 1, 1, 1)
+    one = first_steps(inspection)
     for place, row in enumerate(rows[1:-1], 60):
         assert row[0] == inspection.source[place]
         scaled = one.scaled[place]

@@ -58,8 +58,9 @@ UNTRANSLATED = f"""() => {{
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {{
     const {{ data, parentElement }} = walker.currentNode;
-    const isText = parentElement.closest("[lang], bdi, .mirror, kbd, h1, option, datalist, textarea, script");
-    if (/\\p{{L}}/u.test(data) && !data.includes("{MARK}") && !isText) shown.push(data.trim());
+    const isText = parentElement.closest("[lang], bdi, .mirror, kbd, option, datalist, textarea, script");
+    const isName = parentElement.closest("h1, .top .name");
+    if (/\\p{{L}}/u.test(data) && !data.includes("{MARK}") && !isText && !isName) shown.push(data.trim());
   }}
   for (const element of document.querySelectorAll("[aria-label], [title], [placeholder]")) {{
     for (const name of ["aria-label", "title", "placeholder"]) {{

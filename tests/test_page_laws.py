@@ -678,12 +678,12 @@ def test_the_word_of_an_open_menu_stays_marked_whatever_is_pointed_at(held):
     held.run()
     held.answer(held.waiting("alternatives")[-1]["number"])
     expected = [["target", 0, 1]], [["source", 0, 1]]
-    for selector in (".menu button >> nth=1", "h1", ".words [data-word] >> nth=3", "textarea"):
+    for selector in (".menu button >> nth=1", ".top .name", ".words [data-word] >> nth=3", "textarea"):
         page.hover(selector, force=True)
         held.run()
         assert (held.read()["marked"], held.read()["aligned"]) == expected
     page.mouse.move(0, 0)
-    page.click("h1")
+    page.click("footer p >> nth=0")
     held.run()
     assert (held.read()["menu"], held.read()["marked"]) == (None, [])
 
@@ -1177,7 +1177,7 @@ def test_a_menu_or_a_panel_closes_when_the_reader_goes_on(held):
     open_menu()
     page.dispatch_event(".menu", "pointerdown")
     assert held.read()["menu"]
-    page.click("h1")
+    page.click("footer p >> nth=0")
     held.run()
     assert held.read()["menu"] is None
     open_menu()
@@ -1397,7 +1397,7 @@ def test_looking_inside_asks_for_what_the_address_says(unopened, page_url):  # n
             with page.expect_event("load"):
                 page.evaluate("(hash) => { location.hash = hash; }", urlencode(asked_for))
     assert page.title() == f"Inspection: {inspection.sentence}"
-    assert inspection.translation in page.inner_text("body")
+    assert inspection.translation in page.inner_text("main header")
     assert "scores differ by rounding" in page.inner_text("footer")
 
 

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -85,7 +85,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     ]
     if settings.docs:
         routes += docs.routes(described, service, needs_key=keys is not None, prefix=settings.url_prefix)
-    routes += [*page_routes(), *lab.routes()]
+    routes += [*page_routes(has_docs=settings.docs), *lab.routes(has_docs=settings.docs)]
     app = Starlette(
         routes=routes,
         exception_handlers={
@@ -130,16 +130,17 @@ async def translation_page(_: Request) -> FileResponse:
     return FileResponse(PAGE / "index.html")
 
 
-async def inspection_page(_: Request) -> FileResponse:
-    """The page that looks inside a model."""
-    return FileResponse(PAGE / "inspect.html")
+async def inspection_page(has_docs: bool, _: Request) -> HTMLResponse:
+    """The page that looks inside a model. Its header links to /docs if `has_docs`."""
+    page = (PAGE / "inspect.html").read_text("utf-8")
+    return HTMLResponse(page if has_docs else page.replace('data-has-docs="true"', ""))
 
 
-def page_routes() -> list[BaseRoute]:
+def page_routes(*, has_docs: bool) -> list[BaseRoute]:
     """The page, at / and /page/, and the one that looks inside, at /inspect."""
     return [
         Route("/", translation_page),
-        Route("/inspect", inspection_page),
+        Route("/inspect", partial(inspection_page, has_docs)),
         Mount("/page/vendor", StaticFiles(directory=VENDOR)),
         Mount("/page/inspection", StaticFiles(directory=INSPECTION)),
         Mount("/page", StaticFiles(directory=PAGE)),

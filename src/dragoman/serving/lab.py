@@ -3,7 +3,7 @@
 import base64
 import html
 import re
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,7 +33,7 @@ LAYOUT = """<!doctype html>
 <script type="module" src="../page/header.js"></script>
 </head>
 <body>
-<header class="top" id="top" data-root="../" data-here="lab/"></header>
+<header class="top" id="top" data-root="../" data-here="lab/" data-has-docs="{has_docs}"></header>
 <main>
 <noscript><a href="../">Translate</a> <a href="./">Lab</a></noscript>
 {body}</main>
@@ -42,9 +42,13 @@ LAYOUT = """<!doctype html>
 """
 
 
-def routes() -> list[BaseRoute]:
-    """Routes for all pages, and for their pictures."""
-    return [Route("/lab", without_slash), Route("/lab/", index), Route("/lab/{name}", experiment)]
+def routes(*, has_docs: bool) -> list[BaseRoute]:
+    """Routes for all pages, and for their pictures. The header of a page links to /docs if `has_docs`."""
+    return [
+        Route("/lab", without_slash),
+        Route("/lab/", partial(index, has_docs)),
+        Route("/lab/{name}", partial(experiment, has_docs)),
+    ]
 
 
 async def without_slash(_: Request) -> Response:
@@ -52,17 +56,17 @@ async def without_slash(_: Request) -> Response:
     return RedirectResponse("lab/")
 
 
-async def index(_: Request) -> HTMLResponse:
+async def index(has_docs: bool, _: Request) -> HTMLResponse:
     """All claims with their verdicts."""
-    return recorded_page(INDEX)
+    return recorded_page(INDEX, has_docs)
 
 
-async def experiment(request: Request) -> Response:
+async def experiment(has_docs: bool, request: Request) -> Response:
     """An experiment's page, whose links to others end in .md, its picture, or the style of all pages."""
     name = request.path_params["name"]
     if name.endswith((".svg", ".css")) and name in results():
         return FileResponse(results()[name])
-    return recorded_page(name.removesuffix(".md"))
+    return recorded_page(name.removesuffix(".md"), has_docs)
 
 
 @cache
@@ -83,17 +87,17 @@ def style_hashes() -> list[str]:
 
 
 @cache
-def recorded_page(name: str) -> HTMLResponse:
+def recorded_page(name: str, has_docs: bool) -> HTMLResponse:
     """The page of a result. Raises `HTTPException` (404) if there is none."""
     if (path := results().get(f"{name}.md")) is None:
         raise HTTPException(404)
-    return HTMLResponse(page(path.read_text("utf-8")))
+    return HTMLResponse(page(path.read_text("utf-8"), has_docs))
 
 
-def page(text: str) -> str:
+def page(text: str, has_docs: bool) -> str:
     """An HTML page of a Markdown text, whose first line is its title."""
     title = html.escape(text.partition("\n")[0].removeprefix("# "))
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>')  # wide ones scroll
     body = body.replace("</table>", "</table></div>")
-    return LAYOUT.format(title=title, body=body)
+    return LAYOUT.format(title=title, body=body, has_docs="true" if has_docs else "")

@@ -1,20 +1,23 @@
-// The head of all pages: the name, links between the pages, and the theme. A page has the element #top with the
-// address of the first page, data-root, and its own link, data-here.
+// The header of all pages: the name, links between the pages, and the theme. The inspector's page and the lab's have
+// an element #top with the properties of `Header` as data-root, data-here and data-has-docs, and are English.
 
 import { html, render, useEffect, useReducer } from "./vendor/preact.js";
+import { t } from "./i18n.js";
 import { icon, tulip } from "./icons.js";
+import { store } from "./storage.js";
 
 const THEME = "dragoman.theme"; // absent where the system decides
-const LINKS = [["", "Translate"], ["inspect", "Look inside"], ["lab/", "Lab"], ["docs", "API"]];
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
-/** root: the address of the first page from this one. here: the link of this page. children: its own controls. */
-export function Header({ root, here, children }) {
-  const link = ([address, name]) => html`<a key=${name} href=${root + address}
-    aria-current=${address === here ? "page" : null}>${name}</a>`;
+/** root: the address of the first page from this one. here: the address of this page from the first one. hasDocs:
+ * the server describes its APIs. children: the page's own controls. */
+export function Header({ root, here, hasDocs, children }) {
+  const links = [["", t("Translate")], ["inspect", t("Inspector")], ["lab/", t("Lab")]];
+  if (hasDocs) links.push(["docs", t("API")]);
   return html`
     <a class="name" href=${root}>${tulip()}<span>Dragoman</span></a>
-    <nav aria-label="Pages">${LINKS.map(link)}</nav>
+    <nav aria-label=${t("Pages")}>${links.map(([address, name]) => html`<a key=${address} href=${root + address}
+      aria-current=${address === here ? "page" : null}>${name}</a>`)}</nav>
     ${children}
     <${ThemeSwitch} />`;
 }
@@ -30,23 +33,13 @@ function ThemeSwitch() {
   const theme = dataset.theme ?? system;
   const change = () => {
     const chosen = theme === "dark" ? "light" : "dark";
-    keep(chosen === system ? null : chosen);
+    store(THEME, chosen === system ? null : chosen);
     if (chosen === system) delete dataset.theme;
     else dataset.theme = chosen;
     redraw();
   };
-  return html`<button class="quiet" aria-pressed=${theme === "dark"} onClick=${change}>
-    ${icon("moon")}<span>Dark</span></button>`;
-}
-
-/** Keep the chosen theme for the next page; null is the system's. */
-function keep(theme) {
-  try {
-    if (theme) localStorage.setItem(THEME, theme);
-    else localStorage.removeItem(THEME);
-  } catch {
-    // Storage is switched off: until the page is left.
-  }
+  return html`<button class="quiet" aria-pressed=${theme === "dark"} aria-label=${t("Dark")} onClick=${change}>
+    ${icon("moon")}<span>${t("Dark")}</span></button>`;
 }
 
 const top = document.getElementById("top");

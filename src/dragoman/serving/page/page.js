@@ -1,12 +1,13 @@
-// The layout, keys, dropped files and theme.
+// The layout, keys and dropped files.
 
 import { html, render, useEffect, useReducer, useRef, useState } from "./vendor/preact.js";
 import { DocumentList } from "./documentlist.js";
 import { Documents } from "./documents.js";
 import { Footer } from "./footer.js";
+import { Header } from "./header.js";
 import { Help, closeHelp } from "./helppanel.js";
 import { preferredLanguage, t, useLanguage } from "./i18n.js";
-import { icon, tulip } from "./icons.js";
+import { icon } from "./icons.js";
 import { isModified } from "./keys.js";
 import { LanguageBar } from "./languagebar.js";
 import { ModelBar } from "./modelbar.js";
@@ -14,12 +15,8 @@ import { History, Others, closeHistory, closeOthers } from "./panels.js";
 import { scrollTogether } from "./scroll.js";
 import { Session } from "./session.js";
 import { SourcePane } from "./source.js";
-import { store } from "./storage.js";
 import { TargetPane } from "./target.js";
 import { TermsPanel, closeTerms } from "./termspanel.js";
-
-const THEME = "dragoman.theme"; // absent where the system decides
-const darkness = matchMedia("(prefers-color-scheme: dark)");
 
 let redraw = () => {};
 const session = new Session(() => documents.follow());
@@ -46,16 +43,15 @@ function App() {
     listen({ ...listeners, ...dropListeners(setDropping) });
   }, []);
   return html`
-    <header class="top">
-      <h1>${tulip()}<span>Dragoman</span></h1>
+    <header class="top"><${Header} root="./" here="" hasDocs=${session.hasDocs}>
       <button class="quiet" id="history" aria-expanded=${historyOpen} aria-label=${t("History")}
         onClick=${() => session.showHistory(!historyOpen)}>
         ${icon("clock")}<span>${t("History")}</span></button>
       <button class="quiet" id="help" aria-expanded=${helpOpen} aria-label=${t("Help")}
         onClick=${() => session.showHelp(!helpOpen)}>${icon("question")}<span>${t("Help")}</span></button>
-      <${ThemeSwitch} />
-    </header>
+    <//></header>
     <main>
+      <h1 class="hidden">Dragoman</h1>
       ${session.needsKey ? html`<${KeyForm} />` : null}
       <div class=${`sheet ${dropping ? "dropping" : ""}`}>
         <${LanguageBar} session=${session} />
@@ -71,7 +67,7 @@ function App() {
       ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
       ${helpOpen ? html`<${Help} session=${session} />` : null}
     </main>
-    <${Footer} session=${session} redraw=${redraw} />
+    <${Footer} redraw=${redraw} />
     <p class="hidden" role="status" aria-live="polite" lang=${session.toldLanguage}>${session.announcement}</p>
     <p class="hidden" role="status" aria-live="polite">${documents.announcement}</p>`;
 }
@@ -90,25 +86,6 @@ function KeyForm() {
     <button>${t("Use this key")}</button>
     <span class="note">${t("It is kept until this tab is closed.")}</span>
   </form>`;
-}
-
-function ThemeSwitch() {
-  const [, redraw] = useReducer((count) => count + 1, 0);
-  useEffect(() => {
-    darkness.addEventListener("change", redraw);
-    return () => darkness.removeEventListener("change", redraw);
-  }, []);
-  const system = darkness.matches ? "dark" : "light";
-  const theme = document.documentElement.dataset.theme ?? system;
-  const change = () => {
-    const chosen = theme === "dark" ? "light" : "dark";
-    store(THEME, chosen === system ? null : chosen);
-    if (chosen === system) delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = chosen;
-    redraw();
-  };
-  return html`<button class="quiet" aria-pressed=${theme === "dark"} aria-label=${t("Dark")} onClick=${change}>
-    ${icon("moon")}<span>${t("Dark")}</span></button>`;
 }
 
 /** The files of an input, or those that were dropped. */
