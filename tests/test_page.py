@@ -1205,7 +1205,7 @@ def test_one_can_look_inside_a_translation(open_page, trained):
         page.wait_for_selector("text=The sentence is blank")
         page.goto(f"{server.address}/inspect#")
         page.wait_for_selector("text=Write a sentence")
-        page.get_by_label("Sentence").fill("cedar")
+        page.get_by_label("Sentence", exact=True).fill("cedar")
         page.keyboard.press("Enter")
         page.get_by_role("tab", name="Masks").click()
         page.reload()
