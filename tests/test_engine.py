@@ -147,7 +147,7 @@ def test_thousands_of_cancelled_searches_leave_nothing_behind(lib):
         decoder.submit(sources, *FOREVER).cancel()
     assert search(decoder, sources, SearchSettings()) == expected
     wait_until_none_is_pending(decoder)
-    assert len(all_threads()) == threads
+    assert len(all_threads()) <= threads  # those of other decoders may have ended meanwhile
     trim_memory()
     assert resident_bytes() < 1.08 * size
 
