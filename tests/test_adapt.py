@@ -478,11 +478,11 @@ def test_a_text_whose_sides_are_exchanged_is_refused(asked):
 
 
 def test_the_old_text_is_in_the_folder_of_the_texts(trained, folder, tmp_path):
-    files = ["train.source", "train.target"]
-    asked = table(trained, folder, tmp_path / "run", {"replay": files, "replay_valid": files})
+    files = {"replay": ["train.source", "train.target"], "replay_valid": ["valid.source", "valid.target"]}
+    asked = table(trained, folder, tmp_path / "run", files)
     recipe = complete(asked | {"data": asked["data"] | {"folder": str(trained)}})
-    joined = tuple(str(trained / name) for name in files)
-    assert (recipe.adaptation.replay, recipe.adaptation.replay_valid) == (joined, joined)
+    for option, names in files.items():
+        assert getattr(recipe.adaptation, option) == tuple(str(trained / name) for name in names)
 
 
 def test_the_same_command_has_the_limits_of_an_adaptation_in_bytes(trained, folder, tmp_path):

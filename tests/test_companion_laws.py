@@ -13,6 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.inspection.record.neighbours import Neighbours
 from dragoman.inspection.views.drawing import Drawing, decimal, diverging, sequential
@@ -175,6 +177,27 @@ def test_each_layout_of_positions_is_below_its_own_title(monkeypatch):
     assert halves[0].tolist() == [0] * 8 + [1] * 8
     other = sinusoid_table(len(halves), 16, "sinusoidal-tensor2tensor")
     assert f"by at most {np.abs(other - halves).max():.3g}." in " ".join(words_of(svg))
+
+
+@given(
+    st.sampled_from([sequential, diverging]),
+    st.lists(st.integers(-8, 8), min_size=2, max_size=5, unique=True).map(sorted),
+    st.integers(1, 50),
+)
+def test_a_legend_has_the_shade_of_each_share_at_its_place(scale, eighths, steps):
+    shares = [number / 8 for number in eighths]
+    drawing = Drawing("a", "title", "description")
+    drawing.legend(10, 0, "t", scale, [(share, f"{share:.3f}") for share in shares], steps)
+    svg = drawing.svg()
+    places = [attribute(where, "x") for where, text in TEXT.findall(svg) if re.fullmatch(r"-?\d\.\d+", text)]
+    cells = re.findall(r"<rect[^>]*>", svg[svg.index('<g class="cells">') :])
+    assert len(cells) == steps
+    for cell in cells:
+        middle = attribute(cell, "x") + attribute(cell, "width") / 2
+        shade = scale(float(np.interp(middle, places, shares)))
+        opacity = attribute(cell, "fill-opacity") if "fill-opacity" in cell else 1.0
+        assert opacity == pytest.approx(shade.opacity, abs=0.02)
+        assert shade.css in cell or shade.opacity < 0.02
 
 
 def test_the_columns_of_positions_are_numbered_from_the_first_to_the_last():

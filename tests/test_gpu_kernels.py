@@ -311,6 +311,7 @@ MODELS = {
     "as in the paper": {},
     "pre-norm, biases": {"norm": "pre", "output_bias": True, "attention_bias": True},
     "odd widths": {"d_model": 18, "d_ff": 50},
+    "embeddings not scaled": {"scale_embeddings": False},
     "attention drops too": {"attention_dropout": 0.3},
     "recurrent": {"architecture": "gru"},
     "convolutional": {"architecture": "conv"},

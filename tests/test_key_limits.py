@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 import tomli_w
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.serving.app import make_app
@@ -157,6 +157,25 @@ def test_a_key_has_its_own_rate(models, monkeypatch):
     assert [answer.status_code for answer in ask(app, *[request] * 2, key="free")] == [200, 429]
     unlimited = app_of(models, KeyLimits(requests_per_minute=0), requests_per_minute=1)
     assert {answer.status_code for answer in ask(unlimited, *[request] * 9)} == {200}
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 9), st.lists(st.integers(0, 500), min_size=1, max_size=3))
+def test_who_waits_as_long_as_it_is_told_and_no_shorter_is_admitted(models, per_minute, pauses):
+    with pytest.MonkeyPatch.context() as patched:
+        now = 0.0
+        patched.setattr("dragoman.serving.keys.time", type("Clock", (), {"monotonic": lambda: now}))
+        app, request = app_of(models, KeyLimits(requests_per_minute=per_minute)), ("/v1/models", None)
+        ask(app, *[request] * per_minute)
+        for pause in pauses:
+            now += pause / 64
+            while (answer := ask(app, request)[0]).status_code == 200:
+                pass
+            wait = int(answer.headers["retry-after"])
+            now += wait - 1
+            assert [answer.status_code for answer in ask(app, request)] == [429]
+            now += 1
+            assert [answer.status_code for answer in ask(app, request)] == [200]
 
 
 def test_the_characters_of_a_key_are_those_of_all_apis_in_a_minute(models, monkeypatch):

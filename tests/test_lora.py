@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +189,32 @@ def test_a_run_and_its_model_folder_give_the_same_adapter(base, tuned, exported,
             np.testing.assert_array_equal(mine, theirs)
 
 
+def test_the_size_of_an_adapter_is_that_of_its_numbers_in_mebibytes(base, tmp_path, capsys):
+    rank, width, inner, random = 48, 64, 4096, np.random.default_rng(0)
+    settings = replace(TINY, d_model=width, d_ff=inner, encoder_layers=1, decoder_layers=1)
+    tokenizers = StoredModel.load(base).tokenizers
+    save_model(
+        tmp_path / "base",
+        build_model(settings, len(tokenizers.source), len(tokenizers.target)),
+        settings,
+        tokenizers,
+    )
+    before = StoredModel.load(tmp_path / "base")
+    added = {
+        name: random.normal(size=(rank, weight.shape[0])).T @ random.normal(size=(rank, weight.shape[1]))
+        for name, weight in before.weights.items()
+        if sorted(weight.shape) == [width, inner]
+    }
+    after = {
+        name: (weight + added.get(name, 0)).astype(np.float32) for name, weight in before.weights.items()
+    }
+    replace(before, weights=after).save(tmp_path / "adapted")
+    export_adapter(tmp_path / "adapted", tmp_path / "base", tmp_path / "adapter")
+    (said,) = re.findall(r"(\S+) MiB", capsys.readouterr().err)
+    size = len(added) * rank * (width + inner) * 4 / 2**20
+    assert float(said) == pytest.approx(size, rel=0.02)
+
+
 def test_a_base_that_is_given_is_taken_and_not_that_of_the_recipe(base, tuned, exported, tmp_path):
     shutil.copytree(tuned, tmp_path / "run")
     recipe = read_recipe(tuned)
@@ -305,13 +331,24 @@ def test_an_adapter_whose_factors_are_no_finite_numbers_is_refused(exported, tmp
         Adapter.load(tmp_path / "odd")
 
 
+OF_ADAPTERS = {"lora_alpha": 4.0, "lora_maps": ["attention"]}
+
+
+def test_each_option_of_adapters_is_tried_without_a_rank():
+    options = {each.name for each in fields(AdaptationSettings) if each.name.startswith("lora_")}
+    assert options == {"lora_rank", *OF_ADAPTERS}
+
+
 @pytest.mark.parametrize(
     ("adaptation", "training", "message"),
     [
-        (
-            {"lora_alpha": 4.0},
-            {},
-            "lora_alpha needs lora_rank; give both, or leave lora_alpha out",
+        *(
+            (
+                {option: value},
+                {},
+                f"{option} needs lora_rank; give both, or leave {option} out",
+            )
+            for option, value in OF_ADAPTERS.items()
         ),
         ({"lora_rank": 0}, {}, "lora_rank is 0; it must be at least 1"),
         (

@@ -17,7 +17,8 @@ from dragoman.inspection.views.tree import search_name
 from dragoman.model.symbols import START
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import next_log_probs
-from dragoman.search.grid_beam import has, tokens_met
+from dragoman.search.grid_beam import grid_steps, has, tokens_met
+from dragoman.search.search_tree import grid_tree
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.token_ids import constraint_ids
@@ -231,6 +232,28 @@ def test_what_cut_is_the_last_that_the_beam_kept(translator, settings):
                 if places[other] == places[number] and one.end != "below the beam" and one.token != "</s>"
             ]
             assert node.cut_by == min(kept, key=lambda each: found.nodes[each].log_probability)
+
+
+@pytest.mark.parametrize("settings", FORCED, ids=short)
+@no_shape_checks()
+def test_what_has_no_extension_was_cut_in_the_beam_of_its_likeliest_one(translator, settings):
+    sides = translator.tokenizers
+    constraints = constraint_ids(settings, sides.target)
+    for line in LINES:
+        source = torch.tensor(sides.source.encode([line]))
+        with torch.no_grad():
+            steps = list(grid_steps(translator.torch_backend.model, source, settings, constraints))
+        tree = grid_tree(steps, settings, constraints, str)
+        for live, step in zip(tree.live, steps, strict=True):
+            for row, node in enumerate(tree.nodes[number] for number in live):
+                extensions = [
+                    (extension.log_prob, count)
+                    for count, beam in step.beams.items()
+                    for extension in beam
+                    if extension.row == row
+                ]
+                if node.end == "no extension in the beam" and extensions:
+                    assert tree.met[node.cut_by].tokens == max(extensions)[1]
 
 
 @pytest.mark.parametrize(

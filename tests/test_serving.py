@@ -262,6 +262,20 @@ def test_alignment_attention_alternatives_and_scores_are_the_translators(client,
     assert [each["log_probability"] for each in scores] == [each.log_probability for each in own]
 
 
+def test_alternatives_are_found_by_the_search_that_is_asked_for(client, translator):
+    draw = random.Random(5)
+    for _ in range(3):
+        text = " ".join(draw.choices([*WORDS, "xyz", "Berg"], k=draw.randint(1, 5)))
+        asked = {"prefix": draw.choice(WORDS).upper(), "beam_size": draw.randint(1, 8)}
+        asked["length_penalty"] = draw.choice([0.0, 0.6, 1.5])
+        found = client.post("/v1/alternatives", json={"text": text, "count": 8, **asked}).json()
+        own = translator.alternatives(text, 8, **asked)
+        assert [each["text"] for each in found["alternatives"]] == [each.translation.text for each in own]
+        assert [each["score"] for each in found["alternatives"]] == pytest.approx(
+            [each.translation.score for each in own], abs=1e-3
+        )
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [

@@ -19,6 +19,7 @@ from dragoman.documents.sentences import write_file
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import glossaries
 from dragoman.serving.admission import excess
+from dragoman.serving.apis.deepl_documents import refuse_conversion
 from dragoman.serving.apis.documents import MAX_NAME, check_upload, translated_name
 from dragoman.serving.apis.libretranslate_files import address_of
 from dragoman.serving.apis.uploads import read_form
@@ -507,6 +508,21 @@ def test_the_name_of_a_translation_has_its_language_before_the_ending_of_its_for
         is_known = suffix.lower() in ENDINGS
         expected = f"{name}.{code}{suffix}" if is_known else f"{name}{suffix}.{code}"
         assert translated_name(name + suffix, target) == expected
+
+
+@given(
+    st.sampled_from([*ENDINGS]),
+    st.sampled_from([ending for ending in ENDINGS if ending]),
+    st.sampled_from([str.lower, str.upper, str.title]),
+    st.sampled_from([str.lower, str.upper, str.title]),
+)
+def test_a_document_is_written_in_its_own_format_however_the_endings_are_written(own, asked, write, ask):
+    name, output_format = f"a{write(own)}", ask(asked.removeprefix("."))
+    refuse_conversion(name, None)
+    refuse_conversion(name, ask(own.removeprefix(".")))
+    with nullcontext() if own == asked else pytest.raises(ApiError, match="in their own format") as raised:
+        refuse_conversion(name, output_format)
+    assert own == asked or raised.value.status == 400
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "表"])
