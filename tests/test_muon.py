@@ -17,7 +17,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import OptionError
 from dragoman.text.settings import DataSettings
 from dragoman.training import muon
-from dragoman.training.muon import MOMENTUM, STEP_SIZE, Muon, matrices, orthogonal
+from dragoman.training.muon import MOMENTUM, STEP_SIZE, Muon, linear_weights, orthogonal
 from dragoman.training.objective import make_optimizer, step_optimizer
 from dragoman.training.settings import Optimizer, TrainingSettings
 from tests.conftest import MODELS
@@ -114,7 +114,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing():
     step_optimizer(optimizer, model, 0.01, 0.0)
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), before, strict=True))
     after = [state["momentum"] for state in optimizer.state.values() if "momentum" in state]
-    assert len(after) == len(matrices(model))
+    assert len(after) == len(linear_weights(model))
     assert all(torch.equal(one, other) for one, other in zip(after, moments, strict=True))
 
 

@@ -198,8 +198,16 @@ def test_an_example_is_shown_where_only_this_machine_reads_it_or_samples_are_sho
     assert shown == ("show_samples" in others or (is_local and not others))
 
 
-def test_an_example_is_a_line_of_the_validation_text_and_sides_have_the_endings_of_the_files(trained):
+def test_an_example_is_a_line_of_the_validation_text_and_sides_have_the_endings_of_the_files(
+    trained, tmp_path
+):
     lines = (trained / "run" / "data" / "valid.source.txt").read_text().splitlines()
-    assert example_of(trained / "run") in lines
-    assert example_of(trained / "run" / "model") == example_of(None) == ""
-    assert file_endings(None) == file_endings(trained / "run" / "model") == ("", "")
+    assert example_of(trained / "run", "a") in lines
+    assert example_of(trained / "run" / "model", "a") == example_of(None, "a") == ""
+    (tmp_path / "data").mkdir()
+    for number in ("1", "2"):  # the model of a folder is replaced
+        (tmp_path / "data" / "valid.source.txt").write_text(f"line {number}\n")
+        (tmp_path / "recipe.toml").write_text(f'data = {{source = "a.side{number}", target = "a.other"}}\n')
+        assert example_of(tmp_path, number) == f"line {number}"
+        assert file_endings(tmp_path, number) == (f"side{number}", "other")
+    assert file_endings(None, "a") == file_endings(trained / "run" / "model", "a") == ("", "")

@@ -24,7 +24,7 @@ from dragoman import Translator
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
-from dragoman.serving.keys import Keys, add_key, hash_of
+from dragoman.serving.keys import KeyLimits, Keys, add_key, hash_of
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.reload import Reload
@@ -500,7 +500,7 @@ def test_a_server_that_nothing_reloads_says_so(versions):
 @pytest.mark.parametrize("owner", [None, "first", "unknown"])
 def test_only_the_names_of_administrators_reload(versions, tmp_path, owner):
     app = reloadable([versions / "one"])
-    app.keys = Keys({"first": hash_of("a"), "operator": hash_of("b")}, admins=frozenset({"operator"}))
+    app.keys = Keys({"first": hash_of("a"), "operator": hash_of("b")}, {"operator": KeyLimits(admin=True)})
     app.service.reload.refuse_others("operator")
     with pytest.raises(ApiError, match="Only an administrator's key"):
         app.service.reload.refuse_others(owner)

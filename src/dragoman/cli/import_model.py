@@ -63,10 +63,10 @@ def import_model(arguments: Arguments) -> None:
 
     imported = read_model(settings.model, settings.origin)
     compare(settings, imported)
-    given = Languages(
+    named = Languages(
         settings.source_language or UNKNOWN_LANGUAGE, settings.target_language or UNKNOWN_LANGUAGE
     )
-    languages = languages_of(given, imported.languages)
+    languages = languages_of(named, imported.languages)
     save_model(
         settings.out / "model",
         imported.model,

@@ -62,7 +62,7 @@ def may_show_examples(settings: ServerSettings) -> bool:
 
 
 @lru_cache(1_000)
-def example_of(folder: Path | None) -> str:
+def example_of(folder: Path | None, model_hash: str) -> str:  # noqa: ARG001  another model has another example
     """A sentence of usual length of a run's validation text; "" for a model folder."""
     if folder is None:
         return ""
@@ -76,7 +76,7 @@ def example_of(folder: Path | None) -> str:
 
 
 @lru_cache(1_000)
-def file_endings(folder: Path | None) -> tuple[str, str]:
+def file_endings(folder: Path | None, model_hash: str) -> tuple[str, str]:  # noqa: ARG001  as for the example
     """The endings of the files of training, which name the sides of a run without languages, or "" twice."""
     if folder is None:
         return "", ""
@@ -90,7 +90,7 @@ def file_endings(folder: Path | None) -> tuple[str, str]:
 
 def side_names(model: ServedModel) -> tuple[str, str]:
     """The English names of a model's languages; of unknown ones the endings of the files, as `Spelling`."""
-    endings = file_endings(model.folder)
+    endings = file_endings(model.folder, model.hash)
     sides = zip((model.source, model.target), ("Source", "Target"), endings, strict=True)
     source, target = (
         ending.capitalize() if code == UNKNOWN_LANGUAGE and is_word(ending) else name_of_side(code, side)

@@ -37,6 +37,9 @@ class KeyLimits:
     languages: tuple[str, ...] = ()
     """Codes of languages: it may use the models between two of them; empty for all."""
 
+    admin: bool = False
+    """Whether it may also change the server: `POST /v1/admin/reload`."""
+
     def __post_init__(self) -> None:
         check_options(self)
 
@@ -51,8 +54,6 @@ class Keys:
     hashes: dict[str, str]
     limits: dict[str, KeyLimits] = field(default_factory=dict)
     """Of those that have some."""
-    admins: frozenset[str] = frozenset()
-    """The owners whose keys may also change the server: `POST /v1/admin/reload`."""
 
     @classmethod
     def load(cls, path: Path) -> "Keys":
@@ -67,9 +68,7 @@ class Keys:
         table = read_toml(path).get("keys")
         entries = dict(map(entry, table.items())) if isinstance(table, dict) else {"": (None, {})}
         hashes = {name: value for name, (value, _) in entries.items() if isinstance(value, str)}
-        admins = {name: given.pop("admin", False) for name, (_, given) in entries.items()}
-        is_right = len(hashes) == len(entries) and all(map(is_hash, hashes.values()))
-        if not is_right or not all(isinstance(is_admin, bool) for is_admin in admins.values()):
+        if len(hashes) < len(entries) or not all(map(is_hash, hashes.values())):
             raise DragomanError(
                 f'{path} has to hold a table [keys] with a SHA-256 hash for each name: NAME = "HASH", or '
                 'NAME = {hash = "HASH", admin = true}. Correct it, or give another file: --new-key makes one.'
@@ -81,13 +80,14 @@ class Keys:
                 "key. Remove the line, and make a key with --new-key."
             )
         limits = {
-            name: from_table(KeyLimits, given, f"{path}: {name}") for name, (_, given) in entries.items()
+            name: from_table(KeyLimits, values, f"{path}: {name}") for name, (_, values) in entries.items()
         }
-        return cls(
-            hashes,
-            {name: given for name, given in limits.items() if given != KeyLimits()},
-            frozenset(name for name, is_admin in admins.items() if is_admin),
-        )
+        return cls(hashes, {name: one for name, one in limits.items() if one != KeyLimits()})
+
+    @property
+    def admins(self) -> frozenset[str]:
+        """The owners whose keys may also change the server."""
+        return frozenset(name for name, limits in self.limits.items() if limits.admin)
 
     def owner(self, key: str) -> str | None:
         """The name of a key's owner; None for an unknown key and for a blank one, which is no key.

@@ -103,13 +103,13 @@ class Gateway:
         """
         self.prefix = self.service.settings.url_prefix
         folder = f"{self.prefix}/"
-        own = next((path for path in (*self.paths, *OPEN_FOLDERS) if path.startswith(folder)), None)
-        if self.prefix and own is not None:
+        inside = next((path for path in (*self.paths, *OPEN_FOLDERS) if path.startswith(folder)), None)
+        if self.prefix and inside is not None:
             raise OptionError(
                 "{url_prefix} is {prefix}, with which paths of the server itself begin, such as {path}; "
                 "choose another one.",
                 prefix=self.prefix,
-                path=own,
+                path=inside,
             )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

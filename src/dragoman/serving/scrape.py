@@ -17,14 +17,14 @@ async def metrics_text(service: Service, scope: Scope) -> bytes:
 
     A process that does not answer, because it is being replaced, is left out.
     """
-    own, process = service.metrics.text(), service.process
+    text, process = service.metrics.text(), service.process
     if process.folder is None or scope.get("dragoman.is_passed_on"):
-        return own
+        return text
     sockets = {int(path.stem, 16): path for path in process.folder.glob("*.socket")}
     others = [number for number in sockets if number != process.number]
     texts = await asyncio.gather(*(text_of(sockets[number], scope) for number in others))
     answered = {number: text for number, text in zip(others, texts, strict=True) if text is not None}
-    return merged({process.number: own.decode(), **answered})
+    return merged({process.number: text.decode(), **answered})
 
 
 async def text_of(path: Path, scope: Scope) -> str | None:

@@ -34,7 +34,7 @@ class Muon(torch.optim.Adam):
 
     def __init__(self, model: nn.Module) -> None:
         """The model has a weight that is not the matrix of a linear map. Its weights are not sharded."""
-        self.matrices = matrices(model)
+        self.matrices = linear_weights(model)
         others = [weight for weight in model.parameters() if weight not in self.matrices]
         super().__init__(others, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         device = others[0].device
@@ -72,13 +72,13 @@ class Muon(torch.optim.Adam):
             weight.grad = None
 
 
-def matrices(model: nn.Module) -> dict[Tensor, list[int]]:
-    """The weights of linear maps, each with the numbers of rows of the matrices that it consists of."""
-    found = {
+def linear_weights(model: nn.Module) -> dict[Tensor, list[int]]:
+    """The weights [rows, columns] of linear maps, each with the rows of the matrices that it consists of."""
+    weights = {
         module.weight: [module.weight.size(0)] for module in model.modules() if isinstance(module, nn.Linear)
     }
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    return found | {attention.query_key_value.weight: attention.widths for attention in attentions}
+    return weights | {attention.query_key_value.weight: attention.widths for attention in attentions}
 
 
 def orthogonal(matrices: Float[Tensor, "K N M"]) -> Float[Tensor, "K N M"]:

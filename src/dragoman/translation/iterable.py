@@ -27,20 +27,22 @@ def translate(
     progress: bool,
 ) -> Iterator[str]:
     """`Translator.translate_iterable`."""
-    count = long = whole = 0
-    found = blocks(checked_texts(texts))
-    for block in with_bar(found, len(texts) if isinstance(texts, Sized) else None) if progress else found:
+    texts_count = long_count = whole_count = 0
+    text_blocks = blocks(checked_texts(texts))
+    if progress:
+        text_blocks = with_bar(text_blocks, len(texts) if isinstance(texts, Sized) else None)
+    for block in text_blocks:
         prepared = translator.prepare_texts(block, settings, glossary)
-        count += len(block)
-        long += prepared.sentences.count_longer(translator.longest_trained)
-        whole += translator.count_whole_texts(block, settings)
+        texts_count += len(block)
+        long_count += prepared.sentences.count_longer(translator.longest_trained)
+        whole_count += translator.count_whole_texts(block, settings)
         n_best = prepared.join(translator.assemble(prepared.sentences, translator.search(prepared.sentences)))
         yield from (best[0].text for best in n_best)
-    if long:
-        message = long_translation_message(long, translator, settings)
+    if long_count:
+        message = long_translation_message(long_count, translator, settings)
         warnings.warn(message, LongInput, stacklevel=2)
-    if whole:
-        warnings.warn(whole_texts_message(whole, count), SeveralSentences, stacklevel=2)
+    if whole_count:
+        warnings.warn(whole_texts_message(whole_count, texts_count), SeveralSentences, stacklevel=2)
 
 
 def blocks(texts: Iterator[str]) -> Iterator[list[str]]:
@@ -60,14 +62,14 @@ def blocks(texts: Iterator[str]) -> Iterator[list[str]]:
             return
 
 
-def with_bar(found: Iterator[list[str]], count: int | None) -> Iterator[list[str]]:
+def with_bar(text_blocks: Iterator[list[str]], count: int | None) -> Iterator[list[str]]:
     """The blocks of `count` texts. From the second one on, a terminal or a notebook shows a bar."""
     from dragoman.translation.files import make_bar
 
     bar = make_bar("texts")
     task = bar.add_task("", total=count)
     with ExitStack() as stack:
-        for number, block in enumerate(found):
+        for number, block in enumerate(text_blocks):
             if number == 1:
                 stack.enter_context(bar)
             yield block

@@ -370,7 +370,7 @@ def describe(model: ServedModel, *, has_example: bool) -> ModelDescription:
         parameters=model.parameters,
         precision=model.precision,
         adapters=[adapted_model.adapter for adapted_model in model.adapted],
-        example=example_of(model.folder) if has_example else "",
+        example=example_of(model.folder, model.hash) if has_example else "",
         scripts=scripts,
         reads_capitals=reads_capitals,
     )
