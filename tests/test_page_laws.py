@@ -346,7 +346,9 @@ def check_page(state: dict, controls: Controls) -> None:
     shown = {name: state[name]["value"] for name in ("source", "target")}
     assert shown == {"source": controls.source, "target": controls.target}
     assert state["source"]["options"] == ["auto", "en", "de"]
-    assert state["target"]["options"] == sorted(controls.targets, key=page_server.LANGUAGES.get)
+    assert state["target"]["options"] == sorted(
+        controls.targets, key=lambda code: (code != "en", page_server.LANGUAGES[code])
+    ), "the browser's language comes first, then the others by name"
     assert state["text"] == controls.text
     assert state["count"] == f"{len(controls.text)} character{'s' * (len(controls.text) != 1)}"
     assert set(state["local"]) <= STORED
