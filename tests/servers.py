@@ -23,6 +23,7 @@ class Server:
     ) -> None:
         settings = ["--port", "0", "--deadline", str(MAX_SECONDS)]  # on a busy machine all takes long
         command = [sys.executable, *program, "serve", *settings, *map(str, arguments)]
+        handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and a server inherits that
         self.process = subprocess.Popen(
             command,
             stderr=subprocess.PIPE,
@@ -30,6 +31,7 @@ class Server:
             env=dict(os.environ),
             start_new_session=not has_terminal,
         )
+        signal.signal(signal.SIGHUP, handler)
         self.log: list[str] = []
         self.address = self._read_address()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
