@@ -92,5 +92,6 @@ def orthogonal(matrices: Float[Tensor, "K N M"]) -> Float[Tensor, "K N M"]:
     x = matrices / matrices.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-30)  # singular values up to 1
     for _ in range(ITERATIONS):
         gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, factor, x, beta=a)
     return x
