@@ -135,7 +135,7 @@ def routes(service: Service) -> list[ApiRoute]:
         return DeepLResponse(
             translations=[
                 DeepLTranslation(
-                    detected_source_language=source_of(request, text, model, service.models),
+                    detected_source_language=source_of(request, text, model, service.models_for(scope)),
                     text=document.join([best[0].text for best in n_best]),
                     billed_characters=len(text),
                 )
