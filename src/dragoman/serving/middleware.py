@@ -194,8 +194,8 @@ class Gateway:
     def admit(self, scope: Scope, body: bytes, is_passed_on: bool) -> None:
         """Raise `ApiError`: 503 while the server stops, 403 without a valid key, 429 above the rate.
 
-        A path that is open gets the limits of a key too, if the request has one. The rate of requests that
-        are passed on is that of the process that has passed them on.
+        A path that is open gets the limits of a key too, if the request has one. Requests that are passed on
+        have been let in by the process that has passed them on: their key may have been in the body.
         """
         path = scope["path"]
         needs_key = not (is_open(path) or scope["method"] == "OPTIONS")
@@ -204,7 +204,7 @@ class Gateway:
         client, per_minute = client_of(scope), self.rate_limit.per_minute
         if self.keys is not None:
             owner = self.keys.owner(key_of(scope, body))
-            if owner is None and needs_key:
+            if owner is None and needs_key and not is_passed_on:
                 raise wrong_key()
             if owner is not None:
                 client = scope["dragoman.owner"] = owner
