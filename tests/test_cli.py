@@ -1479,6 +1479,10 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
         (FileExistsError(17, "File exists", "a"), "a is a file, and a folder is wanted there. Give another "),
         (PermissionError(13, "Permission denied", "a"), "a cannot be used: permission denied. Give another "),
         (
+            OSError(30, "Read-only file system", "a"),
+            "a cannot be written: the file system is read-only. Give ",
+        ),
+        (
             OSError(28, "No space left on device", "a"),
             "a could not be written: No space left on device. Free some space, ",
         ),
