@@ -935,6 +935,17 @@ def test_help_needs_no_torch():
     assert all(f"usage: dragoman {verb} " in done.stdout for verb in cli.commands())
 
 
+@pytest.mark.parametrize("verb", cli.commands())
+def test_the_help_of_an_option_says_what_it_is_before_it_names_values(verb):
+    chosen = cli.command(verb)
+    texts = {
+        name: chosen.help_text(option, everything=False)
+        for name, option in chosen.options.items()
+        if option.help
+    }
+    assert not [name for name, text in texts.items() if re.match(r"[a-z]\w*([;:]|$)", text)]
+
+
 def test_every_setting_is_a_flag_defined_once(command_line):
     import dataclasses
 
