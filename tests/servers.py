@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,13 @@ class Server:
     def _read_log(self) -> None:
         for line in self.process.stderr:
             self.log.append(line)
+
+    def wait_for(self, text: str, count: int = 1) -> None:
+        """Wait until so many lines of the log have this text."""
+        until = time.monotonic() + MAX_SECONDS
+        while sum(text in line for line in self.log) < count:
+            assert time.monotonic() < until
+            time.sleep(0.02)
 
     def client(self, **options: object) -> httpx.Client:
         """A client of this server."""

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -17,13 +18,14 @@ from dragoman.native.settings import EngineSettings
 from dragoman.serving.app import make_app
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
-from dragoman.serving.server import check_certificate
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
+from dragoman.serving.tls import read_certificate
 from dragoman.system.errors import DragomanError, OptionError
 from tests.conftest import MAX_SECONDS
 from tests.servers import serving
 from tests.test_served_adapters import answers
+from tests.test_serving import when_loaded
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 PATHS = [
@@ -188,7 +190,11 @@ def certificate(tmp_path_factory):
     """A certificate of 127.0.0.1 that has signed itself, and its key."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
-    folder = tmp_path_factory.mktemp("tls")
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+def make_certificate(folder):
+    """A certificate with another key each time."""
     subprocess.run(
         [
             *(
@@ -233,19 +239,54 @@ def test_a_server_with_a_certificate_speaks_https_alone(trained, certificate, pr
         assert server.stop() == 0
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_reload_gives_new_connections_the_certificate_of_the_files(
+    trained, certificate, tmp_path, processes
+):
+    files = tmp_path / "cert.pem", tmp_path / "key.pem"
+    renewed = make_certificate(tmp_path)[0].read_text(), files[1].read_text()
+    first = certificate[0].read_text(), certificate[1].read_text()
+
+    def write(*texts):
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text)
+
+    def certificates():
+        return {ssl.get_server_certificate((url.host, url.port)) for _ in range(4)}
+
+    write(*first)
+    options = ["--tls-cert", files[0], "--tls-key", files[1], "--processes", processes]
+    with serving(trained / "run", *options, has_terminal=False) as server, server.client() as client:
+        url = httpx.URL(server.address)
+        if processes > 1:
+            when_loaded(server)
+        assert client.get("/health").status_code == 200
+        assert certificates() == {first[0]}
+        for number, texts in enumerate((renewed, first), 1):
+            write(*texts)
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("have been read again", number)
+            assert certificates() == {texts[0]}
+        write(renewed[0], first[1])
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("cannot be used for TLS")
+        assert certificates() == {first[0]}
+        assert client.get("/health").status_code == 200  # the connection from before
+
+
 def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(certificate, tmp_path):
     cert, key = certificate
     (tmp_path / "text.pem").write_text("no certificate")
     for files in ((cert, tmp_path / "none"), (tmp_path / "text.pem", key), (cert, cert), (tmp_path, key)):
         settings = ServerSettings(tls_cert=files[0], tls_key=files[1])
         with pytest.raises(DragomanError, match="cannot be used for TLS: .*Give a certificate and its priv"):
-            check_certificate(settings)
+            read_certificate(settings)
     locked = tmp_path / "locked.pem"
     command = ["openssl", "ec", "-in", key, "-out", locked, "-aes256", "-passout", "pass:secret"]
     subprocess.run(command, check=True, capture_output=True)
     with pytest.raises(DragomanError, match="The key in .* has a password; give a key without one"):
-        check_certificate(ServerSettings(tls_cert=cert, tls_key=locked))
+        read_certificate(ServerSettings(tls_cert=cert, tls_key=locked))
     with pytest.raises(DragomanError, match=r"cert.pem cannot be used for TLS"):
-        check_certificate(ServerSettings(tls_cert=cert))
+        read_certificate(ServerSettings(tls_cert=cert))
     (tmp_path / "both.pem").write_text(cert.read_text() + key.read_text())
-    check_certificate(ServerSettings(tls_cert=tmp_path / "both.pem"))
+    read_certificate(ServerSettings(tls_cert=tmp_path / "both.pem"))

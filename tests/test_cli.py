@@ -935,6 +935,17 @@ def test_help_needs_no_torch():
     assert all(f"usage: dragoman {verb} " in done.stdout for verb in cli.commands())
 
 
+@pytest.mark.parametrize("verb", cli.commands())
+def test_the_help_of_an_option_says_what_it_is_before_it_names_values(verb):
+    chosen = cli.command(verb)
+    texts = {
+        name: chosen.help_text(option, everything=False)
+        for name, option in chosen.options.items()
+        if option.help
+    }
+    assert not [name for name, text in texts.items() if re.match(r"[a-z]\w*([;:]|$)", text)]
+
+
 def test_every_setting_is_a_flag_defined_once(command_line):
     import dataclasses
 
@@ -1478,6 +1489,10 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
     [
         (FileExistsError(17, "File exists", "a"), "a is a file, and a folder is wanted there. Give another "),
         (PermissionError(13, "Permission denied", "a"), "a cannot be used: permission denied. Give another "),
+        (
+            OSError(30, "Read-only file system", "a"),
+            "a cannot be written: the file system is read-only. Give ",
+        ),
         (
             OSError(28, "No space left on device", "a"),
             "a could not be written: No space left on device. Free some space, ",

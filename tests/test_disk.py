@@ -85,6 +85,13 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path):
+    path = tmp_path / f"a.{'b' * 250}"  # the temporary name is longer than any may be: it can be neither made
+    with pytest.raises(OSError, match="name too long") as error, atomic_write(path):  # nor removed
+        pass
+    assert error.value.filename == str(path)
+
+
 def test_two_who_write_one_file_at_once_each_write_all_of_it(tmp_path):
     path = tmp_path / "result.json"
     with atomic_write(path) as one, atomic_write(path) as other:  # of one process number, as on two machines

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.serving.app import make_app
+from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import KeyLimits, Keys, add_key, hash_of
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
@@ -148,6 +149,34 @@ def test_a_key_sees_and_uses_the_models_that_it_permits(models, languages, names
         )
     (everything,) = ask(app, ("/v1/models", None), key="free")
     assert len(everything.json()["models"]) == len(models.models)
+
+
+@given(
+    st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True),
+    st.lists(st.sampled_from(["en-de", "de-en", "fr-en"]), max_size=2),
+)
+def test_for_a_limited_key_the_server_is_one_that_has_no_other_models(
+    tmp_path_factory, models, languages, names
+):
+    glossaries = tmp_path_factory.mktemp("glossaries")
+    app = app_of(models, KeyLimits(models=tuple(names), languages=tuple(languages)), glossaries=glossaries)
+    try:
+        permitted = models.permitted(names, languages)
+    except ApiError:
+        return
+    alone = app_of(permitted, KeyLimits(), glossaries=glossaries)
+    pair = {"source": "auto", "target": permitted.models[0].target}
+    requests = [
+        *((path, None) for path in ("/v1/models", "/languages", "/frontend/settings")),
+        *((f"/v2/languages?type={side}", None) for side in ("source", "target")),
+        ("/v2/glossary-language-pairs", None),
+        ("/detect", {"q": "Ein Mann fährt ein Fahrrad."}),
+        ("/translate", {"q": "amber", **pair}),
+        ("/v2/translate", {"text": ["amber"], "target_lang": pair["target"]}),
+    ]
+    answers = zip(requests, ask(app, *requests), ask(alone, *requests), strict=True)
+    for request, found, expected in answers:
+        assert (found.status_code, found.json()) == (200, expected.json()), request
 
 
 def test_a_key_has_its_own_rate(models, monkeypatch):

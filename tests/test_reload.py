@@ -412,14 +412,6 @@ def test_a_replaced_model_is_freed_when_its_last_request_has_ended(versions, exp
 # ---- processes and signals
 
 
-def wait_for(server, text, count=1):
-    """Wait until lines of the log have this text."""
-    until = time.monotonic() + MAX_SECONDS
-    while sum(text in line for line in server.log) < count:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def translated(server):
     with server.client() as client:  # a new connection, which may reach another process
         answer = client.post(V1, json={"text": TEXTS})
@@ -436,11 +428,11 @@ def test_sighup_reloads_a_server_without_a_terminal(versions, expected, tmp_path
         for number, name in enumerate(("two", "one", "two"), 1):
             link(versions, tmp_path / "ende", name)
             server.process.send_signal(signal.SIGHUP)
-            wait_for(server, "have been read again", number)
+            server.wait_for("have been read again", number)
             assert [translated(server) for _ in range(6)] == [expected[name]] * 6
         (tmp_path / "ende").unlink()
         server.process.send_signal(signal.SIGHUP)
-        wait_for(server, "holds no model")
+        server.wait_for("holds no model")
         assert translated(server) == expected["two"]
         assert server.stop() == 0
 
@@ -455,12 +447,12 @@ def test_if_one_process_refuses_none_reloads_and_one_that_is_started_meanwhile_r
         limits = resource.prlimit(one, resource.RLIMIT_NOFILE)
         resource.prlimit(one, resource.RLIMIT_NOFILE, (3, limits[1]))  # it cannot open a file
         os.kill(other, signal.SIGHUP)  # asks the supervisor
-        wait_for(server, "Nothing was reloaded")
+        server.wait_for("Nothing was reloaded")
         resource.prlimit(one, resource.RLIMIT_NOFILE, limits)
         assert [translated(server) for _ in range(6)] == [expected["one"]] * 6
         os.kill(one, signal.SIGKILL)
         os.kill(server.process.pid, signal.SIGHUP)
-        wait_for(server, "have been read again")
+        server.wait_for("have been read again")
         when_loaded(server)
         assert [translated(server) for _ in range(6)] == [expected["two"]] * 6
 

@@ -82,7 +82,8 @@ def test_one_scrape_has_all_processes(trained, tmp_path):
             assert time.monotonic() < until
         headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
         for _ in range(12):
-            assert client.post(V1, json={"text": "amber"}, headers=headers).status_code == 200
+            body = {"text": ["amber"], "target_lang": "de"}
+            assert client.post("/v2/translate", json=body, headers=headers).status_code == 200
         assert client.get("/metrics", headers={"Connection": "close"}).status_code == 403
         for _ in range(3):  # whoever answers
             found = scrape(client, key)
@@ -95,6 +96,9 @@ def test_one_scrape_has_all_processes(trained, tmp_path):
             memory = [value for (name, *_), value in found.items() if name == "process_resident_memory_bytes"]
             assert len(memory) == 3
             assert min(memory) > 10**7
+            in_body = client.post("/v2/usage", json={"auth_key": key}, headers={"Connection": "close"})
+            for usage in (in_body, client.get("/v2/usage", headers=headers)):
+                assert usage.json()["character_count"] == 12 * len("amber")
 
 
 def test_requests_that_end_at_their_connection_are_counted(trained):

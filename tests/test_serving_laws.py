@@ -16,7 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, permutations
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread
 from types import SimpleNamespace
 
 import httpx
@@ -729,15 +729,17 @@ def test_the_samples_of_a_training_are_shown_only_if_the_server_may(trained, sho
         assert not any(each.reference in answer.text for each in expected.samples if len(each.reference) > 9)
 
 
-def test_the_description_is_made_once(monkeypatch):
+def test_the_description_is_made_once_and_not_by_the_thread_of_the_event_loop(monkeypatch):
     service = Service(Models(()), ServerSettings(), Metrics())
     made, make = [], docs.describe
-    monkeypatch.setattr(docs, "describe", lambda *given, **named: made.append(1) or make(*given, **named))
+    watched = lambda *given, **named: made.append(current_thread()) or make(*given, **named)  # noqa: E731
+    monkeypatch.setattr(docs, "describe", watched)
     one, other = answers(make_app(service, None), ("/openapi.json", None), ("/openapi.json", None))
     assert one.content == other.content
     assert one.headers["content-type"] == "application/json"
     assert one.json() == json.loads(json.dumps(make(api_routes(service), service.models, needs_key=False)))
-    assert made == [1]
+    assert len(made) == 1
+    assert made[0] is not current_thread()
 
 
 # ---- the three APIs

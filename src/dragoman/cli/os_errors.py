@@ -1,5 +1,6 @@
 """Errors of the operating system, and of names of files, as sentences."""
 
+import errno
 import re
 import tempfile
 from pathlib import Path
@@ -32,6 +33,8 @@ def sentence_of(error: OSError) -> str:
             problem = "cannot be used: a part of this path is a file, not a folder. Give another path"
         case PermissionError():
             problem = "cannot be used: permission denied. Give another path, or change its permissions"
+        case OSError(errno=errno.EROFS):
+            problem = "cannot be written: the file system is read-only. Give another path"
         case _:
             return f"{path}: {reason(error)}."
     return f"{path} {problem}."

@@ -35,8 +35,8 @@ class EngineSettings:
     coverage penalty and constraints other than a minimum length always run without graphs."""
 
     device: str | None = None
-    """cpu; cuda or cuda:N, a GPU of NVIDIA or AMD; or mps, a GPU of Apple. None is cuda if there is one, but
-    for int8 and a shortlist, which need a CPU."""
+    """Where to compute: cpu, cuda or cuda:N (a GPU of NVIDIA or AMD), or mps (a GPU of Apple). None is cuda
+    if there is one, but for int8 and a shortlist, which need a CPU."""
 
     @property
     def needs_cpu(self) -> bool:

@@ -47,7 +47,8 @@ class SearchSettings:
         at_least=0,
         at_most=8,
     )
-    """p: divides by |Y|^p instead, which fairseq, Hugging Face and CTranslate2 call length penalty."""
+    """The power p of |Y|^p, by which the log-probability is divided instead; fairseq, Hugging Face and
+    CTranslate2 call it length penalty."""
     coverage_penalty: float = option(0.0, OF_A_BEAM, at_least=0, at_most=1e6)
     """β of β · Σ log(min(total attention to a source token, 1)), which is added to the score (Wu et al. 2016,
     eq. 14)."""

@@ -42,6 +42,7 @@ from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.reload import Reload, Supervisor
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
+from dragoman.serving.tls import read_certificate
 from dragoman.system.errors import DragomanError
 from dragoman.system.temporary import remove_abandoned
 
@@ -59,12 +60,12 @@ def load_app(
 
     `supervisor` is what has started several processes.
 
-    Raises `DragomanError` if a model or the file of keys cannot be loaded.
+    Raises `DragomanError` if a model, the file of keys or the certificate cannot be loaded.
     """
     remove_abandoned(FOLDER_PREFIX)
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
     models = load_models(folders, engine, allows_pivots=settings.pivot, on_demand=bool(settings.max_memory))
-    service = Service(models, settings, Metrics(), process)
+    service = Service(models, settings, Metrics(), process, certificate=read_certificate(settings))
     app = make_app(service, keys)
     service.reload = Reload(app, folders, engine, supervisor)
     if settings.glossaries is not None:

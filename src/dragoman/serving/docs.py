@@ -1,8 +1,10 @@
 """The description of the APIs, at /openapi.json, and at /docs by Swagger UI from an installed package."""
 
+import asyncio
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -42,16 +44,21 @@ def routes(
     `prefix` is that of all URLs.
     """
     descriptions: WeakKeyDictionary[Models, bytes] = WeakKeyDictionary()  # made when they are first needed
+    lock = Lock()
+
+    def description_of(models: Models) -> bytes:
+        with lock:
+            if (description := descriptions.get(models)) is None:
+                schema = describe(described, models, needs_key=needs_key)
+                if prefix:
+                    schema["servers"] = [{"url": prefix}]
+                description = descriptions[models] = orjson.dumps(schema)
+            return description
 
     async def openapi_json(_: Request) -> Response:
         """The description of the APIs."""
-        models = service.models
-        if (description := descriptions.get(models)) is None:
-            schema = describe(described, models, needs_key=needs_key)
-            if prefix:
-                schema["servers"] = [{"url": prefix}]
-            description = orjson.dumps(schema)
-            descriptions[models] = description
+        # In a thread: the first time it takes a second, in which other requests are answered.
+        description = await asyncio.to_thread(description_of, service.models)
         return Response(description, media_type="application/json")
 
     return [

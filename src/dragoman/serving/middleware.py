@@ -194,24 +194,25 @@ class Gateway:
     def admit(self, scope: Scope, body: bytes, is_passed_on: bool) -> None:
         """Raise `ApiError`: 503 while the server stops, 403 without a valid key, 429 above the rate.
 
-        The rate of requests that are passed on is that of the process that has passed them on.
+        A path that is open gets the limits of a key too, if the request has one. Requests that are passed on
+        have been let in by the process that has passed them on: their key may have been in the body.
         """
         path = scope["path"]
-        if is_open(path) or scope["method"] == "OPTIONS":
-            return
-        if self.service.is_stopping:
+        needs_key = not (is_open(path) or scope["method"] == "OPTIONS")
+        if needs_key and self.service.is_stopping:
             raise shutting_down()
         client, per_minute = client_of(scope), self.rate_limit.per_minute
         if self.keys is not None:
             owner = self.keys.owner(key_of(scope, body))
-            if owner is None:
+            if owner is None and needs_key and not is_passed_on:
                 raise wrong_key()
-            client = scope["dragoman.owner"] = owner
-            scope["dragoman.limits"] = limits = self.keys.limits.get(owner)
-            if limits is not None and limits.requests_per_minute is not None:
-                per_minute = limits.requests_per_minute
+            if owner is not None:
+                client = scope["dragoman.owner"] = owner
+                scope["dragoman.limits"] = limits = self.keys.limits.get(owner)
+                if limits is not None and limits.requests_per_minute is not None:
+                    per_minute = limits.requests_per_minute
         scope["dragoman.client"] = client
-        if path.startswith("/metrics") or is_passed_on:
+        if not needs_key or path.startswith("/metrics") or is_passed_on:
             return
         if wait := self.rate_limit.seconds_until_allowed(client, per_minute=per_minute):
             raise ApiError(

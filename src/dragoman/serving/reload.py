@@ -1,10 +1,11 @@
-"""Changing a server while it runs: models, adapters, glossaries and keys are read again.
+"""Changing a server while it runs: models, adapters, glossaries, keys and certificate are read again.
 
 If one of them cannot be read, the server keeps all that it has. A request ends with the model that it has
 begun with; a model that has been replaced is freed when nothing uses it any more.
 """
 
 import asyncio
+import ssl
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -20,6 +21,7 @@ from dragoman.serving.loading import load_models
 from dragoman.serving.log import write
 from dragoman.serving.middleware import Gateway
 from dragoman.serving.models import Models
+from dragoman.serving.tls import read_certificate
 from dragoman.system.errors import DragomanError, reason
 
 
@@ -30,6 +32,7 @@ class Content:
     models: Models
     glossaries: Glossaries
     keys: Keys | None
+    certificate: ssl.SSLContext | None
 
 
 class Supervisor(Protocol):
@@ -94,6 +97,7 @@ class Reload:
         settings = service.settings
         try:
             keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
+            certificate = read_certificate(settings)
             models = load_models(
                 self._folders,
                 self._engine,
@@ -101,7 +105,8 @@ class Reload:
                 allows_pivots=settings.pivot,
                 on_demand=bool(settings.max_memory),
             )
-            self._prepared = Content(models, Glossaries(settings, models.language_pairs), keys)
+            glossaries = Glossaries(settings, models.language_pairs)
+            self._prepared = Content(models, glossaries, keys, certificate)
         except DragomanError as error:
             return str(error)
         except OSError as error:
@@ -121,7 +126,7 @@ class Reload:
         self.loaded = [model.adapter or model.name for model in new]
         service.models, service.glossaries = content.models, content.glossaries
         service.on_demand.keep({model.hash for model in content.models.with_adapted})
-        self._app.keys = content.keys
+        self._app.keys, service.certificate = content.keys, content.certificate
         if service.settings.glossaries is not None:
             service.read_dictionaries()
 
@@ -135,4 +140,6 @@ def log_outcome(refusal: str) -> None:
     if refusal:
         write(level="error", message=f"Nothing was reloaded, and the server keeps what it has. {refusal}")
     else:
-        write(level="info", message="Models, adapters, glossaries and keys have been read again.")
+        write(
+            level="info", message="Models, adapters, glossaries, keys and certificate have been read again."
+        )

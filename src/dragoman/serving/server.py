@@ -30,7 +30,8 @@ from dragoman.serving.processes import Process
 from dragoman.serving.reload import Reload
 from dragoman.serving.settings import ServerSettings
 from dragoman.serving.supervisor import Fleet, Supervisor
-from dragoman.system.errors import DragomanError, reason
+from dragoman.serving.tls import read_certificate
+from dragoman.system.errors import DragomanError
 from dragoman.system.messages import messages_to, silent
 from dragoman.system.temporary import TemporaryFolder
 from dragoman.system.toml import overlay, to_table
@@ -95,8 +96,6 @@ class Server(uvicorn.Server):
             ws="none",
             timeout_keep_alive=30,
             timeout_graceful_shutdown=GRACE_SECONDS,
-            ssl_certfile=settings.tls_cert,
-            ssl_keyfile=settings.tls_key,
         )
         super().__init__(config)
         configure_logging(settings.log_level)
@@ -129,7 +128,10 @@ class Server(uvicorn.Server):
             self._service.documents.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the sockets: with TLS, if there is a certificate, but not for other processes."""
+        """Listen on the sockets: with TLS, if there is a certificate, but not for other processes.
+
+        A connection gets the certificate that was read last.
+        """
         await super().startup(sockets=[])
         protocol = partial(
             Connection,
@@ -138,8 +140,11 @@ class Server(uvicorn.Server):
             self.lifespan.state,
             refused=self._service.metrics.refused_connections,
         )
+        certificate = self._service.certificate
+        if certificate is not None:
+            certificate.sni_callback = self._choose_certificate
         for listener in sockets or []:
-            tls = self.config.ssl if listener.family in (socket.AF_INET, socket.AF_INET6) else None
+            tls = certificate if listener.family in (socket.AF_INET, socket.AF_INET6) else None
             server = await asyncio.get_running_loop().create_server(
                 protocol,
                 sock=listener,
@@ -148,6 +153,11 @@ class Server(uvicorn.Server):
                 backlog=self.config.backlog,
             )
             self.servers.append(server)
+
+    def _choose_certificate(self, connection: ssl.SSLObject, *_: object) -> None:
+        """Called at the beginning of a handshake, also for clients that name no host."""
+        assert self._service.certificate is not None
+        connection.context = self._service.certificate
 
 
 def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> None:
@@ -176,7 +186,7 @@ def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSetti
 
 def check_files(settings: ServerSettings) -> None:
     """Raise `DragomanError` if a file that the settings name cannot be used."""
-    check_certificate(settings)
+    read_certificate(settings)
     if settings.api_keys is not None:
         Keys.load(settings.api_keys)
     if settings.suggestions is not None:
@@ -188,25 +198,6 @@ def warn_without_compiler(app: Gateway, engine: EngineSettings) -> None:
     is_supported = any(model.architecture == "transformer" for model in app.service.models.models)
     if is_supported and engine.native and engine.chosen_device == "cpu" and start_compiling(DECODER) is None:
         logger.warning(WITHOUT_COMPILER)
-
-
-def check_certificate(settings: ServerSettings) -> None:
-    """Raise `DragomanError` if there is a certificate that cannot be used with its key."""
-    if settings.tls_cert is None:
-        return
-    files = " and ".join(map(str, filter(None, (settings.tls_cert, settings.tls_key))))
-
-    def refuse_password() -> str:
-        raise DragomanError(f"The key in {files} has a password; give a key without one.")
-
-    try:  # without the function, OpenSSL would ask for a password in the terminal
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(settings.tls_cert, settings.tls_key, refuse_password)
-    except OSError as error:  # also those of TLS
-        raise DragomanError(
-            f"{files} cannot be used for TLS: {reason(error)}. Give a certificate and its private key, "
-            "both in PEM."
-        ) from error
 
 
 def names(app: Gateway) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import ssl
 import unicodedata
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -227,6 +228,8 @@ class Service:
     """Which of the server's processes this is."""
     reload: Reloading | None = None
     """What reads the models and all else again; None if nothing does."""
+    certificate: ssl.SSLContext | None = None
+    """Of the server, if it speaks TLS."""
     is_stopping: bool = False
     """Whether the server is shutting down and refuses new requests."""
     admission: Admission = field(init=False)

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -55,7 +55,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
             error.filename = str(path)
         raise
     finally:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be made, this would hide the error that says so
+            new.unlink(missing_ok=True)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

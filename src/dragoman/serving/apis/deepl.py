@@ -1,5 +1,6 @@
 """DeepL's API, version 2: https://developers.deepl.com/docs. Its clients work against this server."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -15,6 +16,7 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import MAX_GLOSSARIES
 from dragoman.serving.languages import detected, language_name, listed, load_identifier
 from dragoman.serving.models import Models, ServedModel, matches
+from dragoman.serving.scrape import answers_of_others
 from dragoman.serving.service import Service
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.glossary import Glossary
@@ -135,7 +137,7 @@ def routes(service: Service) -> list[ApiRoute]:
         return DeepLResponse(
             translations=[
                 DeepLTranslation(
-                    detected_source_language=source_of(request, text, model, service.models),
+                    detected_source_language=source_of(request, text, model, service.models_for(scope)),
                     text=document.join([best[0].text for best in n_best]),
                     billed_characters=len(text),
                 )
@@ -158,9 +160,13 @@ def routes(service: Service) -> list[ApiRoute]:
         ]
 
     @api.route("/v2/usage", "GET", "POST")
-    async def usage(_: Scope) -> DeepLUsage:
-        """Characters translated since this process began. There is no limit."""
-        return DeepLUsage(character_count=service.metrics.deepl_characters, character_limit=WITHOUT_LIMIT)
+    async def usage(scope: Scope) -> DeepLUsage:
+        """Characters translated since the server's processes began. There is no limit."""
+        others = await answers_of_others(service, scope)
+        characters = sum(json.loads(answer)["character_count"] for answer in others.values())
+        return DeepLUsage(
+            character_count=service.metrics.deepl_characters + characters, character_limit=WITHOUT_LIMIT
+        )
 
     for path in ("/v2/glossaries", "/v2/write", "/v3"):
         for inner in (path, path + "/{rest:path}"):

@@ -97,9 +97,9 @@ def routes(service: Service) -> list[ApiRoute]:
     api = Api("DeepL", parameters, FORMS)
 
     @api.get("/v2/glossary-language-pairs")
-    async def glossary_pairs(_: Scope) -> GlossaryPairs:
+    async def glossary_pairs(scope: Scope) -> GlossaryPairs:
         """The pairs of languages that may have a glossary: none without --glossaries."""
-        models = service.models.models if service.settings.glossaries else ()
+        models = service.models_for(scope).models if service.settings.glossaries else ()
         pairs = {
             (base(model.source).lower(), base(model.target).lower())
             for model in models
@@ -158,7 +158,7 @@ async def create(
         raise ApiError(400, "Missing or invalid argument: name. Give the glossary a name.")
 
     def make() -> ServedGlossary:
-        dictionaries = dictionaries_of(requested, service.models)
+        dictionaries = dictionaries_of(requested, service.models_for(scope))
         return service.glossaries.create(name, dictionaries, owner_of(scope))
 
     return await service.with_terms(make, size_of(requested), scope)
@@ -178,7 +178,7 @@ async def change(
     glossary_id, owner = scope["path_params"]["id"], owner_of(scope)
 
     def make() -> ServedGlossary:
-        new = dictionaries_of(requested, service.models) if requested else {}
+        new = dictionaries_of(requested, service.models_for(scope)) if requested else {}
         return service.glossaries.change(glossary_id, owner, lambda former: edit(former, new), name)
 
     return await service.with_terms(make, size_of(requested), scope)

@@ -209,7 +209,7 @@ async def let_in(
         stored = documents.in_thread(job, lambda: job.path.write_bytes(upload.content))
         await service.in_time([stored], scope)
         reading, pairs = await read(model)
-        if is_identified and len({each.source for each in service.models.models}) > 1:
+        if is_identified and len({each.source for each in service.models_for(scope).models}) > 1:
             text = " ".join(pair.sentence for pair in pairs[:MAX_IDENTIFIED])[:MAX_IDENTIFIED]
             if (likeliest := choose_model(text)) is not model:
                 model = likeliest

@@ -154,7 +154,7 @@ def routes(service: Service) -> list[ApiRoute]:
         answer: dict[str, list[Any]] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
         if source.lower() == "auto":
             await load_identifier()
-            answer["detectedLanguage"] = [detection(text, model, service.models) for text in texts]
+            answer["detectedLanguage"] = [detection(text, model, service.models_for(scope)) for text in texts]
         if count:
             answer["alternatives"] = [alternatives(*pair, count) for pair in pairs]
         is_list = isinstance(q, list)
@@ -163,18 +163,21 @@ def routes(service: Service) -> list[ApiRoute]:
         )
 
     @api.get("/languages")
-    async def languages(_: Scope) -> list[LibreTranslateLanguage]:
-        """The languages, each with those into which it is translated."""
+    async def languages(scope: Scope) -> list[LibreTranslateLanguage]:
+        """The languages, each with those into which it is translated.
+
+        It needs no key. With one, they are those of the models that the key may use.
+        """
         return [
             LibreTranslateLanguage(code=code, name=language_name(code), targets=targets)
-            for code, targets in listed_pairs(service.models.pairs).items()
+            for code, targets in listed_pairs(service.models_for(scope).pairs).items()
         ]
 
     @api.post("/detect")
-    async def detect(request: DetectRequest, _: Scope) -> list[DetectedLanguage]:
+    async def detect(request: DetectRequest, scope: Scope) -> list[DetectedLanguage]:
         """The languages that a text may be written in, likeliest first."""
         q = required(request, "q")
-        codes = listed(service.models.languages)
+        codes = listed(service.models_for(scope).languages)
         await load_identifier()
         detections = identify(q if isinstance(q, str) else " ".join(q), codes)[:MAX_DETECTIONS]
         if not detections:  # clients read the first one
@@ -182,9 +185,9 @@ def routes(service: Service) -> list[ApiRoute]:
         return [DetectedLanguage(language=code, confidence=percent(share)) for code, share in detections]
 
     @api.get("/frontend/settings")
-    async def settings(_: Scope) -> FrontendSettings:
+    async def settings(scope: Scope) -> FrontendSettings:
         """What a frontend needs to know."""
-        targets = listed([service.models.models[0].target])
+        targets = listed([service.models_for(scope).models[0].target])
         target = "en" if "en" in targets else targets[0]
         needs_key = service.settings.api_keys is not None
         return FrontendSettings(

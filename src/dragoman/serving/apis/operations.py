@@ -85,7 +85,7 @@ def routes(service: Service) -> list[ApiRoute]:
 
     @api.post("/v1/admin/reload", described_as=REFUSED)
     async def reload(request: ReloadRequest, scope: Scope) -> ReloadResponse:
-        """Read models, adapters, glossaries and keys again, in all processes of the server.
+        """Read models, adapters, glossaries, keys and certificate again, in all processes of the server.
 
         Only an administrator's key may do this. Requests end with the models that they have begun with. If
         anything cannot be read, nothing changes.
