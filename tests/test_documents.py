@@ -528,7 +528,7 @@ def test_the_mark_of_a_footnote_is_one_mark(mark, is_kept):
         ("<b> One </b> two ", "<g1> One </g1> two"), ("bi<wbr>cycle", "bi<g1>cycle"),
         ("bi <wbr>cycle", "bi <g1/>cycle"), ("a<wbr> b", "a<g1/> b"),
         ("<b>One</i> two</b> x", "<g1>One<g2></g2> two</g1> x".replace("<g2></g2>", "</g2>")),
-        ("One</b> two", "One</g1> two"),
+        ("One</b> two", "One</g1> two"), ("One</b> two</i> three<b> x", "One</g1> two</g2> three<g3> x"),
         ("{a}<b>One</b>, two{b}", "<g1>One</g1>, two"), ("One {a}{b} two", "One <g1/> two"),
         ("One {a} {b} two", "One <g1/> <g2/> two"),
     ],

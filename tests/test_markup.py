@@ -52,7 +52,7 @@ def test_unchanged_sentences_give_the_same_bytes(reader, text):
         assert sentence.splitlines() == [sentence]
         assert any(map(str.isalpha, sentence))
         assert segment.source == text[segment.start : segment.end]
-        assert len(segment.marks) <= MAX_TAGS
+        assert len(dict(segment.marks)) == len(segment.marks) <= MAX_TAGS
 
 
 @pytest.mark.parametrize("reader", READERS)
