@@ -394,6 +394,9 @@ def are_kept(tokens):
 @example([("start", "x"), ("end", "x"), ("start", "y"), ("end", "x"), ("text", "b"), ("end", "y")])
 @example([("start", "x"), ("end", "x"), ("start", "b"), ("start", "x"), ("end", "b"), ("text", "b")])
 @example(
+    [("start", "b"), ("end", "b"), ("start", "x"), ("end", "b"), ("text", "b"), ("end", "x"), ("text", "b")]
+)
+@example(
     [("start", "b"), ("start", "x"), ("end", "b"), ("start", "x"), ("end", "b"), ("text", "b"), ("end", "x")]
 )
 def test_what_is_in_an_element_that_is_kept_is_not_read_and_all_else_is(tokens):

@@ -103,10 +103,7 @@ def column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
     for name in wanted:
         if name.lower() in names:
             return names.index(name.lower())
-    codes = [
-        primary(name.replace("_", "-")) if re.fullmatch(r"[a-z]{2,3}([-_]\w+)*", name) else ""
-        for name in names
-    ]
+    codes = [primary(name) if re.fullmatch(r"[a-z]{2,3}([-_]\w+)*", name) else "" for name in names]
     language = primary(wanted[-1])
     return codes.index(language) if language in codes else None
 
