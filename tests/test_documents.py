@@ -23,7 +23,7 @@ from dragoman.documents.file import Reading
 from dragoman.documents.markup import html
 from dragoman.documents.plain import PLAIN, plain_blocks, plain_text, read
 from dragoman.system.errors import DragomanError
-from dragoman.translation.cut_text import cut_text
+from dragoman.translation.cut_text import cut_text, gap_between
 from dragoman.translation.sentence_ends import WINDOW, sentence_ends
 from dragoman.translation.translator import Translator
 from tests.document_laws import takes_linear_time
@@ -468,6 +468,18 @@ def test_tags_whose_partners_are_elsewhere_keep_their_order_outside_of_pairs(nam
 )  # fmt: skip
 def test_the_gap_between_two_sentences_is_that_of_their_scripts(text, translations, joined):
     assert plain_text(text, "zh" if text[0] == "一" else "en").join(translations) == joined
+
+
+@pytest.mark.parametrize(
+    ("gap", "sources", "translations", "expected"),
+    [
+        ("", ("One!", "Two"), ("Eins!", "Zwei"), ""), (" ", ("One!", "Two"), ("Eins!", "Zwei"), " "),
+        ("", ("一！", "二"), ("Eins!", "Zwei"), " "), ("", ("One!", "二"), ("Eins!", "Zwei"), " "),
+        ("", ("一！", "Two"), ("Eins!", "Zwei"), " "), ("", ("One!", "Two"), ("一！", "二"), ""),
+    ],
+)  # fmt: skip
+def test_a_space_is_added_only_where_a_script_without_spaces_had_none(gap, sources, translations, expected):
+    assert gap_between(gap, sources, translations) == expected
 
 
 @given(
