@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from dragoman.system import progress
 from dragoman.system.errors import DragomanError
 from dragoman.text.quality.checks import near_form
-from dragoman.text.quality.clean_settings import REASONS, CleanSettings
+from dragoman.text.quality.clean_settings import CHANGES, REASONS, CleanSettings
 from dragoman.text.quality.cleaning import changed, clean_files, file_names
 from dragoman.text.quality.doctor import examine
 from dragoman.text.quality.escapes import decode_again, has_mojibake
@@ -189,6 +189,27 @@ def test_a_pair_is_changed_also_where_a_side_is_not_text(tmp_path):
     for name in ("entities", "mojibake"):
         (sample,) = report["changes"][name]["sample"]
         assert (sample["before"], sample["after"]) == (["a &lt; fÃ¼r", r"caf\xe9"], ["a < für", r"caf\xe9"])
+
+
+CHANGED = st.lists(st.sampled_from(["a &lt; b", "fÃ¼r", "x @-@ y", "one"]), min_size=1, max_size=2)
+CHANGED_PAIRS = st.lists(st.tuples(*[CHANGED.map(" ".join)] * 2), min_size=1, max_size=6)
+
+
+@settings(max_examples=20)
+@given(CHANGED_PAIRS, st.fixed_dictionaries(dict.fromkeys(CHANGES, st.booleans())))
+def test_a_change_is_counted_where_it_alone_makes_a_difference(tmp_path_factory, pairs, switches):
+    folder = tmp_path_factory.mktemp("changes")
+    off = {field.name: 0 if field.name.startswith("max") else False for field in fields(CleanSettings)}
+    kept, removed, report = cleaned(write(folder / "0", pairs), folder / "1", **(off | switches))
+    assert not removed
+    wanted = CleanSettings(**(off | switches))
+    for side, texts in zip(kept, zip(*pairs, strict=True), strict=True):
+        assert side.decode().splitlines() == [changed(text, wanted) for text in texts]
+    counts = {}
+    for name in filter(switches.get, CHANGES):
+        alone = CleanSettings(**(off | {name: True}))
+        counts[name] = sum(any(changed(side, alone) != side for side in pair) for pair in pairs)
+    assert {name: group["count"] for name, group in report["changes"].items()} == counts
 
 
 CORPORA = st.lists(st.tuples(LINES, LINES), max_size=12)

@@ -178,6 +178,21 @@ def test_bytes_in_another_encoding_are_refused(content):
         read_bytes(content, "text", Reading("a", "en", "de", encoding="cp1252"))
 
 
+@pytest.mark.parametrize("ending", TEXTS)
+@settings(max_examples=8)
+@given(st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0"]), st.floats(0, 1))
+def test_bytes_that_are_no_text_are_refused_in_every_format(ending, wrong, share):
+    """Properties are in ISO 8859-1 if they are not in UTF-8."""
+    text, _ = FILES[ending]
+    place = round(share * len(text))
+    content = text[:place].encode() + wrong + text[place:].encode()
+    if ending == ".properties" and wrong != b"\0":
+        assert read_bytes(content, "properties", Reading("a", "en", "de")).encoding == "latin-1"
+        return
+    with pytest.raises(DragomanError, match=r"^a\b"):
+        read_bytes(content, ENDINGS[ending], Reading("a", "en", "de"))
+
+
 def test_an_archive_has_no_encoding():
     with pytest.raises(DragomanError, match="is an archive"):
         read_bytes(FILES[".docx"][0], "docx", Reading("a", "en", "de", encoding="cp1252"))

@@ -23,7 +23,7 @@ from dragoman.documents.file import Reading
 from dragoman.documents.markup import html
 from dragoman.documents.plain import PLAIN, plain_blocks, plain_text, read
 from dragoman.system.errors import DragomanError
-from dragoman.translation.cut_text import cut_text
+from dragoman.translation.cut_text import cut_text, gap_between
 from dragoman.translation.sentence_ends import WINDOW, sentence_ends
 from dragoman.translation.translator import Translator
 from tests.document_laws import takes_linear_time
@@ -470,6 +470,18 @@ def test_the_gap_between_two_sentences_is_that_of_their_scripts(text, translatio
     assert plain_text(text, "zh" if text[0] == "一" else "en").join(translations) == joined
 
 
+@pytest.mark.parametrize(
+    ("gap", "sources", "translations", "expected"),
+    [
+        ("", ("One!", "Two"), ("Eins!", "Zwei"), ""), (" ", ("One!", "Two"), ("Eins!", "Zwei"), " "),
+        ("", ("一！", "二"), ("Eins!", "Zwei"), " "), ("", ("One!", "二"), ("Eins!", "Zwei"), " "),
+        ("", ("一！", "Two"), ("Eins!", "Zwei"), " "), ("", ("One!", "Two"), ("一！", "二"), ""),
+    ],
+)  # fmt: skip
+def test_a_space_is_added_only_where_a_script_without_spaces_had_none(gap, sources, translations, expected):
+    assert gap_between(gap, sources, translations) == expected
+
+
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from(["A.", "x", ""])), min_size=1, max_size=5),
     st.integers(0, 3),
@@ -528,7 +540,7 @@ def test_the_mark_of_a_footnote_is_one_mark(mark, is_kept):
         ("<b> One </b> two ", "<g1> One </g1> two"), ("bi<wbr>cycle", "bi<g1>cycle"),
         ("bi <wbr>cycle", "bi <g1/>cycle"), ("a<wbr> b", "a<g1/> b"),
         ("<b>One</i> two</b> x", "<g1>One<g2></g2> two</g1> x".replace("<g2></g2>", "</g2>")),
-        ("One</b> two", "One</g1> two"),
+        ("One</b> two", "One</g1> two"), ("One</b> two</i> three<b> x", "One</g1> two</g2> three<g3> x"),
         ("{a}<b>One</b>, two{b}", "<g1>One</g1>, two"), ("One {a}{b} two", "One <g1/> two"),
         ("One {a} {b} two", "One <g1/> <g2/> two"),
     ],

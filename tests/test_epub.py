@@ -128,10 +128,11 @@ def test_titles_and_languages_of_a_package_have_any_prefix(prefix):
     more = package.replace(
         "</metadata>",
         "<dc:title id='t'>Another &amp; one</dc:title><dc:title/><dc:language>fr</dc:language></metadata>",
-    ).replace("dc:", prefix)
+    )
+    more = more.replace("<dc:language>en<", "<dc:language>it<").replace("dc:", prefix)
     content = pack({**{name: data for name, _, data in unpack(content)}, "OEBPS/a.opf": more})
     assert sentences("epub", content)[:2] == ["A book", "Another & one"]
-    assert read("epub", content).language == "en"
+    assert read("epub", content).language == "it"
     result = member(translate("epub", content), "OEBPS/a.opf")
     assert f"<{prefix}language>de</{prefix}language>" in result
     assert f"<{prefix}language>fr</{prefix}language>" in result

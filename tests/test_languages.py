@@ -166,6 +166,8 @@ def test_files_in_the_wrong_direction_get_a_warning_and_are_used(command_line, f
         ),
         ("page.de.htm", '<html lang="en"><p>amber', None),
         ("page.html", '<html lang=""><p>amber', None),
+        ("page.html", '<html lang="zxx"><p>amber', None),
+        ("page.de.html", '<html lang="mul"><p>amber', "de by the end of its name"),
         ("page.html", '<p lang="de">AMBER</p>', None),
         ("letter.en", "amber", None),
         ("letter.md", "amber", None),

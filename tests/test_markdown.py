@@ -328,6 +328,7 @@ def test_tables_fences_and_notes_have_their_cells_and_lines(end):
     text = (
         "| One | `no|` b\\|c | |\n|---|:-:|---|\n| two | | three *four* |\nfive | six\n\n"
         "> | seven |\n> |---|\n> | eight |\n\n- a\n\n  nine | ten\n  --|--\n  b | c\n\n"
+        "> six\\|seven | eight |\n> --|--\n> ten | a\n> | b\n\n1. > one|two\n   > -|-\n   > a\\|b|c\n\n"
         ":::no\neleven\n:::\n\n[^no]: twelve a\n\n<div>no\n</div>\n\n"
         "> <p>kept</p>\n\n<p>fourteen</p>\n\nfifteen\n---\n\n# sixteen ##\n\n## C# a #b ##\n"
     ).replace("\n", end).replace("`no|`", "`no`")  # fmt: skip

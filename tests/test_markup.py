@@ -52,7 +52,7 @@ def test_unchanged_sentences_give_the_same_bytes(reader, text):
         assert sentence.splitlines() == [sentence]
         assert any(map(str.isalpha, sentence))
         assert segment.source == text[segment.start : segment.end]
-        assert len(segment.marks) <= MAX_TAGS
+        assert len(dict(segment.marks)) == len(segment.marks) <= MAX_TAGS
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -393,6 +393,9 @@ def are_kept(tokens):
 @given(st.lists(st.tuples(st.sampled_from(["start", "end", "text"]), st.sampled_from("xybi")), max_size=14))
 @example([("start", "x"), ("end", "x"), ("start", "y"), ("end", "x"), ("text", "b"), ("end", "y")])
 @example([("start", "x"), ("end", "x"), ("start", "b"), ("start", "x"), ("end", "b"), ("text", "b")])
+@example(
+    [("start", "b"), ("end", "b"), ("start", "x"), ("end", "b"), ("text", "b"), ("end", "x"), ("text", "b")]
+)
 @example(
     [("start", "b"), ("start", "x"), ("end", "b"), ("start", "x"), ("end", "b"), ("text", "b"), ("end", "x")]
 )

@@ -114,7 +114,11 @@ def test_only_the_source_of_a_cell_of_text_is_in_capitals(text, kind, is_list, i
     notebook = (
         {"worksheets": [{"cells": [cell]}]}
         if is_old
-        else {"metadata": {"cells": 1}, "cells": [cell], "x": [{"cell_type": "markdown", "source": "no"}]}
+        else {
+            "metadata": {"cells": {"x": {"cell_type": "markdown", "source": "no"}}},
+            "cells": [cell],
+            "x": [{"cell_type": "markdown", "source": "no"}],
+        }
     )
     content = json.dumps(notebook, ensure_ascii=is_ascii)
     content = (

@@ -279,7 +279,7 @@ LOOKS = {
 def test_a_style_is_a_mark_if_it_is_seen(look, parent):
     style = (
         '<style:style style:name="{}" style:family="{}"{} xmlns:officeooo="a" xmlns:loext="b">'
-        "<style:text-properties {}/></style:style>"
+        "\n  <style:text-properties {}/>\n</style:style>"
     ).format
     span = '<text:span text:style-name="{}">two</text:span>'.format
     content = text_file(paragraph(span("A")), style("A", "text", parent, look))

@@ -407,12 +407,12 @@ def test_a_per_cent_sign_is_doubled_where_it_begins_a_conversion(flag):
     ("tcl", True), ("python", False), ("lua", False),
 ])  # fmt: skip
 def test_conversions_in_another_order_have_numbers_where_the_format_has_them(flag, has_numbers):
-    text = f'#, {flag}-format\nmsgid "a %s b %5.2lf c"\nmsgstr ""\n'
-    assert 'msgstr "A %s B %5.2lf C"' in translate(text, upper)
+    text = f'#, {flag}-format\nmsgid "a %s 5%% b %5.2lf c"\nmsgstr ""\n'
+    assert 'msgstr "A %s 5%% B %5.2lf C"' in translate(text, upper)
     written = translate(text, lambda _: "<g2/> x <g1/>")
     assert ('msgstr "%2$5.2lf x %1$s"' if has_numbers else 'msgstr ""') in written
     for source in ("a %*d b %s", "a %1$s b %2$s", "a %s b"):
-        other = text.replace("a %s b %5.2lf c", source)
+        other = text.replace("a %s 5%% b %5.2lf c", source)
         assert translate(other, lambda sentence: sentence.upper().replace("<G", "<g")).count("$") in {0, 4}
 
 

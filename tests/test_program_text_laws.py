@@ -549,6 +549,7 @@ TABLE_TEXT = texts_of(["word", "é", 'say "x"', "a,b", "a;b", "a|b", "a\tb", *ke
     st.permutations(["source", "target", "x", "key"]),
     st.sampled_from([("Source", "target"), ("en", "translation"), ("en_US", "de-AT"), ("source", "DE"),
         ('EN', " de ")]),
+    st.sampled_from(["x", "a, b", "a;b;c;d;e", 'say "source",target', "a|b\tc", "one\ntwo", '5" x']),
     st.lists(
         st.tuples(
             TABLE_TEXT | st.sampled_from(kept("a.b", "12", "")),
@@ -563,11 +564,13 @@ TABLE_TEXT = texts_of(["word", "é", 'say "x"', "a,b", "a;b", "a|b", "a\tb", *ke
     st.booleans(),
 )  # fmt: skip
 def test_only_empty_cells_of_the_column_of_translations_change(
-    delimiter, columns, names, entries, quoting, end, everything
+    delimiter, columns, names, other, entries, quoting, end, everything
 ):
-    """A row may end before its translation."""
+    """A row may end before its translation, and the name of a column may contain delimiters."""
     source, target = columns.index("source"), columns.index("target")
-    header = [dict(zip(("source", "target"), names, strict=True)).get(name, name) for name in columns]
+    named = {**dict(zip(("source", "target"), names, strict=True)), "x": other}
+    header = [named.get(name, name) for name in columns]
+    quoting = csv.QUOTE_ALL if other.count(";") > 3 else quoting  # or else nobody could tell the delimiter
     rows, expected = [header], [header]
     for text, translation, length, _ in entries:
         row = ["one"] * 4

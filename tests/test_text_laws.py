@@ -1,5 +1,6 @@
 """Bounds and defaults of text: translation memories, names of corpora, sampled sentences, open files."""
 
+import json
 import resource
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from dragoman.system.errors import DragomanError
 from dragoman.text import corpus, sampled_sentences, tmx
 from dragoman.text.conversion import ConvertedData, with_languages
+from dragoman.text.corpus import CorpusStatistics, read_statistics
 from dragoman.text.mixture import WeightedCorpus, check_corpora
 from dragoman.text.sampled_sentences import WordModel, sample_sentences
 from dragoman.text.settings import Languages
@@ -85,6 +87,30 @@ def test_all_corpora_have_weights_or_none_has(weights, message):
     corpora = [WeightedCorpus(Path("a.en"), Path("a.de"), weight) for weight in weights]
     with nullcontext() if message is None else pytest.raises(DragomanError, match=message):
         check_corpora(corpora)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["1", "30", "x", "-1", ""]),
+        st.sampled_from([0.0, 0.5, 2.0, -1.0, -0.5]),
+        max_size=3,
+    ),
+    st.integers(-1, 2),
+    st.integers(-1, 2),
+)
+def test_the_numbers_of_a_corpus_are_possible_ones(tmp_path_factory, weights, kept, copies):
+    path = tmp_path_factory.getbasetemp() / "corpus.json"
+    path.write_text(json.dumps({"kept": kept, "sampled_copies": copies, "weights": weights}))
+    is_possible = (
+        all(line.isdecimal() and weight >= 0 for line, weight in weights.items())
+        and (sum(weights.values()) > 0 or not weights)
+        and min(kept, copies) >= 1
+    )
+    if is_possible:
+        assert read_statistics(path) == CorpusStatistics(kept=kept, sampled_copies=copies, weights=weights)
+    else:
+        with pytest.raises(DragomanError, match="corpus.json"):
+            read_statistics(path)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -49,7 +49,13 @@ from dragoman.pipeline.prepared import (
     validation_batches,
 )
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reopen import files_newer_than, recorded_recipe, reopen, report_remaining_time
+from dragoman.pipeline.reopen import (
+    files_newer_than,
+    former_result,
+    recorded_recipe,
+    reopen,
+    report_remaining_time,
+)
 from dragoman.pipeline.run import Candidate, finish, fit, lock, make_validate, open_run, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, SeveralSentences
@@ -223,6 +229,14 @@ def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_pat
     first = (recipe.out / "result.json").read_text()
     assert "average" in json.loads(first)["model"]
     average = file_hash(recipe.out / "model" / "model.safetensors")
+    begun = tmp_path / "begun"  # as a process leaves it that is killed before it renames result.json
+    shutil.copytree(recipe.out, begun)
+    (begun / "model").rename(begun / "previous-model")
+    (begun / "best").rename(begun / "model")
+    assert former_result(begun, later) == begun / "result-24.json"
+    shutil.rmtree(begun / "previous-model")
+    with pytest.raises(DragomanError, match="choose another --out"):
+        former_result(begun, later)
     run(later)
     assert "Changed: training.updates is 48 and was 24." in messages
     assert "Remaining: 24 updates at most, less than a minute." in messages

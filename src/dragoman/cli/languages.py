@@ -7,6 +7,9 @@ from dragoman.cli.console import say
 from dragoman.text.records import primary
 from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages, language_of_name
 
+WITHOUT_LANGUAGE = frozenset((UNKNOWN_LANGUAGE, "mis", "mul", "zxx"))
+"""Codes of ISO 639 that name no single language; office programs write zxx for text that has none."""
+
 
 def warn_of_files(
     run: Path, languages: Languages, sources: Sequence[Path], targets: Sequence[Path] = ()
@@ -30,7 +33,7 @@ def warn_of_document(
 
     The end of its name may be one of the endings of formats; the language stands before that.
     """
-    if LANGUAGE_CODE.fullmatch(declared):
+    if LANGUAGE_CODE.fullmatch(declared) and primary(declared) not in WITHOUT_LANGUAGE:
         statement = f"{path} is in {declared} by its own declaration"
         warn_of_language(run, languages, statement, declared, languages.source)
         return

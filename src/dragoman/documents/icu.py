@@ -49,8 +49,6 @@ def spans_of_message(text: str) -> list[tuple[int, int]] | None:
 
 def blocks_of_message(value: Value) -> Iterator[Block] | None:
     """The blocks of a message with branches, each for itself; None for any other text."""
-    if not COMPLEX.search(value.text):
-        return None
     spans = spans_of_message(value.text)
     if spans is None:
         return None

@@ -145,7 +145,6 @@ def element_ends(tokens: Sequence[Token], name: str) -> list[int]:
             opened.append(place)
         elif token.kind == "end":
             if not opened or tokens[opened[-1]].name != token.name:
-                opened.clear()
                 break
             ends[opened.pop()] = place
     else:

@@ -16,6 +16,8 @@ from dragoman.text.records import primary
 
 DELIMITERS = ",;\t|"
 DOUBLED = re.compile('""')
+QUOTED_NAME = re.compile(rf'(?<![^{DELIMITERS}\r\n])"(?:[^"]|"")*+"')
+HEADER = re.compile(rf"(?:{QUOTED_NAME.pattern}|[^\r\n])*+")
 
 
 class Cell(NamedTuple):
@@ -80,9 +82,11 @@ def read(content: bytes, reading: Reading) -> Document:
 
 def find_columns(text: str, reading: Reading) -> tuple[str, int, int]:
     """The delimiter, and the numbers of the columns of source and target. Raises as `read`."""
-    header = re.split(r"[\r\n]", text.removeprefix("\ufeff"), maxsplit=1)[0]
-    delimiter = max(DELIMITERS, key=header.count)
-    names = [name.strip().strip('"').strip().lower() for name in header.split(delimiter)]
+    header = HEADER.match(text.removeprefix("\ufeff"))
+    unquoted = QUOTED_NAME.sub("", header[0]) if header else ""
+    delimiter = max(DELIMITERS, key=unquoted.count)
+    first_row = next(rows(text, delimiter, reading.name), [])
+    names = [cell.text.strip().strip('"').strip().lower() for cell in first_row]
     source = column(names, ("source", reading.source))
     target = column(names, ("target", "translation", reading.target))
     if source is None or target is None or source == target:
@@ -99,10 +103,7 @@ def column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
     for name in wanted:
         if name.lower() in names:
             return names.index(name.lower())
-    codes = [
-        primary(name.replace("_", "-")) if re.fullmatch(r"[a-z]{2,3}([-_]\w+)*", name) else ""
-        for name in names
-    ]
+    codes = [primary(name) if re.fullmatch(r"[a-z]{2,3}([-_]\w+)*", name) else "" for name in names]
     language = primary(wanted[-1])
     return codes.index(language) if language in codes else None
 

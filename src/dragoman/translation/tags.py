@@ -321,7 +321,7 @@ def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Ta
     head = plain[starts[words_before - 1] : position] if joins else ""
     within = (head + rest, len(head)) if joins and touches_next else None
     if text.startswith("</") and not is_placeholder:
-        marks = len(rest) if rest and touches_previous and is_punctuation(rest) else 0
+        marks = len(rest) if touches_previous and is_punctuation(rest) else 0
         return Tag(text, words_before - 1, True, not after_space, marks, within=within)
     if ends_word:
         return Tag(text, words_before - 1, True, attached=touches_previous)
