@@ -31,6 +31,8 @@ export class ApiError extends Error {
 
 let key = recallInTab(KEY); // where storage is switched off, the key is known until the page is left
 
+export const hasKey = () => Boolean(key);
+
 export function setKey(given) {
   key = given;
   storeInTab(KEY, given);

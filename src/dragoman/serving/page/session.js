@@ -354,12 +354,20 @@ export class Session {
       this.#reloaded = true;
       return this.load();
     }
+    const needsKey = error.status === 403 && error.code !== "cross_origin";
+    if (needsKey && error.isServers) return this.#askForKey();
     const known = error instanceof api.ApiError;
     const message = known ? error.message : t("The server’s answer could not be read.");
     const again = !known || error.status === 0 || error.status >= 500;
-    const needsKey = error.status === 403 && error.code !== "cross_origin";
     const failure = { message, again, language: error.language, unreachable: error.code === "unreachable" };
-    this.#change({ working: false, partial: null, progress: null, failure, needsKey, announcement: message });
+    this.#change({ working: false, progress: null, failure, needsKey, announcement: message });
+  }
+
+  /** What the server says of a key is for programs: the page's form says it, and if the last one was wrong. */
+  #askForKey() {
+    const message = api.hasKey() ? t("The server does not know this key.") : "";
+    const failure = message ? { message, again: false } : null;
+    this.#change({ working: false, progress: null, failure, needsKey: true, announcement: message });
   }
 
   #wait(seconds) {

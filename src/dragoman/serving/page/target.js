@@ -21,7 +21,7 @@ export function TargetPane({ session }) {
     : pane.current.querySelector(".place"));
   const back = () => (isOfWord ? anchor() : pane.current.querySelector("textarea"))?.focus();
   return html`<section class="pane target" aria-label=${t("Translation")} aria-busy=${session.working} ref=${pane}>
-    <${Failure} session=${session} />
+    ${session.needsKey ? null : html`<${Failure} session=${session} />`}
     <${Progress} session=${session} />
     ${isCurrent && isEditing
       ? html`<${Editor} key="editor" session=${session} result=${result} />`
