@@ -424,3 +424,59 @@ def test_a_model_without_languages_says_what_it_does(unopened, page_url):  # noq
     page.fill("textarea", "hello")
     held.run()
     assert page.locator(".introduction").count() == 0
+
+
+GERMAN_ARABIC = {
+    "source": "de",
+    "target": "ar",
+    "pivot": "en",
+    "source_name": "German",
+    "target_name": "Arabic",
+}
+
+
+def answer_by_pivot(held: HeldPage) -> None:  # noqa: F811
+    """Answer the last request for a translation as a server does that goes by way of English."""
+    request = held.sent()[-1]
+    pair = {"model": "deen+enar", "pivot": "en", "source": "de", "target": "ar"}
+    answer = page_server.translation({**request["body"], "source": "en", "model": "enar"}, "enar") | pair
+    is_stream = request["path"].endswith("stream")
+    held.answer(content=b"".join(page_server.events(answer)) if is_stream else answer)
+
+
+def test_languages_that_a_third_one_joins_are_offered_and_named_in_every_request(unopened, page_url):  # noqa: F811
+    held, page = unopened, unopened.page  # noqa: F811
+    page.goto(page_url)
+    page.evaluate("""localStorage["dragoman.terms"] = '{"de-ar": [["hallo", "مرحبا"]]}'""")
+    held.open(page_url, pivots=[GERMAN_ARABIC])
+    for source in ("de", "auto"):
+        page.select_option(SOURCE, source)
+        page.select_option(TARGET, "ar")
+        page.fill("textarea", "Hallo Welt.")
+        held.run(250)
+        asked = held.sent()[-1]["body"]
+        assert asked == {"source": source, "target": "ar", "text": "Hallo Welt."}
+        answer_by_pivot(held)
+        assert page.inner_text(".model > span") == "By way of English: no model has both languages."
+        state = held.read()
+        assert (state["failure"], state["isComplete"], state["inside"]) == (None, True, None)
+        word(page, 1).click()
+        held.run()
+        about = held.sent()[-1]["body"]
+        assert (about.get("model"), about["source"], about["target"]) == (None, "de", "ar")
+        held.answer(status=400, content={"error": {"code": "pivot", "message": "No model …"}})
+        assert held.read()["note"] == "There are no alternatives in a translation by way of another language."
+        page.keyboard.press("Escape")
+        click(held, "More translations")
+        answer_by_pivot(held)
+        page.click(".others li:nth-child(2) button")
+        held.run()
+        for request in held.waiting("v1/translate"):
+            assert (request["body"].get("model"), request["body"].get("terms")) == (None, None)
+        click(held, "More translations")
+        assert held.read()["isComplete"]
+        page.click("#terms")
+        held.run()
+        assert ("by way of another language" in page.inner_text(".panel .note")) == (source == "de")
+        page.click("#terms")
+        held.run()

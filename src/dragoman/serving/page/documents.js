@@ -204,9 +204,10 @@ export class Documents {
     this.#alternatives = new AbortController();
     this.menu = menu;
     this.#change();
-    const { model, adapter, source: from, target } = file.status;
+    const { model, adapter, pivot, source: from, target } = file.status;
     const { glossary, terms } = file.pair;
-    const settings = { model, adapter: adapter || undefined, source: from, target, glossary, terms };
+    const used = { model: pivot ? undefined : model, adapter: adapter || undefined };
+    const settings = { ...used, source: from, target, glossary, terms };
     const body = { ...settings, text: source, prefix };
     const items = await api.menuItems(body, this.#alternatives.signal);
     if (this.menu !== menu) return;

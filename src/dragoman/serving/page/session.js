@@ -149,6 +149,15 @@ export class Session {
     return this.source === "auto" ? null : this.models?.find(({ label }) => label === this.model);
   }
 
+  /** The model that translates, or that has if the language is to be detected. */
+  get used() {
+    const { result } = this;
+    if (this.source !== "auto") return this.described;
+    const has = ({ name, ...model }) =>
+      name === result.model && ["source", "target", "pivot"].every((key) => model[key] === result[key]);
+    return result && this.models?.find(has);
+  }
+
   get canSwap() {
     const back = (model) => model.source === this.target && model.target === this.spoken;
     return this.target !== this.spoken && (this.models ?? []).some(back);
@@ -163,7 +172,7 @@ export class Session {
     if (!this.targets.some(({ code }) => code === target)) this.target = this.targets[0].code;
     if (!this.fitting.some(({ label }) => label === model)) this.model = this.fitting[0].label;
     store(MODEL, this.model);
-    this.terms.setPair(this.source, this.target);
+    this.terms.setPair(this.source, this.target, !this.described?.pivot);
     this.translate();
   }
 
