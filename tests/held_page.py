@@ -199,6 +199,11 @@ class HeldPage:
     def read_files(self) -> dict:
         return self.page.evaluate(READ_FILES)
 
+    def asks_before_leaving(self) -> bool:
+        """Whether the browser would ask the reader if the page may go."""
+        leave = 'dispatchEvent(new Event("beforeunload", { cancelable: true }))'
+        return not self.page.evaluate(leave)
+
     def sent(self) -> list[dict]:
         """All requests since the page was opened."""
         return self.page.evaluate("sent.map(shownRequest)")

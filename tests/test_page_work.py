@@ -195,6 +195,29 @@ def test_a_translation_is_saved_and_linked(held):  # noqa: F811
     assert held.read()["failure"] == "The text is too long for a link."
 
 
+def test_the_browser_asks_before_changes_are_lost_that_were_neither_copied_nor_saved(held):  # noqa: F811
+    page = held.page
+    notes_copies(held)
+    translation = held.translate(TEXT)["words"]
+    assert not held.asks_before_leaving()
+    click(held, "Edit")
+    page.fill(EDITOR, f"{translation} Ja.")
+    assert held.asks_before_leaving()
+    click(held, "Copy")
+    assert not held.asks_before_leaving()
+    page.fill(EDITOR, f"{translation} Nein.")
+    assert held.asks_before_leaving()
+    click(held, "Save")
+    with page.expect_download():
+        page.get_by_role("menuitem", name="Text .txt").click()
+    assert not held.asks_before_leaving()
+    page.fill(EDITOR, translation)
+    assert held.asks_before_leaving()
+    click(held, "Undo my changes")
+    held.answer()
+    assert not held.asks_before_leaving()
+
+
 @pytest.mark.parametrize("is_open", [False, True], ids=["in a new tab", "in an open one"])
 def test_a_link_brings_its_text_and_languages_and_is_then_forgotten(unopened, page_url, is_open):  # noqa: F811
     """Its text is sent as the body of a request only."""

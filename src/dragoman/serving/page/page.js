@@ -39,7 +39,8 @@ function App() {
       documents.reconnect();
     };
     const hashchange = () => session.follow();
-    const listeners = { online, hashchange, pointerdown: onPointerDown, keydown: onKey };
+    const beforeunload = (event) => (session.isUnsaved || documents.isUnsaved) && event.preventDefault();
+    const listeners = { online, hashchange, beforeunload, pointerdown: onPointerDown, keydown: onKey };
     listen({ ...listeners, ...dropListeners(setDropping) });
   }, []);
   return html`

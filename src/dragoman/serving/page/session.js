@@ -55,6 +55,7 @@ export class Session {
   #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
   #countdown = null;
+  #saved = ""; // the translation that was copied or saved last
   #alignment = ""; // of the current result: "asked" or "failed"
 
   constructor(changed) {
@@ -481,6 +482,16 @@ export class Session {
 
   get isEdited() {
     return this.isCurrent && this.result.sentences.some(({ isEdited }) => isEdited);
+  }
+
+  /** A translation has been copied or saved. */
+  noteSaved(text) {
+    this.#saved = text;
+  }
+
+  /** Whether changes of the reader would be lost with the page. */
+  get isUnsaved() {
+    return this.isEdited && this.result.text !== this.#saved;
   }
 
   /** Shows another translation of a sentence at once, then asks for its scores and alignment: the text is the
