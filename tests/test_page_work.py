@@ -289,6 +289,36 @@ def test_alternatives_follow_from_the_caret(held):  # noqa: F811
     assert page.locator(EDITOR).count() == 1
 
 
+def test_what_was_typed_chosen_or_cleared_is_undone_by_keys_and_the_other_text_stays(held):  # noqa: F811
+    page = held.page
+    page.focus("textarea")
+    page.keyboard.type(TEXT)
+    held.run(250)
+    held.answer()
+    seen = [held.read()["words"]]
+    click(held, "Edit")
+    for number in range(4):
+        page.evaluate("document.querySelector('#translation').setSelectionRange(9, 9)")
+        if number % 2:
+            page.keyboard.type("Ja ")
+        else:
+            click(held, "Alternatives")
+            held.answer(held.waiting("alternatives")[-1]["number"])
+            page.locator("[role=menuitem]").nth(number + 1).click()
+        held.run()
+        seen.append(page.input_value(EDITOR))
+    assert len(set(seen)) == len(seen)
+    for former in [*reversed(seen[:-1]), seen[0], seen[0]]:
+        page.keyboard.press("Control+z")
+        held.run()
+        assert (page.input_value(EDITOR), held.read()["text"]) == (former, TEXT)
+    click(held, "Clear")
+    assert held.read()["text"] == ""
+    page.keyboard.press("Control+z")
+    held.run()
+    assert held.read()["text"] == TEXT
+
+
 def answer_parts(held: HeldPage, count: int) -> list[str]:  # noqa: F811
     """Answer requests as they come; their texts."""
     texts = []
