@@ -28,7 +28,7 @@ export class Session {
   text = "";
   result = null; // the latest complete translation
   partial = null; // what has been streamed of the next one
-  progress = null; // of a long text: {done, total}, in parts
+  progress = null; // of a long text: {done, total}, in parts, and the text of those that are done
   isEditing = false; // the translation
   working = false;
   failure = null; // {message, again}: a sentence, and whether trying again can help
@@ -260,7 +260,8 @@ export class Session {
     for (const [number, text] of texts.entries()) {
       const chosen = pair.source === "auto" && number ? { ...pair, ...languagesOf(results[0]) } : pair;
       const request = JSON.stringify({ ...chosen, text });
-      if (texts.length > 1) this.#change({ progress: { done: number, total: texts.length } });
+      const progress = { done: number, total: texts.length, text: this.partial };
+      if (texts.length > 1) this.#change({ progress });
       const known = texts.length > 1 ? answers.get(request) : undefined;
       const answer = known ?? (await this.#ask(turn, { ...chosen, text }));
       if (turn !== this.#turn) return null;
@@ -358,6 +359,11 @@ export class Session {
 
   // Failures
 
+  /** Of a translation that does not go on, the parts that are done stay. */
+  get #halted() {
+    return { working: false, partial: this.progress?.text ?? null };
+  }
+
   #fail(error) {
     if (error.busy) return this.#wait(error.retryAfter);
     if (error.code === "not_found" && !this.#reloaded) {
@@ -370,20 +376,20 @@ export class Session {
     const message = known ? error.message : t("The server’s answer could not be read.");
     const again = !known || error.status === 0 || error.status >= 500;
     const failure = { message, again, language: error.language, unreachable: error.code === "unreachable" };
-    this.#change({ working: false, progress: null, failure, needsKey, announcement: message });
+    this.#change({ ...this.#halted, progress: null, failure, needsKey, announcement: message });
   }
 
   /** What the server says of a key is for programs: the page's form says it, and if the last one was wrong. */
   #askForKey() {
     const message = api.hasKey() ? t("The server does not know this key.") : "";
     const failure = message ? { message, again: false } : null;
-    this.#change({ working: false, progress: null, failure, needsKey: true, announcement: message });
+    this.#change({ ...this.#halted, progress: null, failure, needsKey: true, announcement: message });
   }
 
   #wait(seconds) {
     clearInterval(this.#countdown);
     const announcement = t("The server is busy. Trying again in {n} s.", { n: seconds });
-    this.#change({ working: false, partial: null, seconds, announcement });
+    this.#change({ ...this.#halted, seconds, announcement });
     this.#countdown = setInterval(() => {
       if (this.seconds > 1) return this.#change({ seconds: this.seconds - 1 });
       this.again();
