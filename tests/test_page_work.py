@@ -338,7 +338,7 @@ def test_a_long_text_is_translated_in_parts_and_only_what_changes_is_sent_again(
     progress = page.locator(".target progress")
     total = int(progress.get_attribute("max"))
     assert total > 2
-    texts = []
+    texts, come = [], ""
     for number in range(total):
         assert (progress.get_attribute("value"), held.read()["busy"]) == (str(number), "true")
         assert page.inner_text(".target .progress span") == f"Part {number + 1} of {total}"
