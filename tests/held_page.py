@@ -173,23 +173,20 @@ class HeldPage:
         if self.page.url != "about:blank":
             self.page.evaluate("localStorage.clear(); sessionStorage.clear();")
 
-    def open(self, url: str, *, models: list | None = None) -> None:
+    def open(self, url: str, *, models: list | None = None, pivots: list | None = None) -> None:
         """Open the page, and answer its requests for the models and the glossaries."""
         self.page.goto(url)
-        self.begin(models)
+        self.begin(models, pivots)
 
-    def begin(self, models: list | None = None) -> None:
+    def begin(self, models: list | None = None, pivots: list | None = None) -> None:
         """Answer the requests for the models and the glossaries that a new page sends."""
         self.run(50)
-        self.load(models)
+        self.load(models, pivots)
 
-    def load(self, models: list | None = None) -> None:
+    def load(self, models: list | None = None, pivots: list | None = None) -> None:
         """Answer the last requests for the models and the glossaries."""
-        known = MODELS if models is None else models
-        for path, content in (
-            ("v1/glossaries", None),
-            ("v1/models", {"models": known, "max_n_best": MAX_N_BEST}),
-        ):
+        known = {"models": MODELS if models is None else models, "pivots": pivots or []}
+        for path, content in (("v1/glossaries", None), ("v1/models", known | {"max_n_best": MAX_N_BEST})):
             self.answer(self.waiting(path)[-1]["number"], content=content)
 
     def run(self, milliseconds: int = 40) -> None:
@@ -201,6 +198,11 @@ class HeldPage:
 
     def read_files(self) -> dict:
         return self.page.evaluate(READ_FILES)
+
+    def asks_before_leaving(self) -> bool:
+        """Whether the browser would ask the reader if the page may go."""
+        leave = 'dispatchEvent(new Event("beforeunload", { cancelable: true }))'
+        return not self.page.evaluate(leave)
 
     def sent(self) -> list[dict]:
         """All requests since the page was opened."""

@@ -966,10 +966,9 @@ def test_the_field_for_a_key_appears_after_a_refusal_only(open_page, page_url, v
     assert page.locator("#key").count() == 0
     page.route("**/v1/**", guard)
     page.reload()
-    page.wait_for_selector(".failure >> text=This server needs an API key.")
     page.fill("#key", "wrong")
     page.keyboard.press("Enter")
-    page.wait_for_selector(".failure >> text=This server needs an API key.")
+    page.wait_for_selector(".key .failure >> text=The server does not know this key.")
     assert_accessible(page)
     page.fill("#key", "secret\u200b")  # as it may be pasted
     page.keyboard.press("Enter")

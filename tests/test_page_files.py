@@ -325,12 +325,16 @@ def test_a_download_has_the_name_that_the_server_gives_or_says_why_there_is_none
     held.page.evaluate("sessionStorage.setItem('dragoman.key', 'secret')")
     held.page.reload()
     held.begin()
+    assert not held.asks_before_leaving()
     server.add("report.docx")
+    assert held.asks_before_leaving()
     server.finish()
+    assert held.asks_before_leaving()
     with held.page.expect_download() as download:
         button(held.page, "Download report.de.docx").click()
         held.run()
         server.finish()
+    assert not held.asks_before_leaving()
     (document,) = server.documents.values()
     assert download.value.suggested_filename == "report.de.docx"
     with open(download.value.path(), encoding="utf-8") as file:

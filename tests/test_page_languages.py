@@ -114,6 +114,7 @@ def test_all_words_of_the_page_are_messages(held):  # noqa: F811
 @pytest.mark.short_form
 def test_the_page_speaks_the_language_that_was_chosen_and_arabic_from_the_right(held):  # noqa: F811
     page = held.page
+    page.click("#terms")
     for code in ("ar", "fr"):
         texts = json.loads((PAGE / "languages" / f"{code}.json").read_text())
         if code == "ar":
@@ -127,6 +128,11 @@ def test_the_page_speaks_the_language_that_was_chosen_and_arabic_from_the_right(
         assert root == [code, {"ar": "rtl", "fr": "ltr"}[code]]
         source, target = (page.locator(f".{name}").bounding_box() for name in ("source", "target"))
         assert (source["x"] > target["x"]) == (code == "ar")
+        empty = page.locator("textarea:placeholder-shown, .terms :placeholder-shown")
+        directions = empty.evaluate_all("(all) => all.map((one) => getComputedStyle(one).direction)")
+        assert set(directions) == {root[1]}
+        languages = empty.evaluate_all("(all) => all.slice(1).map((one) => one.placeholder)")
+        assert languages == [Locale(code).languages[one] for one in ("en", "de")]
     names = page.locator("[aria-label='Langue du texte'] option").all_inner_texts()
     assert names == ["Détecter la langue", "anglais", "allemand"]
     page.reload()

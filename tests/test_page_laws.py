@@ -916,31 +916,39 @@ def test_the_translation_of_before_a_change_is_not_offered_if_the_change_fails(h
 def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
     page = held.page
 
-    def refuse() -> None:
+    def refuse(message: str) -> None:
         held.answer(status=403, content=error("key"))
         assert (held.read()["key"], held.read()["again"]) == (True, False)
-        assert held.read()["failure"] == "The server says key."
+        check_failure(message)
         assert page.evaluate("document.activeElement.id") == "key"
+
+    def check_failure(message: str) -> None:
+        """It stands beside the field, which names it, and nowhere else."""
+        assert page.locator(".failure").all_inner_texts() == [message][: len(message)]
+        described = page.get_attribute("#key", "aria-describedby")
+        beside = page.inner_text(f"#{described}") if described else ""
+        assert beside == page.inner_text("[aria-live]") == message
 
     assert not held.read()["key"]
     page.fill("textarea", "Hello world.")
     held.run(250)
-    refuse()
+    refuse("")
     assert page.get_attribute("#key", "type") == "password"
-    for text, message in ((" wrong ", None), ("secret\u200b", "This is no key"), ("secret", None)):
+    no_key = "This is no key: it has a character that no key has."
+    for text, message in ((" wrong ", None), ("secret\u200b", no_key), ("secret", None)):
         sent = len(held.sent())
         page.fill("#key", text)
         page.keyboard.press("Enter")
         held.run()
         if message:
-            assert held.read()["failure"].startswith(message)
+            check_failure(message)
             assert len(held.sent()) == sent
         else:
             assert not held.read()["key"]
             (request,) = held.sent()[sent:]
             assert request["headers"]["Authorization"] == f"Bearer {text.strip()}"
             if text != "secret":
-                refuse()
+                refuse("The server does not know this key.")
     held.answer()
     state = held.read()
     assert (state["key"], state["failure"], state["isComplete"]) == (False, None, True)

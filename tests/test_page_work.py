@@ -195,6 +195,29 @@ def test_a_translation_is_saved_and_linked(held):  # noqa: F811
     assert held.read()["failure"] == "The text is too long for a link."
 
 
+def test_the_browser_asks_before_changes_are_lost_that_were_neither_copied_nor_saved(held):  # noqa: F811
+    page = held.page
+    notes_copies(held)
+    translation = held.translate(TEXT)["words"]
+    assert not held.asks_before_leaving()
+    click(held, "Edit")
+    page.fill(EDITOR, f"{translation} Ja.")
+    assert held.asks_before_leaving()
+    click(held, "Copy")
+    assert not held.asks_before_leaving()
+    page.fill(EDITOR, f"{translation} Nein.")
+    assert held.asks_before_leaving()
+    click(held, "Save")
+    with page.expect_download():
+        page.get_by_role("menuitem", name="Text .txt").click()
+    assert not held.asks_before_leaving()
+    page.fill(EDITOR, translation)
+    assert held.asks_before_leaving()
+    click(held, "Undo my changes")
+    held.answer()
+    assert not held.asks_before_leaving()
+
+
 @pytest.mark.parametrize("is_open", [False, True], ids=["in a new tab", "in an open one"])
 def test_a_link_brings_its_text_and_languages_and_is_then_forgotten(unopened, page_url, is_open):  # noqa: F811
     """Its text is sent as the body of a request only."""
@@ -266,6 +289,36 @@ def test_alternatives_follow_from_the_caret(held):  # noqa: F811
     assert page.locator(EDITOR).count() == 1
 
 
+def test_what_was_typed_chosen_or_cleared_is_undone_by_keys_and_the_other_text_stays(held):  # noqa: F811
+    page = held.page
+    page.focus("textarea")
+    page.keyboard.type(TEXT)
+    held.run(250)
+    held.answer()
+    seen = [held.read()["words"]]
+    click(held, "Edit")
+    for number in range(4):
+        page.evaluate("document.querySelector('#translation').setSelectionRange(9, 9)")
+        if number % 2:
+            page.keyboard.type("Ja ")
+        else:
+            click(held, "Alternatives")
+            held.answer(held.waiting("alternatives")[-1]["number"])
+            page.locator("[role=menuitem]").nth(number + 1).click()
+        held.run()
+        seen.append(page.input_value(EDITOR))
+    assert len(set(seen)) == len(seen)
+    for former in [*reversed(seen[:-1]), seen[0], seen[0]]:
+        page.keyboard.press("Control+z")
+        held.run()
+        assert (page.input_value(EDITOR), held.read()["text"]) == (former, TEXT)
+    click(held, "Clear")
+    assert held.read()["text"] == ""
+    page.keyboard.press("Control+z")
+    held.run()
+    assert held.read()["text"] == TEXT
+
+
 def answer_parts(held: HeldPage, count: int) -> list[str]:  # noqa: F811
     """Answer requests as they come; their texts."""
     texts = []
@@ -285,14 +338,20 @@ def test_a_long_text_is_translated_in_parts_and_only_what_changes_is_sent_again(
     progress = page.locator(".target progress")
     total = int(progress.get_attribute("max"))
     assert total > 2
-    texts = []
+    texts, come = [], ""
     for number in range(total):
         assert (progress.get_attribute("value"), held.read()["busy"]) == (str(number), "true")
         assert page.inner_text(".target .progress span") == f"Part {number + 1} of {total}"
         if number == 1:
             held.answer(status=429, content=error("rate"), headers={"Retry-After": "1"})
+            assert held.read()["words"] == come
             held.run(1000)
+        if number == 2:
+            held.fail()
+            assert held.read()["words"] == come  # the parts that were there
+            click(held, "Try again")
         texts += answer_parts(held, 1)
+        come = held.read()["words"]
     assert "".join(texts) == LONG
     expected = page_server.translation({"text": LONG, "source": "en", "target": "de"}, "ende")
     state = held.read()
@@ -424,3 +483,59 @@ def test_a_model_without_languages_says_what_it_does(unopened, page_url):  # noq
     page.fill("textarea", "hello")
     held.run()
     assert page.locator(".introduction").count() == 0
+
+
+GERMAN_ARABIC = {
+    "source": "de",
+    "target": "ar",
+    "pivot": "en",
+    "source_name": "German",
+    "target_name": "Arabic",
+}
+
+
+def answer_by_pivot(held: HeldPage) -> None:  # noqa: F811
+    """Answer the last request for a translation as a server does that goes by way of English."""
+    request = held.sent()[-1]
+    pair = {"model": "deen+enar", "pivot": "en", "source": "de", "target": "ar"}
+    answer = page_server.translation({**request["body"], "source": "en", "model": "enar"}, "enar") | pair
+    is_stream = request["path"].endswith("stream")
+    held.answer(content=b"".join(page_server.events(answer)) if is_stream else answer)
+
+
+def test_languages_that_a_third_one_joins_are_offered_and_named_in_every_request(unopened, page_url):  # noqa: F811
+    held, page = unopened, unopened.page  # noqa: F811
+    page.goto(page_url)
+    page.evaluate("""localStorage["dragoman.terms"] = '{"de-ar": [["hallo", "مرحبا"]]}'""")
+    held.open(page_url, pivots=[GERMAN_ARABIC])
+    for source in ("de", "auto"):
+        page.select_option(SOURCE, source)
+        page.select_option(TARGET, "ar")
+        page.fill("textarea", "Hallo Welt.")
+        held.run(250)
+        asked = held.sent()[-1]["body"]
+        assert asked == {"source": source, "target": "ar", "text": "Hallo Welt."}
+        answer_by_pivot(held)
+        assert page.inner_text(".model > span") == "By way of English: no model has both languages."
+        state = held.read()
+        assert (state["failure"], state["isComplete"], state["inside"]) == (None, True, None)
+        word(page, 1).click()
+        held.run()
+        about = held.sent()[-1]["body"]
+        assert (about.get("model"), about["source"], about["target"]) == (None, "de", "ar")
+        held.answer(status=400, content={"error": {"code": "pivot", "message": "No model …"}})
+        assert held.read()["note"] == "There are no alternatives in a translation by way of another language."
+        page.keyboard.press("Escape")
+        click(held, "More translations")
+        answer_by_pivot(held)
+        page.click(".others li:nth-child(2) button")
+        held.run()
+        for request in held.waiting("v1/translate"):
+            assert (request["body"].get("model"), request["body"].get("terms")) == (None, None)
+        click(held, "More translations")
+        assert held.read()["isComplete"]
+        page.click("#terms")
+        held.run()
+        assert ("by way of another language" in page.inner_text(".panel .note")) == (source == "de")
+        page.click("#terms")
+        held.run()

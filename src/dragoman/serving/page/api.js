@@ -31,19 +31,28 @@ export class ApiError extends Error {
 
 let key = recallInTab(KEY); // where storage is switched off, the key is known until the page is left
 
+export const hasKey = () => Boolean(key);
+
 export function setKey(given) {
   key = given;
   storeInTab(KEY, given);
 }
 
-/** {models, maxNBest, hasDocs}. The models are also there with each of their adapters; labels tell them apart. */
+/** {models, maxNBest, hasDocs}. The models are also there with each of their adapters; labels tell them apart. Two
+ * languages that only a third one joins are a model without a name, with that one as its `pivot`. */
 export async function fetchModels() {
-  const { models, max_n_best: maxNBest, has_docs: hasDocs = false } = await (await send("v1/models")).json();
+  const answer = await (await send("v1/models")).json();
+  const { models, pivots = [], max_n_best: maxNBest, has_docs: hasDocs = false } = answer;
   const withAdapters = models.flatMap((model) => [
     { ...model, label: model.name },
     ...(model.adapters ?? []).map((adapter) => ({ ...model, adapter, label: `${model.name} with ${adapter}` })),
   ]);
-  return { models: withAdapters, maxNBest, hasDocs };
+  const byPivot = pivots.map((pair) => ({
+    ...pair,
+    label: `${pair.source} → ${pair.pivot} → ${pair.target}`,
+    pivot_name: models.find(({ source }) => source === pair.pivot)?.source_name,
+  }));
+  return { models: [...withAdapters, ...byPivot], maxNBest, hasDocs };
 }
 
 /** The glossaries that a request can name: {id, name, dictionaries}. */
@@ -68,7 +77,10 @@ export async function menuItems(body, signal) {
     const { alternatives } = await (await patiently(request, signal)).json();
     return { items: distinct(alternatives) };
   } catch (error) {
-    return { items: [], message: error.message };
+    const message = error.code === "pivot"
+      ? t("There are no alternatives in a translation by way of another language.")
+      : error.message;
+    return { items: [], message };
   }
 }
 

@@ -52,6 +52,7 @@ export class Documents {
         requests: 0, // for sentences
         answered: 0, // the latest of them that has been answered
         changes: 0, // under way
+        isSaved: false, // as it is
       });
     }
     this.follow();
@@ -122,7 +123,7 @@ export class Documents {
     if (file.status) remove(file.status);
     if (this.menu?.file === file) this.menu = null;
     Object.assign(file, { state, controller: null, status: null, failure: null });
-    Object.assign(file, { start: 0, first: 0, sentences: null, changes: 0 });
+    Object.assign(file, { start: 0, first: 0, sentences: null, changes: 0, isSaved: false });
   }
 
   cancel(file) {
@@ -148,6 +149,11 @@ export class Documents {
     for (const file of this.list) if (file.failure?.unreachable) this.again(file);
   }
 
+  /** Whether translations would be lost with the page. */
+  get isUnsaved() {
+    return this.list.some(({ state, isSaved }) => ["waiting", "running", "done"].includes(state) && !isSaved);
+  }
+
   /** Whether a file was translated as the menus now say. */
   isCurrent({ pair }) {
     return JSON.stringify(pair) === JSON.stringify(this.#session.pair);
@@ -157,7 +163,9 @@ export class Documents {
     const { status } = file;
     try {
       const content = await api.fetchDocument(status.id);
-      if (file.status === status) save(content, status.name);
+      if (file.status !== status) return;
+      save(content, status.name);
+      file.isSaved = true;
     } catch (error) {
       if (file.status === status) this.#refuse(file, error);
     }
@@ -204,9 +212,10 @@ export class Documents {
     this.#alternatives = new AbortController();
     this.menu = menu;
     this.#change();
-    const { model, adapter, source: from, target } = file.status;
+    const { model, adapter, pivot, source: from, target } = file.status;
     const { glossary, terms } = file.pair;
-    const settings = { model, adapter: adapter || undefined, source: from, target, glossary, terms };
+    const used = { model: pivot ? undefined : model, adapter: adapter || undefined };
+    const settings = { ...used, source: from, target, glossary, terms };
     const body = { ...settings, text: source, prefix };
     const items = await api.menuItems(body, this.#alternatives.signal);
     if (this.menu !== menu) return;
@@ -225,6 +234,7 @@ export class Documents {
     const { status, first, sentences } = file;
     file.sentences = sentences.with(sentence, { ...sentences[sentence], translation: text });
     file.failure = null;
+    file.isSaved = false;
     file.changes++;
     this.#change();
     let failure = null;

@@ -4,6 +4,14 @@
 import { html, useEffect, useRef } from "./vendor/preact.js";
 import { t } from "./i18n.js";
 import { isModified } from "./keys.js";
+import { keepFromAfar, type } from "./typing.js";
+
+/** Another translation of a sentence takes its place. */
+export function adoptInEditor(session, index, text) {
+  const { start, end } = session.result.sentences[index];
+  type(document.getElementById("translation"), text, start, end);
+  session.adopt(index, text);
+}
 
 export function Editor({ session, result }) {
   const area = useRef();
@@ -21,6 +29,6 @@ export function Editor({ session, result }) {
     </div>
     <textarea ref=${area} aria-label=${t("Translation")} dir="auto" lang=${result.target} rows="1" id="translation"
       value=${result.text} onKeyDown=${onKey} onChange=${() => session.record()}
-      onInput=${(event) => session.write(event.target.value)}></textarea>
+      onBeforeInput=${keepFromAfar} onInput=${(event) => session.write(event.target.value)}></textarea>
   </div>`;
 }

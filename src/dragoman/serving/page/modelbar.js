@@ -1,7 +1,7 @@
 // Which model translates, with which terms.
 
 import { html } from "./vendor/preact.js";
-import { number, t } from "./i18n.js";
+import { languageName, number, t } from "./i18n.js";
 import { icon } from "./icons.js";
 import { Select } from "./select.js";
 
@@ -10,19 +10,22 @@ export function ModelBar({ session }) {
 }
 
 function Model({ session }) {
-  const { fitting, source, target, result } = session;
-  const label = source === "auto" ? result?.model : session.model;
-  const model = (session.models ?? []).find((one) => one.label === label);
-  const choices = fitting.map((one) => ({ code: one.label, name: nameOf(one) }));
-  choices.sort((one, other) => one.name.localeCompare(other.name, "en", { numeric: true }));
+  const { fitting, source, target, used: model } = session;
   if (!model) {
     if (source !== "auto") return null;
     return html`<span>${t("The server chooses the model when it knows the language.")}</span>`;
   }
-  const choice = source !== "auto" && choices.length > 1 && html`<${Select} label=${t("Model")} options=${choices}
+  if (model.pivot) {
+    const language = languageName(model.pivot, model.pivot_name);
+    return html`<span>${t("By way of {language}: no model has both languages.", { language })}</span>`;
+  }
+  const choices = (source === "auto" ? [] : fitting).map((one) => ({ code: one.label, name: nameOf(one) }));
+  choices.sort((one, other) => one.name.localeCompare(other.name, "en", { numeric: true }));
+  const choice = choices.length > 1 && html`<${Select} label=${t("Model")} options=${choices}
     value=${session.model} choose=${(code) => session.setPair(source, target, code)} />`;
-  return html`<span>${t("Model")}${choice ? "" : html` <bdi>${nameOf(model)}</bdi> ·`}</span>${choice}
-    <span>${facts(model)}</span><${Inside} session=${session} />`;
+  const name = choice ? html`<span>${t("Model")}</span>${choice}<span>${facts(model)}</span>`
+    : html`<span>${t("Model")} <bdi>${nameOf(model)}</bdi> · ${facts(model)}</span>`;
+  return html`${name}<${Inside} session=${session} />`;
 }
 
 function nameOf({ name, adapter }) {
@@ -45,7 +48,7 @@ function TermsChoice({ session }) {
 /** A link to the inspector, in a tab that gets the key from its opener. */
 function Inside({ session }) {
   const { result, isCurrent } = session;
-  const sentence = isCurrent && result.sentences[0]?.source;
+  const sentence = isCurrent && !result.pivot && result.sentences[0]?.source;
   if (!sentence) return null;
   const asked = new URLSearchParams({ text: sentence, model: result.model, adapter: result.adapter ?? "" });
   const name = result.sentences.length > 1 ? t("Look inside the first sentence") : t("Look inside");

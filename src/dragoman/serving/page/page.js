@@ -39,7 +39,8 @@ function App() {
       documents.reconnect();
     };
     const hashchange = () => session.follow();
-    const listeners = { online, hashchange, pointerdown: onPointerDown, keydown: onKey };
+    const beforeunload = (event) => (session.isUnsaved || documents.isUnsaved) && event.preventDefault();
+    const listeners = { online, hashchange, beforeunload, pointerdown: onPointerDown, keydown: onKey };
     listen({ ...listeners, ...dropListeners(setDropping) });
   }, []);
   return html`
@@ -79,12 +80,15 @@ function KeyForm() {
     event.preventDefault();
     session.useKey(field.current.value.trim());
   };
+  const { failure } = session;
   return html`<form class="key" onSubmit=${submit}>
     <p class="note">${t("This server is not open to everybody. Who runs it can give you a key.")}</p>
     <label for="key">${t("Your key")}</label>
-    <input id="key" type="password" autocomplete="off" required ref=${field} />
+    <input id="key" type="password" autocomplete="off" required ref=${field}
+      aria-describedby=${failure && "key-failure"} />
     <button>${t("Use this key")}</button>
     <span class="note">${t("It is kept until this tab is closed.")}</span>
+    ${failure && html`<p class="failure" id="key-failure">${failure.message}</p>`}
   </form>`;
 }
 

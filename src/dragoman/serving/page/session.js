@@ -28,7 +28,7 @@ export class Session {
   text = "";
   result = null; // the latest complete translation
   partial = null; // what has been streamed of the next one
-  progress = null; // of a long text: {done, total}, in parts
+  progress = null; // of a long text: {done, total}, in parts, and the text of those that are done
   isEditing = false; // the translation
   working = false;
   failure = null; // {message, again}: a sentence, and whether trying again can help
@@ -55,6 +55,7 @@ export class Session {
   #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
   #countdown = null;
+  #saved = ""; // the translation that was copied or saved last
   #alignment = ""; // of the current result: "asked" or "failed"
 
   constructor(changed) {
@@ -149,6 +150,15 @@ export class Session {
     return this.source === "auto" ? null : this.models?.find(({ label }) => label === this.model);
   }
 
+  /** The model that translates, or that has if the language is to be detected. */
+  get used() {
+    const { result } = this;
+    if (this.source !== "auto") return this.described;
+    const has = ({ name, ...model }) =>
+      name === result.model && ["source", "target", "pivot"].every((key) => model[key] === result[key]);
+    return result && this.models?.find(has);
+  }
+
   get canSwap() {
     const back = (model) => model.source === this.target && model.target === this.spoken;
     return this.target !== this.spoken && (this.models ?? []).some(back);
@@ -163,7 +173,7 @@ export class Session {
     if (!this.targets.some(({ code }) => code === target)) this.target = this.targets[0].code;
     if (!this.fitting.some(({ label }) => label === model)) this.model = this.fitting[0].label;
     store(MODEL, this.model);
-    this.terms.setPair(this.source, this.target);
+    this.terms.setPair(this.source, this.target, !this.described?.pivot);
     this.translate();
   }
 
@@ -250,7 +260,8 @@ export class Session {
     for (const [number, text] of texts.entries()) {
       const chosen = pair.source === "auto" && number ? { ...pair, ...languagesOf(results[0]) } : pair;
       const request = JSON.stringify({ ...chosen, text });
-      if (texts.length > 1) this.#change({ progress: { done: number, total: texts.length } });
+      const progress = { done: number, total: texts.length, text: this.partial };
+      if (texts.length > 1) this.#change({ progress });
       const known = texts.length > 1 ? answers.get(request) : undefined;
       const answer = known ?? (await this.#ask(turn, { ...chosen, text }));
       if (turn !== this.#turn) return null;
@@ -348,24 +359,37 @@ export class Session {
 
   // Failures
 
+  /** Of a translation that does not go on, the parts that are done stay. */
+  get #halted() {
+    return { working: false, partial: this.progress?.text ?? null };
+  }
+
   #fail(error) {
     if (error.busy) return this.#wait(error.retryAfter);
     if (error.code === "not_found" && !this.#reloaded) {
       this.#reloaded = true;
       return this.load();
     }
+    const needsKey = error.status === 403 && error.code !== "cross_origin";
+    if (needsKey && error.isServers) return this.#askForKey();
     const known = error instanceof api.ApiError;
     const message = known ? error.message : t("The server’s answer could not be read.");
     const again = !known || error.status === 0 || error.status >= 500;
-    const needsKey = error.status === 403 && error.code !== "cross_origin";
     const failure = { message, again, language: error.language, unreachable: error.code === "unreachable" };
-    this.#change({ working: false, partial: null, progress: null, failure, needsKey, announcement: message });
+    this.#change({ ...this.#halted, progress: null, failure, needsKey, announcement: message });
+  }
+
+  /** What the server says of a key is for programs: the page's form says it, and if the last one was wrong. */
+  #askForKey() {
+    const message = api.hasKey() ? t("The server does not know this key.") : "";
+    const failure = message ? { message, again: false } : null;
+    this.#change({ ...this.#halted, progress: null, failure, needsKey: true, announcement: message });
   }
 
   #wait(seconds) {
     clearInterval(this.#countdown);
     const announcement = t("The server is busy. Trying again in {n} s.", { n: seconds });
-    this.#change({ working: false, partial: null, seconds, announcement });
+    this.#change({ ...this.#halted, seconds, announcement });
     this.#countdown = setInterval(() => {
       if (this.seconds > 1) return this.#change({ seconds: this.seconds - 1 });
       this.again();
@@ -464,6 +488,16 @@ export class Session {
 
   get isEdited() {
     return this.isCurrent && this.result.sentences.some(({ isEdited }) => isEdited);
+  }
+
+  /** A translation has been copied or saved. */
+  noteSaved(text) {
+    this.#saved = text;
+  }
+
+  /** Whether changes of the reader would be lost with the page. */
+  get isUnsaved() {
+    return this.isEdited && this.result.text !== this.#saved;
   }
 
   /** Shows another translation of a sentence at once, then asks for its scores and alignment: the text is the

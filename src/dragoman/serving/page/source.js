@@ -6,6 +6,7 @@ import { hasCapitals, inSmallLetters, isMarkup, unknownScript } from "./checks.j
 import { highlight } from "./highlight.js";
 import { languageName, plural, scriptName, t } from "./i18n.js";
 import { icon } from "./icons.js";
+import { keepFromAfar, type } from "./typing.js";
 import { countCharacters, pieces } from "./words.js";
 
 export function SourcePane({ session, addFiles }) {
@@ -27,10 +28,7 @@ export function SourcePane({ session, addFiles }) {
     return () => document.removeEventListener("selectionchange", onCaret);
   }, [session, aligned]);
 
-  const clear = () => {
-    session.open("");
-    area.current.focus();
-  };
+  const clear = () => type(area.current, "");
   return html`<section class="pane source" aria-label=${t("Text")}>
     <div class="stack text" onPointerEnter=${() => session.alignAgain()}
       onPointerMove=${(event) => (aligned ? lightPointer(event, mirror.current, result) : session.align())}
@@ -41,7 +39,7 @@ export function SourcePane({ session, addFiles }) {
       <textarea ref=${area} aria-label=${t("Text to translate")} dir="auto" lang=${session.spoken || null} rows="1"
         placeholder=${t("Type or paste text, or drop files.")} value=${text}
         onFocus=${() => session.alignAgain()} onBlur=${() => highlight(null)}
-        onInput=${(event) => session.edit(event.target.value)}></textarea>
+        onBeforeInput=${keepFromAfar} onInput=${(event) => session.edit(event.target.value)}></textarea>
     </div>
     ${text ? html`<${Notices} session=${session} addFiles=${addFiles} />`
       : html`<${Introduction} session=${session} /><${Example} session=${session} />`}

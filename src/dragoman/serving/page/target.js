@@ -1,7 +1,7 @@
 // The right pane: the translation, whose words can be chosen, and what is known of it.
 
 import { html, useEffect, useRef } from "./vendor/preact.js";
-import { Editor } from "./editor.js";
+import { Editor, adoptInEditor } from "./editor.js";
 import { draw, highlight, hold } from "./highlight.js";
 import { plural, t } from "./i18n.js";
 import { Sureness } from "./sureness.js";
@@ -21,7 +21,7 @@ export function TargetPane({ session }) {
     : pane.current.querySelector(".place"));
   const back = () => (isOfWord ? anchor() : pane.current.querySelector("textarea"))?.focus();
   return html`<section class="pane target" aria-label=${t("Translation")} aria-busy=${session.working} ref=${pane}>
-    <${Failure} session=${session} />
+    ${session.needsKey ? null : html`<${Failure} session=${session} />`}
     <${Progress} session=${session} />
     ${isCurrent && isEditing
       ? html`<${Editor} key="editor" session=${session} result=${result} />`
@@ -36,7 +36,8 @@ export function TargetPane({ session }) {
     ${isCurrent && result.unusedTerms.length ? html`<${Unused} result=${result} />` : null}
     ${menu ? html`<${WordMenu} menu=${menu} text=${result.sentences[menu.sentence].text} target=${result.target}
       pane=${pane} anchor=${anchor} back=${back} close=${() => session.closeMenu()}
-      change=${(text) => session.adopt(menu.sentence, text)} />` : null}
+      change=${(text) => (isOfWord ? session.adopt(menu.sentence, text)
+        : adoptInEditor(session, menu.sentence, text))} />` : null}
     ${session.isSaving && isCurrent ? html`<${SaveMenu} session=${session} pane=${pane} />` : null}
     <div class="foot" key="foot">
       ${isCurrent ? html`<${Sureness} sentences=${result.sentences} />` : null}

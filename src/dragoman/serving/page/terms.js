@@ -1,5 +1,6 @@
 // Terms: words and phrases with their translations. They come from a glossary of the server and from the reader,
-// and belong to a pair of languages; to a language that is to be detected belong none.
+// and belong to a pair of languages; to a language that is to be detected, and to two that a third
+// one joins, belong none.
 
 import * as api from "./api.js";
 import { recall, store } from "./storage.js";
@@ -18,6 +19,7 @@ export class Terms {
   #changed;
   #source = "auto";
   #target = "";
+  #isDirect = true;
   #rows = storedRows(); // of all languages
   #request = new AbortController();
 
@@ -31,9 +33,9 @@ export class Terms {
     return { glossary: glossary || undefined, terms: terms.length ? terms : undefined };
   }
 
-  /** Whether there can be terms: the languages are known. */
+  /** Whether there can be terms: the languages are known, and a model has both. */
   get isPair() {
-    return this.#source !== "auto" && this.#target !== "";
+    return this.#isDirect && this.#source !== "auto" && this.#target !== "";
   }
 
   /** The glossaries with terms of the chosen languages. */
@@ -47,8 +49,9 @@ export class Terms {
   }
 
   /** Other languages have their own rows, and drop a glossary without terms of them. */
-  setPair(source, target) {
-    const isOther = source !== this.#source || target !== this.#target;
+  setPair(source, target, isDirect = true) {
+    const isOther = source !== this.#source || target !== this.#target || isDirect !== this.#isDirect;
+    this.#isDirect = isDirect;
     this.#source = source;
     this.#target = target;
     if (isOther) this.#complete();

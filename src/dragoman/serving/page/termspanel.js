@@ -1,7 +1,7 @@
 // The panel with the terms of a pair of languages: the reader's, and those of the chosen glossary.
 
 import { html, useRef } from "./vendor/preact.js";
-import { plural, t } from "./i18n.js";
+import { languageName, plural, t } from "./i18n.js";
 import { icon } from "./icons.js";
 import { Panel } from "./panels.js";
 import { PAGE } from "./terms.js";
@@ -15,11 +15,14 @@ export function closeTerms(session) {
 
 export function TermsPanel({ session }) {
   const { isPair, glossary } = session.terms;
-  const name = (languages, chosen) => languages.find(({ code }) => code === chosen)?.name ?? chosen;
-  const languages = [name(session.sources, session.source), name(session.targets, session.target)];
+  const { sources, source, targets, target, described } = session;
+  const name = (languages, chosen) => languageName(chosen, languages.find(({ code }) => code === chosen)?.name);
+  const languages = [name(sources, source), name(targets, target)];
   if (!isPair) {
     return html`<${Panel} title=${t("Terms")} close=${() => closeTerms(session)}>
-      <p class="note">${t("Terms belong to a pair of languages. Choose the language of the text.")}</p>
+      <p class="note">${described?.pivot
+        ? t("Terms are not used in a translation by way of another language.")
+        : t("Terms belong to a pair of languages. Choose the language of the text.")}</p>
     <//>`;
   }
   return html`<${Panel} title=${t("Terms")} close=${() => closeTerms(session)}>

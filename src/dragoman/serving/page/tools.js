@@ -37,6 +37,7 @@ function CopyButton({ session }) {
   const { result, isCurrent } = session;
   const onCopy = async () => {
     if (!(await copyText(result.text, session))) return;
+    session.noteSaved(result.text);
     setCopied(true);
     setTimeout(() => setCopied(false), 2000);
   };
@@ -66,6 +67,7 @@ export function SaveMenu({ session, pane }) {
     close();
     const { name, content } = fileOf(session.result, format);
     save(content, name);
+    session.noteSaved(session.result.text);
   };
   const onLink = async () => {
     anchor().focus();

@@ -1,7 +1,7 @@
 // Words, sentences and alignments of a translation. All functions are pure.
 //
-// A result is {model, adapter, source, target, sourceText, text, sentences, unusedTerms}. The server counts code points; a
-// result counts UTF-16 units, as JavaScript does.
+// A result is {model, adapter, pivot, source, target, sourceText, text, sentences, unusedTerms}; one by way of a third
+// language, its pivot, has no model. The server counts code points; a result counts UTF-16 units, as JavaScript does.
 
 import { withoutLoops } from "./checks.js";
 import { t } from "./i18n.js";
@@ -31,8 +31,9 @@ function asAnswered(answer, sourceText) {
   const inSource = unitsOfCodePoints(sourceText);
   const inTarget = unitsOfCodePoints(text);
   return {
-    model: answer.model,
+    model: answer.pivot ? undefined : answer.model,
     adapter: answer.adapter || undefined, // which a request then leaves out
+    pivot: answer.pivot || undefined,
     source: answer.source,
     target: answer.target,
     sourceText,
