@@ -530,6 +530,19 @@ def test_the_verb_prints_a_table_or_json(dirty, tmp_path, command_line):
     assert "is not checked for its language, which is not known: --source-language gives it." in err
 
 
+@pytest.mark.parametrize("name", ["entities", "mojibake", None])
+def test_people_are_told_whether_pairs_were_changed(tmp_path, command_line, name):
+    pairs = clean_corpus()
+    source, target = pairs[7]
+    changes = {"entities": (f"&lt;{source}", target), "mojibake": (source, mojibake(f"für {target}"))}
+    pairs[7] = changes.get(name, pairs[7])
+    files = write(tmp_path / "texts", pairs)
+    status, _, err = command_line("clean", *files, "--out", tmp_path / "out")
+    counts = {each: group["count"] for each, group in contents(tmp_path / "out")[2]["changes"].items()}
+    assert (status, {each for each, count in counts.items() if count}) == (0, {name} - {None})
+    assert ("Pairs were changed" in err) == (name is not None)
+
+
 def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, command_line):
     lines = [path.read_bytes().decode(errors="replace").splitlines() for path in dirty[0]]
     for path, side in zip(dirty[0], lines, strict=True):

@@ -1,5 +1,6 @@
 """What a recipe leaves open is chosen from the corpus and the machine; what is asked wins over the preset."""
 
+import json
 import re
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.cli.train import COMMAND, recipe_of
+from dragoman.cli.verbs import command
 from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline import presets
@@ -31,7 +33,7 @@ from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.reopen import apply_changes, changed_settings, describe_changes, is_changeable
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import overlay, write_toml
+from dragoman.system.toml import overlay, to_table, write_toml
 from dragoman.text.settings import DataSettings, TokenKind, WeightedCorpus
 from dragoman.training.schedule import learning_rate
 from tests.conftest import write_copies
@@ -299,6 +301,30 @@ def test_a_preset_beside_a_recipe_that_has_sizes_is_refused(tmp_path):
         recipe_of({"files": (path,), "preset": "tiny"})
     path.write_text(f"{begin}dropout = 0.3\n")
     assert recipe_of({"files": (path,), "preset": "tiny"}).model == replace(PRESETS["tiny"], dropout=0.3)
+    for preset, model in PRESETS.items():
+        for name, value in to_table(model).items():
+            if value == to_table(PRESETS["base"]).get(name):
+                continue
+            path.write_text(f"{begin}{name} = {json.dumps(value)}\n")
+            request = {"files": (path,), "preset": preset}
+            if name in ("dropout", "norm", "positions"):
+                assert recipe_of(request).model == model
+                continue
+            with pytest.raises(DragomanError, match=rf"preset {preset} sets {name}, and so does .*r\.toml"):
+                recipe_of(request)
+
+
+@pytest.mark.parametrize("verb", ["train", "start", "distil"])
+def test_help_gives_no_default_for_what_a_preset_sets(verb):
+    options = command(verb).options
+    tables = list(map(to_table, PRESETS.values()))
+    set_by_presets = {
+        name for name in set().union(*tables) if any(t.get(name) != tables[0].get(name) for t in tables)
+    }
+    told = {
+        name for name, option in options.items() if "from the preset" in command(verb).help_text(option, True)
+    }
+    assert told == set_by_presets & set(options)
 
 
 @pytest.fixture

@@ -112,9 +112,9 @@ def refuse_for_schedule(recipe: Recipe, arguments: Arguments) -> None:
 
 
 def refuse_overridden_preset(table: Mapping[str, Any], origin: str, arguments: Arguments) -> None:
-    """Raise `DragomanError` for a preset of the command line whose sizes a recipe has itself."""
-    model = table.get("model", {})
-    names = [name for name in COMMAND.from_preset if name in model and name != "dropout"]
+    """Raise `DragomanError` for a preset of the command line whose layers or sizes a recipe has itself."""
+    model, common = table.get("model", {}), ("dropout", "norm", "positions")  # these suit every preset
+    names = [name for name in COMMAND.from_preset if name in model and name not in common]
     if "preset" in arguments and names:
         settings = ", ".join(f"{{{name}}}" for name in names)
         raise OptionError(
@@ -242,5 +242,8 @@ COMMAND = Command(
         "replay_valid": "FILE",
         "freeze": "PART",
     },
-    from_preset=("d_model", "d_ff", "decoder_d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
+    from_preset=(
+        *("architecture", "d_model", "d_ff", "decoder_d_ff", "heads", "encoder_layers", "decoder_layers"),
+        *("neighbourhood", "dropout", "norm", "positions"),
+    ),
 )
