@@ -341,6 +341,24 @@ def test_the_mark_of_a_list_is_in_no_sentence(mark):
     assert plain_text(f"{mark} One two.", "en").sentences == ("One two.",)
 
 
+SIGNS = st.sampled_from(["", "•", "☐", "♪ ♫", "→", "★★★", "😀", "❤\ufe0f", "👨\u200d👩\u200d👧", "____"])
+
+
+@given(SIGNS, SIGNS, st.sampled_from(["One", "One two.", "One. Two.", "x ★ y", "x_y"]))
+def test_a_text_between_signs_has_the_sentences_of_the_text(before, behind, text):
+    """These are bullets, boxes, notes, emoji and blanks to fill in, which models do not know."""
+    before, behind = f"{before} " * bool(before), f" {behind}" * bool(behind)
+    sentences = plain_text(text, "en").sentences
+    for document in (
+        plain_text(before + text + behind, "en"),
+        html(f"<p>{before}<b>{text}</b>{behind}</p>", "en"),
+        html(f"<p><i>{before}</i>{text}<u>{behind}</u></p>", "en"),
+    ):
+        assert document.sentences == sentences
+        upper = document.join([sentence.upper() for sentence in sentences])
+        assert upper == document.text.replace(text, text.upper())
+
+
 # ---- addresses, marks and gaps, each by its kind
 
 
@@ -352,7 +370,7 @@ BEHIND = ["", *".,;:!?])»”’。ก한中", "\u2009x", " >"]
     [
         "https://x.org/a", "http://x.org", "ftp://x.org/a.b", "www.x.org/a?b=c&d=e", "https://x.org/(a)b",
         "a+b.c-d@x-y.org", "@user", "@a.b-c", "@user@x.social",
-        "https://x.org:80/a,b;c", "{name}", "%s",
+        "https://x.org:80/a,b;c", "{name}", "%s", "___", "________",
     ],
 )  # fmt: skip
 def test_an_address_is_kept_without_the_marks_behind_it(address):
@@ -366,7 +384,19 @@ def test_an_address_is_kept_without_the_marks_behind_it(address):
 
 
 @pytest.mark.parametrize(
-    "text", ["a://b c", "x/@user b", "me@x", "a.@user x", "xwww.x.org a", "50 % s", "1 @ 2", "@@user b"]
+    "text",
+    [
+        "a://b c",
+        "x/@user b",
+        "me@x",
+        "a.@user x",
+        "xwww.x.org a",
+        "50 % s",
+        "1 @ 2",
+        "@@user b",
+        "a___b",
+        "__ b",
+    ],
 )
 def test_what_is_no_address_is_text(text):
     (segment,) = plain_text(f"One {text}", "und", split=False).segments

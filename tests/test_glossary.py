@@ -397,7 +397,8 @@ def test_the_command_uses_terms_and_says_which_it_could_not_use(folder, tmp_path
     lines = out.splitlines()
     assert (status, len(lines)) == (0, len(LINES))
     assert "bike" in words_of(lines[1])
-    assert "1 term of the glossary stand" in err
+    assert "The glossary has 1 term again" in err
+    assert "'dogs' with 'kalt'" in err
     assert "1 of 2 terms of the glossary are not used. The first is 'Schnee'" in err
 
 

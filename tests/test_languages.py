@@ -348,7 +348,7 @@ def test_what_does_not_go_with_a_document_is_refused(command_line, folder, tmp_p
         (b"\x1f\x8b\x08", "a.html, line 1, byte 1: this is compressed with gzip; decompress it"),
         (
             b"PK\x03\x04\xff",
-            "this is a zip file, perhaps an office document, which dragoman translate --document reads.",
+            "this is a zip file; dragoman translate --document reads office files named .docx",
         ),
         (b'<html><meta charset="iso-8859-1">', "its encoding is iso-8859-1, and it is read as utf-8"),
         (b"<p>fine, too</p><meta charset=windows-1252>", "its encoding is windows-1252"),

@@ -6,6 +6,7 @@ import re
 import time
 import zipfile
 from collections import Counter
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,9 @@ REPEATED = [
 ]
 
 
+ENDINGS = {"docx": ".docx", "odf": ".odt", "epub": ".epub", "pptx": ".pptx", "xlsx": ".xlsx"}
+
+
 def outcome(file_format, content: bytes) -> str:
     """Read a file and write it, if it can be read: "read" or the sentence that refuses it."""
     try:
@@ -95,6 +99,11 @@ def test_a_file_with_a_damaged_member_is_refused_or_read(file_format):
         start = chance.randrange(len(data))
         data[start : start + chance.randint(0, 9)] = chance.randbytes(chance.randint(0, 9))
         outcome(file_format, pack({**damaged, name: bytes(data)}))
+
+
+@pytest.mark.parametrize(("file_format", "other"), [*permutations(FILES, 2)])
+def test_an_archive_with_a_wrong_ending_is_refused_with_its_own(file_format, other):
+    assert f"whose name ends in {ENDINGS[other]}" in outcome(file_format, FILES[other]())
 
 
 @pytest.mark.parametrize("file_format", FILES)

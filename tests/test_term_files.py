@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from dragoman.documents.table import DELIMITERS
 from dragoman.documents.terms import MAX_TERM, read_terms, terms_of
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages
@@ -29,7 +30,8 @@ def tidy(text):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "delimiter"), [(".tsv", "\t"), (".tab", "\t"), (".txt", "\t"), (".csv", ",")]
+    ("suffix", "delimiter"),
+    [(".tsv", "\t"), (".tab", "\t"), (".txt", "\t"), *((".csv", delimiter) for delimiter in DELIMITERS)],
 )
 @settings(max_examples=25)
 @given(
@@ -37,7 +39,8 @@ def tidy(text):
     st.sampled_from(
         [
             None, ("source", "target"), ("Source", "TRANSLATION"), ("en", "de"), ("en-US", "de_AT"),
-            ("en", "target"), ("fr", "fr"), ("en", "fr"), ("fr", "de"),
+            ("en", "target"), ("term", "translation"), ("fr", "fr"), ("fr", "it"), ("en", "fr"),
+            ("FR", "de-DE"),
         ]
     ),
     st.permutations([0, 1, 2]),
@@ -45,18 +48,28 @@ def tidy(text):
     st.integers(0, 4),
 )  # fmt: skip
 def test_the_terms_of_a_table_are_those_of_its_columns(suffix, delimiter, pairs, header, order, quoting, gap):
-    """Without a header that names both, they are the first two. Empty rows count for nothing."""
-    is_named = header is not None and header not in {("fr", "fr"), ("en", "fr"), ("fr", "de")}
+    """Without a header that names both, they are the first two. Empty rows count for nothing.
+
+    A header that names one of the languages beside another one is that of a table without terms.
+    """
+    is_of_others = header in {("en", "fr"), ("FR", "de-DE")}
+    is_named = header is not None and header not in {("fr", "fr"), ("fr", "it")} and not is_of_others
     rows = [["" if place == 2 else pair[place] for place in order] for pair in pairs]
     if not is_named:
         order, rows = [0, 1, 2], [[*pair, ""] for pair in pairs]
     rows.insert(min(gap, len(rows)), ["", " ", ""])
+    if suffix == ".csv":  # a sign that all rows have may be the delimiter as well
+        others = dict.fromkeys(map(ord, DELIMITERS[: DELIMITERS.index(delimiter)]), ".")
+        rows = [[cell.translate(others) for cell in row] for row in rows]
+        pairs = [[text.translate(others) for text in pair] for pair in pairs]
     if header:
         names = [*header, "notes"]
         rows.insert(0, [names[place] for place in order])
     expected = [Term(*map(tidy, pair)) for pair in pairs]
     if header and not is_named:
         expected.insert(0, Term(*header))
+    if is_of_others:
+        expected = []
     assert terms_of(table(rows, delimiter, quoting), suffix, "a", LANGUAGES) == expected
 
 
@@ -165,6 +178,12 @@ def test_a_glossary_has_the_same_terms_in_any_encoding_that_names_itself(pairs, 
         if content and (other != "latin-1" or not content.isascii()):
             with pytest.raises(DragomanError, match=r"line 1|not UTF-8"):
                 terms_of(content.encode(other), ".tsv", "a.tsv", LANGUAGES)
+
+
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+def test_a_table_of_excel_that_is_not_utf_8_is_refused_with_what_to_choose(delimiter):
+    with pytest.raises(DragomanError, match=r"line 1, byte 6: not UTF-8 .*CSV UTF-8"):
+        terms_of(f"oven{delimiter}Öfen".encode("cp1252"), ".csv", "a", LANGUAGES)
 
 
 def test_what_is_no_glossary_is_refused(tmp_path):

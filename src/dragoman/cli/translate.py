@@ -150,8 +150,12 @@ def read_glossary(paths: Sequence[Path], languages: Languages) -> Glossary | Non
             "give another glossary."
         )
     glossary = Glossary(terms, languages)
-    if repeated := len(terms) - len(glossary.terms):
-        warn(f"{counted(repeated, 'term')} of the glossary stand there again; the first translation counts.")
+    kept = set(map(id, glossary.terms))
+    if repeated := [term for term in terms if id(term) not in kept]:
+        warn(
+            f"The glossary has {counted(len(repeated), 'term')} again, and the first translation counts. The "
+            f"first of these is {repeated[0].source!r} with {repeated[0].target!r}."
+        )
     return glossary
 
 

@@ -27,12 +27,20 @@ _URL_CHARACTER = r"[^\s<>{}()\"'„“”«»\u0e00-\u0eff\u2000-\u206f\u3000-\u
 _URL = rf"(?:\b(?:https?|ftp)://|\bwww\.)(?:{_URL_CHARACTER}|\({_URL_CHARACTER}*+\))+(?<![.,;:!?\]])"
 _EMAIL = r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
 _MENTION = r"(?<![\w@/.])@\w++(?:[.-]\w++)*+(?:@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++)?"
-ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
-"""URLs, e-mail addresses, and the names @user and @user@host of people."""
+_BLANK = r"(?<![A-Za-z0-9_])_{3,}+(?![A-Za-z0-9])"
+ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}|{_BLANK}")
+"""URLs, e-mail addresses, the names @user and @user@host of people, and ____ to be filled in."""
 KEPT = re.compile(rf"{ADDRESS.pattern}|{TAG.pattern}")
-KEPT_SIGN = re.compile(rf"@|://|\bwww\.|{VARIABLE}")
+KEPT_SIGN = re.compile(rf"@|://|\bwww\.|___|{VARIABLE}")
 """What every address contains, or a placeholder; the search for it is fast."""
 KEPT_WITHOUT_TAGS = re.compile(rf"{ADDRESS.pattern}|{VARIABLE}")
+_PICTURE = "\u2190-\u21ff\u25a0-\u27bf\U0001f000-\U0001faff"
+_SIGN = rf"[•‣◦⁃{_PICTURE}][\u200d\ufe0f{_PICTURE}]*+"
+SIGNS_BEFORE = re.compile(rf"\s*+(?:{_SIGN}(?:\s++|\Z))*+")
+SIGNS_BEHIND = re.compile(rf"(?:(?:\A|\s++){_SIGN})*+\s*+\Z")
+"""Bullets, boxes to tick, notes of music, arrows and emoji at the edges of a text, apart from its words."""
+MAX_SIGNS = 40
+"""Characters of them at the end of a text."""
 CLOSING_MARKS = re.compile(r"\A[,;:%)\]»”’]+(?=\s)")
 """Marks that belong to what they touch on their left."""
 REFERENCE_MARK = re.compile(r"\[(?:\d+|\w)\]\Z|[*†‡§¶]+\Z")
@@ -73,9 +81,14 @@ class Piece(NamedTuple):
         return len(self.text) if self.kind in {"text", "alone"} else 0
 
     @property
+    def is_blank(self) -> bool:
+        """Whether it is no text, or white space."""
+        return self.kind != "text" or self.text.isspace()
+
+    @property
     def is_content(self) -> bool:
-        """Whether it is text other than white space."""
-        return self.kind == "text" and not self.text.isspace()
+        """Whether it is text other than white space and signs."""
+        return self.kind == "text" and without_signs(self.text) != ""
 
 
 Block = list[Piece]
@@ -332,7 +345,7 @@ def plain_segments(piece: Piece, language: str, split: bool, syntax: Syntax) -> 
     """The sentences of a plain block: as `segments_of`, several times as fast."""
     ends = sentence_ends(piece.text, language) if split else []
     for start, end in pairwise([0, *ends, len(piece.text)]):
-        sentence = piece.text[start:end].strip()
+        sentence = without_signs(piece.text[start:end])
         if has_letter(sentence):
             first = piece.text.index(sentence, start) + piece.start
             yield Segment(sentence, first, first + len(sentence), sentence, syntax)
@@ -476,19 +489,39 @@ def without_empty_pairs(pieces: Block) -> Block:
     return joined
 
 
+def without_signs(text: str) -> str:
+    """A text without white space and `_SIGN` at its edges."""
+    text = text[first_word(text) :]
+    return text[: last_word(text)]
+
+
+def first_word(text: str) -> int:
+    """The place behind the white space and the signs at the start of a text."""
+    match = SIGNS_BEFORE.match(text)
+    return match.end() if match else 0
+
+
+def last_word(text: str) -> int:
+    """The place before the white space and the signs at the end of a text."""
+    end = len(text.rstrip())
+    match = SIGNS_BEHIND.search(text, max(0, end - MAX_SIGNS), end)
+    return match.start() if match else end
+
+
 def strip(pieces: Block, follows_kept: bool) -> Block:
-    """The pieces without white space at their edges. The first and last text are not white space only.
+    """The pieces without white space and signs at their edges. The first and last text are not these alone.
 
     Behind what is kept outside of the sentence, they are also without the punctuation marks that touch it.
     """
     pieces = list(pieces)
     head = pieces[0]
     if head.kind == "text" and head.length == head.end - head.start:
-        text = (CLOSING_MARKS.sub("", head.text, count=1) if follows_kept else head.text).lstrip()
+        text = CLOSING_MARKS.sub("", head.text, count=1) if follows_kept else head.text
+        text = text[first_word(text) :]
         pieces[0] = Piece("text", text, head.end - len(text), head.end)
     tail = pieces[-1]
     if tail.kind == "text" and tail.length == tail.end - tail.start:
-        text = tail.text.rstrip()
+        text = tail.text[: last_word(tail.text)]
         pieces[-1] = Piece("text", text, tail.start, tail.start + len(text))
     return pieces
 

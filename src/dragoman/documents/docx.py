@@ -12,7 +12,15 @@ from dragoman.documents.drawing import read_drawing
 from dragoman.documents.file import Archive, Reading
 from dragoman.documents.markup import read_markup
 from dragoman.documents.nested import put_back, rewrite
-from dragoman.documents.office import OFFICE, OfficePart, content_types, decode_part, prefix_of, read_office
+from dragoman.documents.office import (
+    OFFICE,
+    OfficePart,
+    content_types,
+    decode_part,
+    ending_advice,
+    prefix_of,
+    read_office,
+)
 from dragoman.documents.runs import run_blocks, write_runs
 from dragoman.documents.word import Word
 from dragoman.system.errors import DragomanError
@@ -36,7 +44,7 @@ def read(content: bytes, reading: Reading) -> Archive:
     types = content_types(members, reading.name)
     names = [name for name, content_type in types.items() if PART.search(content_type)]
     if not names:
-        raise DragomanError(f"{reading.name} has no text of Word; is it a document?")
+        raise DragomanError(f"{reading.name} has no text of Word{ending_advice(members)}.")
     languages: Counter[str] = Counter()
     parts = {name: read_part(members[name], reading, languages) for name in names}
     parts |= {name: read_drawing(members[name], reading) for name in types if DRAWING.search(types[name])}

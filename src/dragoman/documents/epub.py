@@ -19,7 +19,7 @@ from dragoman.documents.markup import (
     text_pieces,
     xml,
 )
-from dragoman.documents.office import decode_page, read_office
+from dragoman.documents.office import decode_page, ending_advice, read_office
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 
@@ -81,7 +81,8 @@ def read_package(members: dict[str, bytes], reading: Reading) -> Package:
     name = next((path for path in package_names(members, reading.name) if path in members), None)
     if name is None:
         raise DragomanError(
-            f"{reading.name} is a zip file, but no book: it does not say where its parts are."
+            f"{reading.name} is a zip file, but no book: it does not say where its parts are"
+            f"{ending_advice(members)}."
         )
     text, encoding = decode_page(members[name], f"{reading.name}, {name}")
     items: dict[str, tuple[str, str]] = {}

@@ -278,4 +278,4 @@ def read_members(content: bytes, name: str, limits: ArchiveLimits) -> dict[str, 
     except DragomanError:  # a ValueError as well
         raise
     except (zipfile.BadZipFile, *UNREADABLE) as error:
-        raise DragomanError(f"{name} is not a zip file, or it is damaged ({error}).") from error
+        raise DragomanError(f"{name} is not a zip file, or it is damaged ({error}); get it again.") from error

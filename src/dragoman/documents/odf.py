@@ -15,6 +15,7 @@ from dragoman.documents.office import (
     checked_format,
     decode_part,
     element_ends,
+    ending_advice,
     plain_characters,
     prefix_of,
     read_office,
@@ -176,7 +177,9 @@ def read(content: bytes, reading: Reading) -> Archive:
     """A file of OpenDocument. Raises `DragomanError` if it is damaged or encrypted."""
     members = read_office(content, reading)
     if "content.xml" not in members:
-        raise DragomanError(f"{reading.name} is a zip file, but not one of OpenDocument.")
+        raise DragomanError(
+            f"{reading.name} is a zip file, but not one of OpenDocument{ending_advice(members)}."
+        )
     if b"encryption-data" in members.get("META-INF/manifest.xml", b""):
         raise DragomanError(
             f"{reading.name} is protected with a password; save it without, and translate it then."

@@ -1,7 +1,7 @@
 """Files of office programs: zip archives with XML members, which have to be well-formed."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -23,6 +23,14 @@ OTHERS = {
     b"{\\rtf": "is an RTF file; save it as .docx or .odt",
 }
 """What other files begin with, and what to do with them."""
+ENDING_OF_MEMBERS = {
+    "word/": ".docx",
+    "ppt/": ".pptx",
+    "xl/": ".xlsx",
+    "META-INF/container.xml": ".epub",
+    "content.xml": ".odt, .odp or .ods",
+}
+"""The endings of archives by what the name of one of their members begins with."""
 NOT_XML = re.compile(f"[{CONTROL}\u2028\u2029\\s\ud800-\udfff\ufffe\uffff]")
 
 
@@ -72,13 +80,21 @@ def read_office(content: bytes, reading: Reading) -> dict[str, bytes]:
     return read_members(content, reading.name, reading.limits)
 
 
+def ending_advice(members: Collection[str]) -> str:
+    """How the name of an archive of another kind has to end; "" if its members do not tell."""
+    for start, ending in ENDING_OF_MEMBERS.items():
+        if any(name.startswith(start) for name in members):
+            return f"; it is a file of another kind, whose name ends in {ending}"
+    return ""
+
+
 def content_types(members: dict[str, bytes], name: str) -> dict[str, str]:
     """The members of an Office Open XML file with their types, without those that only their endings name.
 
     Raises `DragomanError` if it is no such file.
     """
     if "[Content_Types].xml" not in members:
-        raise DragomanError(f"{name} is a zip file, but not one of Microsoft Office.")
+        raise DragomanError(f"{name} is a zip file, but not one of Microsoft Office{ending_advice(members)}.")
     text, _ = decode_part(members["[Content_Types].xml"], name)
     types: dict[str, str] = {}
     for token in read_markup(text, is_html=False):

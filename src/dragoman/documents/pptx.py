@@ -4,7 +4,7 @@ import re
 
 from dragoman.documents.drawing import PART, read_drawing
 from dragoman.documents.file import Archive, Reading
-from dragoman.documents.office import content_types, read_office
+from dragoman.documents.office import content_types, ending_advice, read_office
 from dragoman.system.errors import DragomanError
 
 SLIDE = re.compile(r"presentationml\.(?:slide|notesSlide)\+xml\Z")
@@ -17,7 +17,7 @@ def read(content: bytes, reading: Reading) -> Archive:
     types = content_types(members, reading.name)
     names = [name for name, kind in types.items() if SLIDE.search(kind) or PART.search(kind)]
     if not any(SLIDE.search(types[name]) for name in names):
-        raise DragomanError(f"{reading.name} has no slides; is it a presentation?")
+        raise DragomanError(f"{reading.name} has no slides{ending_advice(members)}.")
     parts = {name: read_drawing(members[name], reading) for name in sorted(names, key=natural_order)}
     return Archive(content, parts)
 

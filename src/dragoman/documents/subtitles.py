@@ -186,9 +186,9 @@ def peel(pieces: Block) -> Block:
     partner = partners(pieces)
     first, last = 0, len(pieces) - 1
     while first <= last:
-        if partner[first] < 0 and not pieces[first].is_content:
+        if partner[first] < 0 and pieces[first].is_blank:
             first += 1
-        elif partner[last] < 0 and not pieces[last].is_content:
+        elif partner[last] < 0 and pieces[last].is_blank:
             last -= 1
         elif partner[first] == last:
             first, last = first + 1, last - 1

@@ -1,7 +1,7 @@
 """Files of terms: tables (TSV, CSV), and TBX (ISO 30042).
 
 A table has the source term in its first column and the target term in its second one, unless its first row
-names the columns: source and target, or codes of languages.
+names the columns: source and target, or codes of languages. If those are other languages, it has no terms.
 """
 
 import html
@@ -11,22 +11,27 @@ from itertools import chain, islice
 from pathlib import Path
 
 from dragoman.documents.elements import Element, read_elements
-from dragoman.documents.file import decode_text
+from dragoman.documents.file import EncodingError, decode_text
 from dragoman.documents.markup import XML_ENCODING, decode_markup
-from dragoman.documents.table import column, rows
+from dragoman.documents.table import DELIMITERS, column, rows
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.wording import shown
 from dragoman.text.records import primary
 from dragoman.text.settings import Languages
 from dragoman.translation.glossary import Term
 
-DELIMITERS = {".tsv": "\t", ".tab": "\t", ".txt": "\t", ".csv": ","}
+TABLES = {".tsv": "\t", ".tab": "\t", ".txt": "\t", ".csv": DELIMITERS}
+"""What may stand between the columns of a table, by its suffix."""
+FIRST_LINES = 100
+"""Lines that tell the delimiter of a table."""
 MAX_BYTES = 200_000_000
 MAX_TERM = 500
 """Characters of a term."""
 NO_LONGER_USED = re.compile(r"deprecated|superseded", re.IGNORECASE)
 PREFERRED = re.compile(r"preferred", re.IGNORECASE)
 TAG = re.compile(r"<[^<>]*>")
+CODE = re.compile(r"[A-Za-z]{2,3}(-\w+)?")
+"""That of a language."""
 
 
 def read_terms(path: Path, languages: Languages) -> list[Term]:
@@ -48,28 +53,47 @@ def terms_of(content: bytes, suffix: str, name: str, languages: Languages) -> li
     """The terms of a file of this name and suffix. Raises as `read_terms`."""
     if suffix in {".tbx", ".xml"}:
         return list(tbx_terms(content, name, languages))
-    if suffix in DELIMITERS:
-        return list(table_terms(content, DELIMITERS[suffix], name, languages))
+    if suffix in TABLES:
+        return list(table_terms(content, suffix, name, languages))
     raise DragomanError(f"{name} is no glossary by its name; it has to end in .tsv, .csv or .tbx.")
 
 
-def table_terms(content: bytes, delimiter: str, name: str, languages: Languages) -> Iterator[Term]:
+def table_rows(content: bytes, suffix: str, name: str) -> Iterator[list[str]]:
+    """The cells of a table's rows, without white space around them. Raises as `read_terms`.
+
+    Excel writes semicolons into a CSV where numbers have a decimal comma, and tabs into "Unicode text". The
+    delimiter is therefore the one that most of the first lines have.
+    """
+    try:
+        text, _ = decode_text(content, name)
+    except EncodingError as error:
+        advice = " Excel writes UTF-8 if the file is saved as “CSV UTF-8”." * (suffix == ".csv")
+        raise DragomanError(f"{error}{advice}") from error
+    lines = list(islice(re.finditer(r"[^\r\n]+", text), FIRST_LINES))
+    delimiter = max(TABLES[suffix], key=lambda sign: sum(sign in line[0] for line in lines))
+    for row in rows(text, delimiter, name):
+        yield [cell.text.strip() for cell in row]
+
+
+def table_terms(content: bytes, suffix: str, name: str, languages: Languages) -> Iterator[Term]:
     """The terms of a table. Raises as `read_terms`."""
-    text, _ = decode_text(content, name)
     source, target = 0, 1
-    table = ([cell.text.strip() for cell in row] for row in rows(text, delimiter, name))
+    is_tabs = TABLES[suffix] == "\t"
+    table = table_rows(content, suffix, name)
     first_rows = list(islice(table, 2))
     has_codes = all(map(has_languages, first_rows))  # then the first row is no header
     for number, cells in enumerate(chain(first_rows, table), 1):
         if number == 1 and not has_codes and (columns := header_columns(cells, languages)):
             source, target = columns
             continue
+        if number == 1 and not has_codes and is_of_others(cells, languages):
+            return
         if len(cells) <= max(source, target) or not (cells[source] and cells[target]):
             if not any(cells):
                 continue
             raise DragomanError(
                 f"{name}, row {number} ({shown(' '.join(cells))}) does not have a term and its translation; "
-                f"put them into columns {source + 1} and {target + 1}."
+                f"put them into columns {source + 1} and {target + 1}{' of a table with tabs' * is_tabs}."
             )
         if has_languages(cells) and not are_of(languages, cells[2], cells[3]):
             continue
@@ -79,14 +103,20 @@ def table_terms(content: bytes, delimiter: str, name: str, languages: Languages)
 def header_columns(cells: Sequence[str], languages: Languages) -> tuple[int, int] | None:
     """The columns of source and target, if the first row of a table names them."""
     names = [cell.lower() for cell in cells]
-    source = column(names, ("source", languages.source))
+    source = column(names, ("source", "term", languages.source))
     target = column(names, ("target", "translation", languages.target))
     return None if source is None or target is None or source == target else (source, target)
 
 
 def has_languages(cells: Sequence[str]) -> bool:
     """Whether a row has four columns as those of DeepL: the last two are codes of languages."""
-    return len(cells) == 4 and all(re.fullmatch(r"[A-Za-z]{2,3}(-\w+)?", cell) for cell in cells[2:])
+    return len(cells) == 4 and all(CODE.fullmatch(cell) for cell in cells[2:])
+
+
+def is_of_others(cells: Sequence[str], languages: Languages) -> bool:
+    """Whether a first row names one of the languages of a pair beside another language."""
+    codes = {primary(cell) for cell in cells[:2] if CODE.fullmatch(cell)}
+    return len(codes) == 2 and not codes.isdisjoint(map(primary, (languages.source, languages.target)))
 
 
 def are_of(languages: Languages, source: str, target: str) -> bool:

@@ -17,6 +17,7 @@ from dragoman.documents.office import (
     content_types,
     decode_part,
     element_ends,
+    ending_advice,
     escape_text,
     plain_characters,
     prefix_of,
@@ -49,7 +50,7 @@ def read(content: bytes, reading: Reading) -> Archive:
     members = read_office(content, reading)
     types = content_types(members, reading.name)
     if not any("worksheet" in kind or "sheet.main" in kind for kind in types.values()):
-        raise DragomanError(f"{reading.name} has no sheets; is it a workbook?")
+        raise DragomanError(f"{reading.name} has no sheets{ending_advice(members)}.")
     headings = {
         column
         for name, kind in types.items()

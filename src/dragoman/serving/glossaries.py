@@ -17,9 +17,7 @@ from threading import Lock
 from filelock import FileLock
 from pydantic import BaseModel, ValidationError
 
-from dragoman.documents.file import decode_text
-from dragoman.documents.table import rows
-from dragoman.documents.terms import DELIMITERS, checked, has_languages, terms_of
+from dragoman.documents.terms import TABLES, checked, has_languages, table_rows, terms_of
 from dragoman.serving.admission import excess
 from dragoman.serving.documents import random_id
 from dragoman.serving.errors import ApiError
@@ -386,8 +384,8 @@ class Glossaries:
         pairs = self._pairs
         if name[2]:
             pairs = [pair for pair in pairs if same(pair.source, name[2]) and same(pair.target, name[3])]
-        elif suffix in DELIMITERS:
-            pairs = pairs_of_table(content, DELIMITERS[suffix], path, pairs)
+        elif suffix in TABLES:
+            pairs = pairs_of_table(content, path, pairs)
         terms = {pair: terms_of(content, suffix, str(path), pair) for pair in pairs}
         for pair_terms in terms.values():
             if len(pair_terms) > self.settings.max_glossary_terms:
@@ -445,13 +443,12 @@ def summary(path: Path, stored: StoredGlossary) -> ServedGlossary:
     return ServedGlossary(path.stem, stored.name, stored.owner, stored.created, counts, path, stamp_of(path))
 
 
-def pairs_of_table(content: bytes, delimiter: str, path: Path, pairs: Sequence[Languages]) -> list[Languages]:
+def pairs_of_table(content: bytes, path: Path, pairs: Sequence[Languages]) -> list[Languages]:
     """The pairs of languages of a table, by the codes in its header or in its third and fourth columns.
 
     Raises `DragomanError` for a table without codes if there are several pairs.
     """
-    text, _ = decode_text(content, str(path))
-    first_rows = [[cell.text.strip() for cell in row] for row in islice(rows(text, delimiter, str(path)), 2)]
+    first_rows = list(islice(table_rows(content, path.suffix.lower(), str(path)), 2))
     header = {primary(cell) for cell in first_rows[0]} if first_rows else set[str]()
     named = [pair for pair in pairs if {primary(pair.source), primary(pair.target)} <= header]
     if named or len(pairs) <= 1:

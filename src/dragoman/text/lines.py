@@ -25,7 +25,7 @@ GZIP = b"\x1f\x8b"
 BINARY = {
     GZIP: "compressed with gzip; decompress it, or end the name of a file of lines in .gz",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; decompress it, or end the name of a file of lines in .zst",
-    b"PK\x03\x04": "a zip file, perhaps an office document, which dragoman translate --document reads",
+    b"PK\x03\x04": "a zip file; dragoman translate --document reads office files named .docx, .odt, …",
     b"%PDF-": "a PDF file; export it as text or HTML",
     codecs.BOM_UTF16_LE: "UTF-16 or UTF-32; convert it, with iconv for example",
     codecs.BOM_UTF16_BE: "UTF-16; convert it, with iconv for example",
