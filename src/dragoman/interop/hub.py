@@ -43,7 +43,7 @@ def download(name: str) -> Path:
         ) from error
     if missing := [file for file in ("config.json", "model.safetensors") if not (folder / file).exists()]:
         raise DragomanError(
-            f"{name} has no {missing[0]} on the Hugging Face hub, from where a MarianMTModel in safetensors is "
-            "read, and no pickle. Download its folder and use dragoman import, which reads more."
+            f"{name} has no {missing[0]} on the Hugging Face hub. MarianMTModels with safetensors are read "
+            "from there, and no pickles; download its folder and use dragoman import for others."
         )
     return folder
