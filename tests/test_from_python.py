@@ -29,6 +29,7 @@ from dragoman.evaluation.metrics import bleu
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
+from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.advice import advise, nll_of_frequencies
 from dragoman.pipeline.from_python import recipe_table
 from dragoman.pipeline.pairs import files_of, texts_of, write_pairs
@@ -131,15 +132,57 @@ def test_a_run_has_its_history_its_scores_and_a_translator(folder, trained):
         made.evaluate([])
 
 
-@given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=5))
+def test_a_run_is_scored_on_pairs_in_the_forms_that_train_one(folder, trained):
+    pd = pytest.importorskip("pandas", reason="pandas is missing: pip install pandas")
+    made, pairs = Run(folder), list(read_pairs(trained / "test.source", trained / "test.target"))[:3]
+    scores = made.evaluate(pairs)
+    sources, references = map(list, zip(*pairs, strict=True))
+    columns = {"source": sources, "target": references}
+    rows = [dict(zip(columns, pair, strict=True)) for pair in pairs]
+    for form in (rows, np.array(pairs), pd.DataFrame(columns), [{"translation": row} for row in rows]):
+        assert made.evaluate(form) == scores
+    for wrong in (pd.DataFrame({"a": sources, "b": references}), ["ab"], [("a", "b", "c")], None, ("a", "b")):
+        with pytest.raises(DragomanError):
+            made.evaluate(wrong)
+
+
+@given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), min_size=1, max_size=5))
 def test_each_pair_has_a_line_in_both_files_with_its_words(pairs):
     with TemporaryDirectory() as name:
         paths = write_pairs(texts_of(pairs, (None, None)), Path(name) / "pairs")
         written = [path.read_bytes().decode().removesuffix("\n").split("\n") for path in paths]
         assert [[line.split() for line in side] for side in written] == [
-            [text.split() for text in side] for side in (zip(*pairs, strict=True) if pairs else [[""], [""]])
+            [text.split() for text in side] for side in zip(*pairs, strict=True)
         ]
         assert write_pairs(texts_of(iter(pairs), (None, None)), Path(name) / "pairs") == paths
+        assert list(texts_of(pairs, (None, None))) == pairs
+
+
+def test_a_call_that_was_refused_leaves_no_pairs_that_others_have_to_agree_with(tmp_path):
+    recipe = {name: value for name, value in table(tmp_path).items() if name not in {"data", "out"}}
+    for wrong in ({"no_key": 1}, {"tokenizer": {"vocabulary": 5}}):  # before the preparation, and in it
+        with pytest.raises(DragomanError):
+            train(recipe | wrong, silent, pairs=PAIRS[1:], out=tmp_path / "pairs")
+    with pytest.raises(DragomanError, match="pairs is empty"):
+        train(recipe, silent, pairs=iter([]), out=tmp_path / "pairs")
+    made = train(recipe, silent, pairs=PAIRS, out=tmp_path / "pairs")
+    assert list(read_pairs(*sorted((made.folder / "pairs").iterdir()))) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"recipe": PAIRS}, "recipe is a list; .* train\\(pairs="),
+        ({"recipe": None}, "recipe is a NoneType"),
+        ({"say": PAIRS}, "say is a list; it has to be a function"),
+        ({"say": None}, "say is a NoneType"),
+        ({"on_event": 3}, "on_event is a int; it has to be a function"),
+    ],
+)
+def test_what_is_given_in_the_place_of_another_argument_is_refused(tmp_path, wrong, message):
+    with pytest.raises(DragomanError, match=message):
+        train(**({"recipe": {}} | wrong), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -387,6 +430,7 @@ def test_a_folder_that_holds_runs_is_no_folder_for_one(tmp_path):
         (lambda: TokenizerSettings(source_tokens="wordpiece"), "source_tokens is 'wordpiece'"),
         (lambda: DataSettings(corpus=(3,)), "corpus is .*; it has to be"),
         (lambda: SearchSettings(beam_size=1.5), r"beam_size is 1\.5; it has to be a whole number"),
+        (lambda: EngineSettings(device=torch.device("cpu")), "device is device.*; it has to be a text"),
     ],
 )
 def test_settings_of_wrong_types_are_refused(make, message):
@@ -401,6 +445,14 @@ def test_settings_take_tables_and_settings_alike():
 
 def test_a_single_string_is_no_list_of_lines(folder):
     translator = Translator.load(folder)
+    for wrong, message in (
+        ({"settings": {"beam_size": 1}}, "settings is .*; it has to be a SearchSettings"),
+        ({"settings": 5}, "settings is 5; it has to be a SearchSettings"),
+        ({"glossary": {"a": "b"}}, "glossary is .*; it has to be a Glossary"),
+    ):
+        for call in (translator.translate, translator.translate_iterable, translator.n_best):
+            with pytest.raises(DragomanError, match=message):
+                call(["a b"], **wrong)
     with pytest.raises(DragomanError, match="put a single one in a list"):
         bleu("a b c d", "a b c d")
     with pytest.raises(DragomanError, match="encode takes a list of lines and got one string"):

@@ -16,6 +16,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
+from dragoman.system.terminal import shows_bars
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import log as log_module
 from dragoman.training.curves import CURVES
@@ -214,6 +215,18 @@ def test_the_time_left_is_right_after_the_first_quarter(updates, done, seconds, 
     for last in range(updates // 4 + 2 * slow, updates, 7):
         left = seconds_left(points[: last + 1], done + updates)
         assert left == pytest.approx(ends[-1] - ends[last], abs=0.1 * (ends[-1] - ends[0]) + 3 * seconds)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("notebook", [False, True])
+@pytest.mark.parametrize("widgets", [False, True])
+def test_terminals_and_notebooks_show_bars(tmp_path, monkeypatch, terminal, notebook, widgets):
+    (tmp_path / "ipywidgets.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    if not widgets:
+        monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    console = Console(file=io.StringIO(), force_terminal=terminal, force_jupyter=notebook)
+    assert shows_bars(console) == (terminal or (notebook and widgets))
 
 
 def test_the_bar_of_a_terminal_says_what_is_left(monkeypatch):

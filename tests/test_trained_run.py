@@ -58,7 +58,7 @@ def test_a_translation_shows_its_text_and_scores(text, score, tokens):
 
 
 def test_a_run_is_shown_with_its_scores_and_a_validation_sentence(run, tmp_path):
-    assert eval(repr(run), {"Run": Run}) == Run(str(run.folder))
+    assert eval(repr(run), {"Run": Run}) == run == Run(run)
     shown = Texts(run._repr_html_()).texts
     rows = dict(zip(shown[1::2], shown[2::2], strict=True))
     assert rows["validation bleu"] == f"{run.result.validation['bleu']:.4g}"
@@ -115,6 +115,7 @@ def test_scores_in_python_are_those_of_the_verb(pairs):
         (([], []), "There is nothing to score"),
         ((["a", None], ["a", "b"]), r"Text 1 \(counted from 0\) is None"),
         ((["", "a"], [" ", ""]), "All references are blank"),
+        ((["a"], ["a"], "moses"), "tokenize is 'moses'; it has to be one of 13a, "),
     ],
 )
 def test_what_cannot_be_scored_is_refused(sides, message):

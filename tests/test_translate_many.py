@@ -7,12 +7,14 @@ import time
 import warnings
 from concurrent.futures import CancelledError
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from dragoman import DragomanError, LongInput, SeveralSentences, Translator
+from dragoman.evaluation.measures import evaluate
 from dragoman.translation import files, iterable
 from tests.conftest import MAX_SECONDS
 
@@ -83,12 +85,22 @@ def test_it_reads_a_block_ahead_and_no_more(translator, size, wanted):
         assert len(read) == -(-wanted // size) * size
 
 
-@pytest.mark.parametrize("wrong", ["amber", b"amber", {"a": "b"}, {"amber"}, 3, None])
+@pytest.mark.parametrize("wrong", ["amber", b"amber", {"a": "b"}, {"amber"}, 3, None, np.array("amber")])
 def test_what_has_no_texts_is_refused_before_the_first_is_asked_for(translator, wrong):
     with pytest.raises(DragomanError, match="Texts are wanted, in a list for instance"):
         translator.translate_iterable(wrong)
     with pytest.raises(DragomanError):
         translator.translate_iterable([], beam_size=1, n_best=2)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_names_of_columns_are_no_texts(translator, library):
+    frames = pytest.importorskip(library, reason=f"{library} is missing: pip install {library}")
+    frame = frames.DataFrame({"amber": ["birch"], "cedar": ["delta"]})
+    for call in (translator.translate, translator.translate_iterable, lambda texts: evaluate(texts, texts)):
+        with pytest.raises(DragomanError, match="Choose one of its columns: 'amber', 'cedar'"):
+            call(frame)
+    assert translator.translate(frame["amber"], **SEARCH) == translator.translate(["birch"], **SEARCH)
 
 
 def test_it_warns_once_as_the_list_does(translator, monkeypatch):

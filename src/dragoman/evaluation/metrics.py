@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.system.errors import DragomanError
 
@@ -51,7 +51,11 @@ def suitable_tokenization(references: Sequence[str]) -> Tokenization:
 
 
 def bleu_metric(tokenize: Tokenization, lowercase: bool) -> "BLEU":
-    """SacreBLEU's BLEU."""
+    """SacreBLEU's BLEU. Raises `DragomanError` for a tokenizer that is none of `Tokenization`."""
+    if tokenize not in get_args(Tokenization):
+        raise DragomanError(
+            f"tokenize is {tokenize!r}; it has to be one of {', '.join(get_args(Tokenization))}."
+        )
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from dragoman.interop import hub
 from dragoman.model.settings import Precision
 from dragoman.native.settings import EngineSettings
 from dragoman.system.errors import DragomanError, is_out_of_memory
@@ -32,10 +33,14 @@ def load(
     """The translator of a run's folder, of a model folder, or of a folder of a MarianMTModel of transformers.
 
     The last one is converted in memory; `dragoman import` also compares it with transformers, and reads other
-    toolkits' models. The keyword arguments are those of `Translator.load`, which has more of them, and
-    ensembles. Raises `DragomanError` as `Translator.load`, and for a foreign model that cannot be converted.
+    toolkits' models. The name of such a model on the Hugging Face hub, "Helsinki-NLP/opus-mt-en-de" for
+    example, is downloaded into the hub's cache, unless there is a folder `Helsinki-NLP`. The keyword
+    arguments are those of `Translator.load`, which has more of them, and ensembles. Raises `DragomanError` as
+    `Translator.load`, for a foreign model that cannot be converted, and if the hub does not give it.
     """
     folder = Path(model)
+    if isinstance(model, str) and hub.is_name(model):
+        folder = hub.download(model)
     if not is_huggingface(folder):
         return Translator.load(folder, device=device, precision=precision, workers=workers)
     imported = read_model(folder, "huggingface")
@@ -44,7 +49,7 @@ def load(
         imported.model.settings,
         imported.tokenizers,
         imported.longest_trained,
-        imported.languages,
+        languages_of(imported.languages, languages_of_name(Path(model).name)),
     )
     return Translator.of([stored], EngineSettings(precision, workers, device=device))
 

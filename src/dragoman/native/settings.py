@@ -49,9 +49,9 @@ class EngineSettings:
         return self.device or ("cpu" if self.needs_cpu else default_device())
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.device is not None:
             check_device(self.device)
-        check_options(self)
         if self.shortlist is not None and not self.native:
             raise DragomanError(
                 "A shortlist is for search in C++, which native = false turns off; leave one out."

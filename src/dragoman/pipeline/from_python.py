@@ -1,5 +1,6 @@
 """Training from Python: `dragoman.train` and `dragoman.resume`."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,12 @@ def train(
     """
     from dragoman.pipeline.advice import run_with_advice
 
+    check_functions(say=say, on_event=on_event or say)
+    if not isinstance(recipe, Mapping | str | os.PathLike):
+        raise DragomanError(
+            f"recipe is a {type(recipe).__name__}; it has to be a table or a file. Texts to train on are "
+            "given by their name: train(pairs=…)."
+        )
     table: dict[str, Any] = dict(recipe) if isinstance(recipe, Mapping) else recipe_table(Path(recipe))
     origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
     if out is not None:
@@ -68,6 +75,13 @@ def train(
         check_symbols(complete.tokenizer.symbols)
         refuse_swapped(complete)
         return Run(run_with_advice(complete, Observer(on_event)))
+
+
+def check_functions(**functions: object) -> None:
+    """Raise `DragomanError` for what is no function."""
+    for name, value in functions.items():
+        if not callable(value):
+            raise DragomanError(f"{name} is a {type(value).__name__}; it has to be a function.")
 
 
 def extend(table: dict[str, Any], name: str, values: dict[str, Any], origin: str) -> None:
@@ -96,6 +110,7 @@ def resume(
     from dragoman.pipeline.advice import run_with_advice
     from dragoman.pipeline.reopen import recorded_recipe
 
+    check_functions(say=say, on_event=on_event or say)
     out = Path(folder) if Path(folder) != Path() else Path.cwd()
     recipe = recorded_recipe(out)
     if recipe is None:

@@ -7,29 +7,18 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import write_lines
 from dragoman.system.wording import shown
+from dragoman.translation.texts import DataFrame
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 SIDES = "source", "target"
 TRANSLATION = "translation"
 """The column of a dataset whose values are tables of texts by language."""
 AnyPath: TypeAlias = str | os.PathLike[str]
-
-
-@runtime_checkable
-class DataFrame(Protocol):
-    """A data frame of pandas or polars."""
-
-    @property
-    def columns(self) -> Iterable[object]:
-        """The names of the columns."""
-        ...
-
-    def __getitem__(self, column: str, /) -> Iterable[object]: ...
 
 
 Record: TypeAlias = Mapping[str, object]
@@ -44,7 +33,7 @@ def files_of(pairs: Pairs, languages: tuple[str | None, str | None], folder: Pat
     """The files with the pairs, as a recipe's `source` and `target`. Texts are written to the folder.
 
     `languages` are the codes of both sides, None for one that is not given. Raises `DragomanError` for what
-    is not a pair of texts, if it is not clear which columns are the sides, and if the folder has other pairs.
+    is not a pair of texts, if it is not clear which columns are the sides, and as `write_pairs`.
     """
     if isinstance(pairs, str | os.PathLike):
         return {"source": os.fspath(pairs)}
@@ -57,7 +46,10 @@ def files_of(pairs: Pairs, languages: tuple[str | None, str | None], folder: Pat
 
 
 def texts_of(pairs: object, languages: tuple[str | None, str | None]) -> Iterator[tuple[str, str]]:
-    """The texts of each pair, on a line each. Raises `DragomanError` as `files_of`."""
+    """The two texts of each pair, by the columns of `files_of` if they have names.
+
+    Raises `DragomanError` for what is not a pair of texts, and if it is not clear which columns are meant.
+    """
     if isinstance(pairs, Mapping):
         raise DragomanError(
             f"pairs is a {type(pairs).__name__} with {shown(list(pairs))}; give rows, each with a source and "
@@ -73,9 +65,9 @@ def texts_of(pairs: object, languages: tuple[str | None, str | None]) -> Iterato
     for number, pair in enumerate(pairs):
         if isinstance(pair, Mapping):
             texts = pair[TRANSLATION] if isinstance(pair.get(TRANSLATION), Mapping) else pair
-            yield pair_of_lines(number, [texts[side] for side in sides_of(list(texts), languages)])
+            yield pair_of_texts(number, [texts[side] for side in sides_of(list(texts), languages)])
         else:
-            yield pair_of_lines(number, pair)
+            yield pair_of_texts(number, pair)
 
 
 def sides_of(columns: Sequence[object], languages: tuple[str | None, str | None]) -> tuple[str, str]:
@@ -96,32 +88,43 @@ def sides_of(columns: Sequence[object], languages: tuple[str | None, str | None]
     )
 
 
-def pair_of_lines(number: int, pair: object) -> tuple[str, str]:
-    """The two texts of a pair, each on one line. Raises `DragomanError` for anything else."""
+def pair_of_texts(number: int, pair: object) -> tuple[str, str]:
+    """The two texts of a pair. Raises `DragomanError` for anything else."""
     is_unfit = isinstance(pair, str | bytes | Mapping | Set)
     texts = list(pair) if isinstance(pair, Iterable) and not is_unfit else []
     if [isinstance(text, str) for text in texts] != [True, True]:
         raise DragomanError(
             f"Pair {number} (counted from 0) is {shown(pair)}; it has to be two texts, source and target."
         )
-    if any(SURROGATE.search(text) for text in texts):
+    source, target = texts
+    return source, target
+
+
+def pair_of_lines(number: int, pair: tuple[str, str]) -> tuple[str, str]:
+    """A pair with each text on one line. Raises `DragomanError` for what a file cannot hold."""
+    if any(SURROGATE.search(text) for text in pair):
         raise DragomanError(
             f"Pair {number} (counted from 0) has a half of a surrogate pair, which UTF-8 cannot write: "
             f"{shown(pair)}."
         )
-    source, target = (" ".join(text.splitlines()) for text in texts)
+    source, target = (" ".join(text.splitlines()) for text in pair)
     return source, target
 
 
 def write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> tuple[Path, Path]:
-    """Write pairs of lines as two files; return their paths.
+    """Write pairs as two files in a run's folder, a line for each text; return their paths.
 
-    Raises `DragomanError` if the folder has other pairs.
+    Pairs of a call that has prepared no run are replaced. Raises `DragomanError` if there are no pairs, if
+    the run has other pairs, and as `pair_of_lines`.
     """
-    rows = list(pairs)
+    rows = [pair_of_lines(number, pair) for number, pair in enumerate(pairs)]
+    if not rows:
+        raise DragomanError("pairs is empty; pairs of texts are wanted.")
     paths = folder / "source.txt", folder / "target.txt"
-    for path, lines in zip(paths, zip(*rows, strict=True), strict=bool(rows)):
-        if path.exists() and path.read_bytes() != "".join(f"{line}\n" for line in lines).encode():
+    is_prepared = any((folder.parent / name).exists() for name in ("data", "recipe.toml"))
+    for path, lines in zip(paths, zip(*rows, strict=True), strict=True):
+        is_other = path.exists() and path.read_bytes() != "".join(f"{line}\n" for line in lines).encode()
+        if is_prepared and is_other:
             raise DragomanError(f"{folder} has other pairs; choose another out, or delete the run.")
     folder.mkdir(parents=True, exist_ok=True)
     for side, path in enumerate(paths):

@@ -4,7 +4,7 @@ Does not import torch.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from dragoman.evaluation.measures import evaluate
 from dragoman.evaluation.metrics import Score
+from dragoman.pipeline.pairs import Rows, texts_of
 from dragoman.pipeline.result import RunResult, read_run_result
 from dragoman.search.options import SearchOptions
 from dragoman.system.errors import DragomanError
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from dragoman.training.curves import ValidationSample
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Run(os.PathLike[str]):
-    """A run that is finished. Wherever a path is wanted it stands for its folder."""
+    """A run that is finished: `Run("runs/ende")`. Wherever a path is wanted it stands for its folder."""
 
     folder: Path
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        object.__setattr__(self, "folder", Path(folder))  # the class is frozen
 
     def __fspath__(self) -> str:
         return str(self.folder)
@@ -56,12 +60,15 @@ class Run(os.PathLike[str]):
 
         return cast("list[LogEvent]", read_events(self.folder / "log.jsonl"))
 
-    def evaluate(self, pairs: Iterable[tuple[str, str]], **options: Unpack[SearchOptions]) -> list[Score]:
+    def evaluate(self, pairs: Rows, **options: Unpack[SearchOptions]) -> list[Score]:
         """BLEU, chrF2, chrF2++ and TER of the translations of (source, reference) pairs, as `evaluate` gives.
 
-        Raises as `Translator.translate` and `evaluate`.
+        `pairs` are those of `train`, but not files: a data frame, for instance, whose columns are named
+        `source` and `target`, or by the codes of the run's languages. Raises as `Translator.translate` and
+        `evaluate`, and `DragomanError` for what is not a pair of texts.
         """
-        rows = list(pairs)
+        languages = self.translator.languages
+        rows = list(texts_of(pairs, (languages.source, languages.target)))
         translations = self.translator.translate([source for source, _ in rows], **options)
         return evaluate(translations, [reference for _, reference in rows])
 
@@ -109,9 +116,11 @@ class Run(os.PathLike[str]):
 
 def summary_of(result: RunResult, samples: "Sequence[ValidationSample]") -> list[tuple[str, str]]:
     """What a run has reached: its model, its scores, and sentences that were translated in validation."""
+    from dragoman.pipeline.autoconfigure import duration
+
     rows = [
         ("model", result.model),
-        ("trained for", f"{counted(result.updates, 'update')}, {counted(round(result.minutes), 'minute')}"),
+        ("trained for", f"{counted(result.updates, 'update')}, {duration(60 * result.minutes)}"),
     ]
     rows += [(f"validation {name}", f"{value:.4g}") for name, value in result.validation.items()]
     rows += [(f"test {score.name}", f"{score.value:.2f}") for score in result.test]

@@ -1,4 +1,6 @@
-"""Tables on standard output."""
+"""Tables on standard output, and who is shown a progress bar."""
+
+from importlib.util import find_spec
 
 from rich.console import Console
 
@@ -9,3 +11,8 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Raise `BrokenPipeError`; rich would end the program with status 1."""
         raise BrokenPipeError
+
+
+def shows_bars(console: Console) -> bool:
+    """Whether a progress bar moves on a console: it is a terminal, or a notebook that has ipywidgets."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)

@@ -18,6 +18,7 @@ from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_lines
 from dragoman.system.readers import open_file, parse_json, require_regular
+from dragoman.system.terminal import shows_bars
 from dragoman.system.wording import shown
 from dragoman.text.batches import Update
 from dragoman.training.context import TrainingContext
@@ -205,14 +206,14 @@ class UpdateMetrics:
 def progress_bar(
     updates: int, planned_seconds: float, visible: bool
 ) -> Iterator[Callable[[int, float, int], None]]:
-    """A bar with the remaining time, the updates done and tokens per second, on a terminal.
+    """A bar with the remaining time, the updates done and tokens per second, as `shows_bars`.
 
     The training ends after `planned_seconds`, if that is finite, and after so many `updates` otherwise.
     Yields the function to call after each update with its number, the seconds so far and its tokens.
     """
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    if not (visible and bar.console.is_terminal):
+    if not (visible and shows_bars(bar.console)):
         yield lambda *_: None
         return
     with bar as progress:

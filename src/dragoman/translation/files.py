@@ -23,6 +23,7 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.progress import with_progress
 from dragoman.system.readers import MAX_LIST, read_json
+from dragoman.system.terminal import shows_bars
 from dragoman.text.lines import decode_line, raw_lines
 
 logger = logging.getLogger(__name__)
@@ -281,7 +282,6 @@ def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
 def make_bar(unit: str) -> Progress:
     """A progress bar on standard error that counts units. Only a terminal and a notebook show it."""
     console = Console(stderr=True)
-    is_shown = console.is_terminal or console.is_jupyter
     columns = (
         SpinnerColumn(),
         TextColumn("translating"),
@@ -289,7 +289,7 @@ def make_bar(unit: str) -> Progress:
         TextColumn(unit),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, transient=True, disable=not is_shown)
+    return Progress(*columns, console=console, transient=True, disable=not shows_bars(console))
 
 
 def write(path: Path, content: bytes) -> None:

@@ -26,6 +26,7 @@ from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, Opt
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
 from dragoman.system.new_folder import refuse_taken
+from dragoman.system.wording import shown
 from dragoman.text.annotated_terms import knows_terms, without_symbols
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.invisible import without_invisible
@@ -308,6 +309,11 @@ class Translator:
             cuts_sentences=cuts_sentences,
         )
 
+    def __repr__(self) -> str:
+        """The call of `load` with the models' folders; an address for a model in memory."""
+        folders = ", ".join(repr(str(folder)) for folder in self.folders)
+        return f"Translator.load({folders})" if folders else object.__repr__(self)
+
     def __reduce__(self) -> "tuple[Callable[..., Translator], tuple[object, ...]]":
         """A pickle has the folders' paths alone. Raises `DragomanError` for a model in memory."""
         if not self.folders:
@@ -385,7 +391,11 @@ class Translator:
         return None
 
     def search_settings(self, settings: SearchSettings | None, options: SearchOptions) -> SearchSettings:
-        """The settings, or the defaults, with the options; `max_extra_tokens` fits a model of bytes."""
+        """The settings, or the defaults, with the options; `max_extra_tokens` fits a model of bytes.
+
+        Raises `DragomanError` for something else in the settings' place.
+        """
+        check_argument("settings", settings, SearchSettings)
         merged = replace(settings or SearchSettings(), **options) if options else settings or SearchSettings()
         if merged.max_extra_tokens is not None or not self.tokenizers.target.is_bytes:
             return merged
@@ -509,7 +519,7 @@ class Translator:
         `DragomanError` for what is no text. Warns and raises as `n_best`, but warns at the end.
         """
         settings = self.search_settings(settings, options)
-        self.prepare([], settings)  # raises for settings that contradict each other
+        self.prepare([], settings, glossary)  # raises for settings that contradict each other
         return iterable.translate(self, iterable_of_texts(texts), settings, glossary, progress)
 
     def prepare_texts(
@@ -536,6 +546,7 @@ class Translator:
     ) -> PreparedSentences:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
         settings = self.search_settings(settings, options)
+        check_argument("glossary", glossary, Glossary)
         sentences = list_of_texts(sentences)
         tokenizers = self.tokenizers
         constraints = constraint_ids(settings, tokenizers.target)
@@ -815,6 +826,14 @@ class Translator:
         from dragoman.translation import analysis
 
         return analysis.attention(self, source, target)
+
+
+def check_argument(name: str, value: object, wanted: type) -> None:
+    """Raise `DragomanError` for an argument that is neither of the wanted type nor None."""
+    if not isinstance(value, wanted | None):
+        raise DragomanError(
+            f"{name} is {shown(value)}; it has to be a {wanted.__name__} of {wanted.__module__}."
+        )
 
 
 def one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Downloads, with their progress: a sentence at the start, and a bar at a terminal."""
+"""Downloads, with their progress: a sentence at the start, and a bar."""
 
 import http.client
 import logging
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dragoman.system.files import atomic_write
+from dragoman.system.terminal import shows_bars
 
 logger = logging.getLogger(__name__)
 DOWNLOAD_ERRORS = (urllib.error.URLError, http.client.HTTPException, OSError)
@@ -31,7 +32,7 @@ def opened(url: str) -> Iterator[tuple[BinaryIO, int | None]]:
         length = response.headers.get("Content-Length")
         size = None if length is None else int(length)
         logger.info(f"Downloading {url}{'' if size is None else f' ({size / 2**20:,.1f} MiB)'}.")
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        with Progress(*columns, console=console, transient=True, disable=not shows_bars(console)) as bar:
             task = bar.add_task(url.rsplit("/", 1)[1], total=size)
             yield response if size is None else bar.wrap_file(response, task_id=task), size
 
