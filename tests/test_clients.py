@@ -434,8 +434,10 @@ def test_a_server_that_stops_answers_in_the_form_of_each_api(translator):
 
 
 def test_the_closest_model_translates(translator):
-    models = service_of(translator, ("und", "und"), ("en", "pt"), ("en", "pt-BR"), ("en", "de")).models
+    pairs = (("und", "und"), ("en", "pt"), ("en", "pt-BR"), ("en", "de"), ("en", "de-CH"), ("en", "de_AT"))
+    models = service_of(translator, *pairs).models
     for source, target, name in (
+        ("en", "de-at", "en-de_AT"),
         ("en", "PT_BR", "en-pt-BR"),
         ("en-GB", "pt", "en-pt"),
         ("en", "pt-PT", "en-pt"),

@@ -133,14 +133,15 @@ class Models:
     def between(self, source: str, target: str, text: str = "") -> ServedModel:
         """The model from a language into another that is closest to their codes; "" matches every language.
 
-        `auto` stands for the language of `text` among those that have a model. Raises `ApiError` 400 if there
-        is no such model.
+        A model into an unknown language comes last. `auto` stands for the language of `text` among those that
+        have a model. Raises `ApiError` 400 if there is no such model.
         """
         if not source and not target:
             return self.models[0]
         if source == "auto":
             source = self.language_of(text, target)
-        for models in (self.models, self.pivots) if source and target else (self.models,):
+        known = [model for model in self.models if model.target != UNKNOWN_LANGUAGE]
+        for models in (known, self.pivots, self.models) if source and target else (self.models,):
             if found := list(fitting(models, source, target)):  # the first one among equals
                 return max(
                     found,
@@ -215,7 +216,8 @@ def closeness(requested: str, language: str) -> int:
     """2 for the code that is asked for, 1 for its language with another region, 0 if one of them is open."""
     if not requested or language == UNKNOWN_LANGUAGE:
         return 0
-    return 2 if requested.replace("_", "-").lower() == language.lower() else 1
+    first, second = (code.replace("_", "-").lower() for code in (requested, language))
+    return 2 if first == second else 1
 
 
 def name_of_side(language: str, side: str) -> str:
