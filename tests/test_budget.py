@@ -5,6 +5,7 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import assume, given
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 from dragoman.pipeline import run as run_module
 from dragoman.pipeline.adaptation.initial_model import MAX_PASSES as PASSES_OF_ADAPTATION
 from dragoman.pipeline.autoconfigure import with_cooldown
-from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
+from dragoman.pipeline.budget import (
+    BUDGET,
+    Budget,
+    choose_updates,
+    most_updates,
+    open_ended,
+    share_before_choice,
+)
 from dragoman.pipeline.minutes import MAX_PASSES
 from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, read_recipe
@@ -25,11 +33,11 @@ from dragoman.system.messages import messages_to
 from dragoman.training.checkpoint import TrainingState, checkpoints
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.schedule import make_learning_rate
-from dragoman.training.settings import Schedule, TrainingSettings
+from dragoman.training.settings import Schedule, ScheduleName, TrainingSettings
 from dragoman.training.world import World
 from tests.conftest import small_recipe
 
-SCHEDULES = ["paper", "trapezoid"]
+SCHEDULES = get_args(ScheduleName)
 
 
 def recipe_for(folder, schedule, minutes=0.01):
@@ -187,7 +195,8 @@ def test_the_validations_and_the_test_data_at_the_end_have_their_time(speed, sec
 @given(st.floats(0.1, 2), st.integers(600, 1000), st.sampled_from(SCHEDULES))
 def test_the_number_is_chosen_before_the_cooldown_begins(speed, seconds, schedule):
     budget, every = Budget(seconds, 0.1 * seconds), max(1, int(speed * seconds / 20))
-    state, events = events_of(speed, 1.0, 0.0, CHOICE[schedule] * budget.training, every, 0.0)
+    trained = share_before_choice(schedule) * budget.training
+    state, events = events_of(speed, 1.0, 0.0, trained, every, 0.0)
     updates = choose_updates(budget, state, events, every, 10**9, 0.0)
     assert state.step < updates
     if schedule == "trapezoid":

@@ -752,7 +752,7 @@ REFUSED = [
     ),
     (
         [*TRAIN, "--cooldown-steps", "3", "--preset", "base"],
-        "--cooldown-steps belongs to --schedule trapezoid, and this recipe has the paper's; leave it",
+        "--cooldown-steps belongs to --schedule trapezoid, and this recipe has another; leave it",
     ),
     (
         [*TRAIN, "--patience", "3", "--preset", "tiny"],

@@ -3,8 +3,11 @@
 tests/test_readme.py runs the README's, tests/test_docs_run.py the commands of all pages.
 """
 
+import json
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from starlette.applications import Starlette
@@ -12,6 +15,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from torch.nn import functional
 
+from dragoman.inspection.record.masks import PADDING
+from dragoman.inspection.schema import to_json
+from dragoman.inspection.views import described
 from dragoman.model.attention import KeysValues
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.transformer import Transformer, make_attention
@@ -21,7 +27,9 @@ from dragoman.serving.openapi import describe
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
+from tests.test_described_views import numbers_of
 from tests.test_docs import DOCS, PAGES, ROOT, blocks
+from tests.test_report import fake_inspection
 
 WITH_TRANSFORMERS = DOCS / "interop.md"  # its import takes seconds
 PATHS = [path for path in PAGES if blocks(path, "python") and path != WITH_TRANSFORMERS]
@@ -74,6 +82,28 @@ def test_the_score_that_contributing_adds_is_the_papers_of_unit_vectors(monkeypa
     units = functional.normalize(query, dim=-1), functional.normalize(key, dim=-1)
     expected = paper.attend(3 * units[0], KeysValues(units[1], value), causal=True)
     torch.testing.assert_close(cosine.attend(query, KeysValues(key, value), causal=True), expected)
+
+
+def test_the_bound_that_contributing_adds_keeps_the_tokens_that_are_nearly_as_likely():
+    likely_tokens = run(ROOT / "CONTRIBUTING.md")["likely_tokens"]
+    logits = torch.randn(4, 3, 50, dtype=torch.float64)
+    p = logits.softmax(-1)
+    for min_p in (0.01, 0.3, 0.9):
+        kept = likely_tokens(logits, min_p)
+        assert ((kept == logits) == (p >= min_p * p.amax(-1, keepdim=True))).all()
+        assert ((kept == logits) | (kept == -torch.inf)).all()
+
+
+def test_the_view_that_contributing_adds_names_its_numbers(monkeypatch):
+    causal_view = run(ROOT / "CONTRIBUTING.md")["causal_view"]
+    monkeypatch.setattr(described, "VIEWS", (causal_view,))
+    inspection = fake_inspection(5, 4, 2, 2, 8)
+    table = json.loads(json.dumps(to_json(inspection)))
+    (heat_map,) = table["views"]["causal"]["maps"]
+    numbers = numbers_of(table, heat_map)
+    assert numbers.shape == (4 + PADDING, 4 + PADDING)
+    np.testing.assert_array_equal(numbers[:4, :4], np.tri(4))
+    assert causal_view(replace(inspection, masks=None)) is None
 
 
 def test_the_route_that_contributing_adds_answers_and_is_described():

@@ -18,7 +18,7 @@ from dragoman.training.schedule import (
     trapezoid,
     trapezoid_peak,
 )
-from dragoman.training.settings import TrainingSettings
+from dragoman.training.settings import ScheduleName, TrainingSettings
 
 COUNTS = st.integers(1, 5000)
 
@@ -56,7 +56,8 @@ def test_the_peak_is_that_of_the_settings(step, warmup, cooldown, d_model, scale
         learning_rate_scale=scale,
     )
     step = min(step, warmup + cooldown + 1)
-    for settings in (chosen, replace(chosen, schedule="trapezoid")):
+    for schedule in get_args(ScheduleName):
+        settings = replace(chosen, schedule=schedule)
         rate = make_learning_rate(settings, d_model, peak_rate)
         assert rate(step) <= rate(warmup) * (1 + 1e-12)
         if peak_rate is not None:
@@ -96,6 +97,6 @@ def test_presets_of_the_paper_have_its_schedule_and_small_models_a_trapezoid(pre
     adapted = replace(recipe, adaptation=AdaptationSettings(initial_model=Path("a")))
     for other in (adapted, replace(recipe, model=replace(recipe.model, norm="post"))):
         assert learning_rate_schedule(other) == "paper"
-        for schedule in ("paper", "trapezoid"):
+        for schedule in get_args(ScheduleName):
             training = TrainingSettings(schedule=schedule)
             assert learning_rate_schedule(replace(other, training=training)) == schedule

@@ -99,9 +99,9 @@ def refuse_for_schedule(recipe: Recipe, arguments: Arguments) -> None:
             f"--minutes chooses the number of updates, and that is given: {training.updates:,}. Leave "
             "--minutes out, or the number."
         )
-    if "cooldown_steps" in arguments and schedule == "paper":
+    if "cooldown_steps" in arguments and schedule != "trapezoid":
         raise DragomanError(
-            "--cooldown-steps belongs to --schedule trapezoid, and this recipe has the paper's; leave it "
+            "--cooldown-steps belongs to --schedule trapezoid, and this recipe has another; leave it "
             "out, or add --schedule trapezoid."
         )
     if arguments.get("patience") and schedule == "trapezoid":

@@ -15,11 +15,9 @@ from dragoman.system.files import write_lines
 from dragoman.system.readers import read_json
 from dragoman.system.toml import check_bounds, from_table
 from dragoman.training.checkpoint import TrainingState
-from dragoman.training.settings import Schedule
+from dragoman.training.settings import Schedule, ScheduleName
 
 BUDGET = "budget.json"
-CHOICE = {"trapezoid": 0.45, "paper": 0.85}
-"""The share of the time after which the number is chosen, by schedule: before the cooldown of a trapezoid."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,11 @@ class Budget:
     def training(self) -> float:
         """Seconds from the first update to the end: half of all at least, however long the preparation."""
         return max(self.seconds / 2, self.seconds - self.preparation)
+
+
+def share_before_choice(schedule: ScheduleName | None) -> float:
+    """The share of the time after which the number is chosen: before the cooldown of a trapezoid."""
+    return 0.45 if schedule == "trapezoid" else 0.85
 
 
 def open_ended(recipe: Recipe, schedule: Schedule, most: int) -> tuple[Recipe, Schedule]:

@@ -14,7 +14,7 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_types, overlay, read_toml
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.settings import Optimizer, TrainingSettings
+from dragoman.training.settings import Optimizer, ScheduleName, TrainingSettings
 
 Baseline = Literal["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"]
 Preset = Literal["auto", "tiny", "small", "base", "big", Baseline, "student", "student-tiny"]
@@ -50,7 +50,7 @@ class Recipe:
         return self.out
 
 
-def learning_rate_schedule(recipe: Recipe) -> Literal["paper", "trapezoid"]:
+def learning_rate_schedule(recipe: Recipe) -> ScheduleName:
     """The recipe's schedule, or its default: see `TrainingSettings.schedule`."""
     has_trapezoid = recipe.preset in ("tiny", "small") and is_new_with_pre_norm(recipe)
     return recipe.training.schedule or ("trapezoid" if has_trapezoid else "paper")

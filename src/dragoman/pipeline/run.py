@@ -24,7 +24,14 @@ from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.adaptation.replay import validate_both, with_old_validation
 from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
-from dragoman.pipeline.budget import BUDGET, CHOICE, Budget, choose_updates, most_updates, open_ended
+from dragoman.pipeline.budget import (
+    BUDGET,
+    Budget,
+    choose_updates,
+    most_updates,
+    open_ended,
+    share_before_choice,
+)
 from dragoman.pipeline.minutes import seconds_to_translate
 from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import prepare
@@ -223,7 +230,7 @@ def train_until_choice(recipe: Recipe, data: PreparedData, world: World, observe
     budget = Budget.read(out)
     batches = make_batches(recipe, data, world)
     most = most_updates(recipe, len(batches.plan(0)) / recipe.batches.accumulate)
-    seconds = budget.training * CHOICE[recipe.training.schedule or "paper"]
+    seconds = budget.training * share_before_choice(recipe.training.schedule)
     state = fit(*open_ended(recipe, schedule, most), data, world, seconds, budget.training, observer)
 
     if world.is_main:

@@ -73,6 +73,11 @@ class Constraints:
     """Tokens that continue a word. A forced sequence before one of them is the start of a longer word, and
     does not count."""
 
+    @classmethod
+    def of(cls, settings: SearchSettings) -> "Constraints":
+        """The rules of settings that no tokenizer has to encode."""
+        return cls(settings.min_length, settings.no_repeat_ngram)
+
     @property
     def restricts_tokens(self) -> bool:
         """Whether `mask_forbidden` may forbid a token."""

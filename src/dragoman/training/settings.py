@@ -6,6 +6,7 @@ from typing import Literal
 from dragoman.system.options import check_options, option
 
 Optimizer = Literal["adam", "muon"]
+ScheduleName = Literal["paper", "trapezoid"]
 SCORES = ("loss", "nll", "perplexity", "bleu")
 """The names of the scores that each validation has."""
 
@@ -26,7 +27,7 @@ class TrainingSettings:
     """Adam with the paper's constants (section 5.3); or Muon (Jordan et al. 2024) for the matrices of linear
     maps, which learns more with each update, and Adam for all other weights. None is Muon for the preset
     `tiny` with pre-norm and without an initial model, and Adam otherwise."""
-    schedule: Literal["paper", "trapezoid"] | None = None
+    schedule: ScheduleName | None = None
     """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
     falls to zero during the cooldown. None is a trapezoid for the presets `tiny` and `small` with
     pre-norm and without an initial model, and equation 3 otherwise."""

@@ -5,6 +5,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, combinations
 
@@ -53,10 +54,13 @@ def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constr
         refuse_repetition(
             list(zip((settings.prefix, *settings.force_words), (prefix, *forced), strict=True)), size
         )
-    continuing = word_continuations(tokenizer) if forced else frozenset[int]()
-    banned_ids = [ids for _, ids in banned]
-    required = [Phrase([ids]) for ids in forced]
-    return Constraints(settings.min_length, size, banned_ids, prefix, required, continuing)
+    return replace(
+        Constraints.of(settings),
+        banned=[ids for _, ids in banned],
+        prefix=prefix,
+        forced=[Phrase([ids]) for ids in forced],
+        continuing=word_continuations(tokenizer) if forced else frozenset[int](),
+    )
 
 
 def encode_terms(

@@ -58,7 +58,7 @@ def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
     """The rules of the settings in token ids. Raises `DragomanError` if they contradict each other."""
     if settings.prefix or settings.ban_words or settings.force_words:
         return encode_constraints(settings, tokenizer)
-    return Constraints(settings.min_length, settings.no_repeat_ngram)
+    return Constraints.of(settings)
 
 
 def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
