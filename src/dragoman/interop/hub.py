@@ -37,9 +37,10 @@ def download(name: str) -> Path:
             f"There is no folder {name}, and the Hugging Face hub has no public model of this name."
         ) from error
     except Exception as error:  # its clients of HTTP have errors of their own
+        reason, *_ = str(error).split("\n")
         raise DragomanError(
             f"There is no folder {name}, and the Hugging Face hub cannot be reached. If it is the name of a "
-            f"model there, try again with a network ({str(error).splitlines()[0][:200]})."
+            f"model there, try again with a network ({reason[:200]})."
         ) from error
     if missing := [file for file in ("config.json", "model.safetensors") if not (folder / file).exists()]:
         raise DragomanError(
