@@ -359,6 +359,11 @@ def test_a_text_between_signs_has_the_sentences_of_the_text(before, behind, text
         assert upper == document.text.replace(text, text.upper())
 
 
+@given(st.one_of(st.characters(categories=["So"]), st.sampled_from("•‣⁃")))
+def test_a_sign_before_a_text_ends_no_sentence_and_hides_none(sign):
+    assert sentence_ends(f"{sign} One dog. Two cats.", "en") == [len(sign) + 10]
+
+
 # ---- addresses, marks and gaps, each by its kind
 
 

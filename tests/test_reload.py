@@ -460,6 +460,7 @@ def test_if_one_process_refuses_none_reloads_and_one_that_is_started_meanwhile_r
 def test_a_server_ends_with_its_terminal(versions):
     process, terminal = pty.fork()
     if not process:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
         os.execv(sys.executable, [sys.executable, "-m", "dragoman", "serve", versions / "one", "--port", "0"])
     output = b""
     while not (address := re.search(rb"http://[0-9.:]+", output)) or not output.endswith(b"\n"):

@@ -9,6 +9,7 @@ WINDOW = 4_000  # characters that sentencex sees at once: it is quadratic in som
 CONTEXT = 40  # characters before an end that are checked: the last word is among them
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
 OTHER_SPACE = re.compile(r"[^\S ]")  # white space other than " "
+BULLET = re.compile("[•⁃⁌⁍■□▪▫▶▸►◆◇○●◦★☆➢➣➤]")  # sentencex cuts no line that begins with one
 ZERO_WIDTH_JOINER = "\u200d"  # joins the parts of an emoji
 LINE_BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 LINE_BREAK = re.compile(f"[{LINE_BREAKS}]")
@@ -37,6 +38,7 @@ def sentence_ends(text: str, language: str) -> list[int]:
     code = LANGUAGE_CODE.match(language)
     language = code[0].lower() if code else "en"
     spaced = OTHER_SPACE.sub(" ", text)  # sentencex 1.0.32 panics at some other white space
+    spaced = BULLET.sub("→", spaced)
     ends: list[int] = []
     start = 0
     while start < len(text):
