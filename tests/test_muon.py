@@ -136,6 +136,7 @@ def test_only_a_new_tiny_model_with_pre_norm_has_muon_by_default(preset):
         replace(recipe, adaptation=AdaptationSettings(initial_model=Path("a"))),
         replace(recipe, model=replace(recipe.model, norm="post")),
         replace(recipe, training=TrainingSettings(shard=True)),
+        replace(recipe, training=TrainingSettings(precision="float32")),
     )
     for other in others:
         assert optimizer_of(other) == "adam"

@@ -150,6 +150,7 @@ def choose_from_text(
     if training.precision is None:
         training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
         reasons.append(f"{training.precision}, which this processor multiplies fastest")
+    recipe = replace(recipe, training=training)
     schedule = learning_rate_schedule(recipe)
     if training.schedule is None and schedule == "trapezoid":
         reasons.append("a trapezoid as the learning rate, with which a model learns more in few minutes")

@@ -26,7 +26,7 @@ class TrainingSettings:
     optimizer: Optimizer | None = None
     """Adam with the paper's constants (section 5.3); or Muon (Jordan et al. 2024) for the matrices of linear
     maps, which learns more with each update, and Adam for all other weights. None is Muon for the preset
-    `tiny` with pre-norm and without an initial model, and Adam otherwise."""
+    `tiny` with pre-norm, bfloat16 and without an initial model, and Adam otherwise."""
     schedule: ScheduleName | None = None
     """The learning rate: equation 3 (section 5.3); or a trapezoid, which rises during the warm-up, stays, and
     falls to zero during the cooldown. None is a trapezoid for the presets `tiny` and `small` with
