@@ -150,8 +150,8 @@ def read_glossary(paths: Sequence[Path], languages: Languages) -> Glossary | Non
             "give another glossary."
         )
     glossary = Glossary(terms, languages)
-    kept = set(map(id, glossary.terms))
-    if repeated := [term for term in terms if id(term) not in kept]:
+    first_terms = set(map(id, glossary.terms))
+    if repeated := [term for term in terms if id(term) not in first_terms]:
         warn(
             f"The glossary has {counted(len(repeated), 'term')} again, and the first translation counts. The "
             f"first of these is {repeated[0].source!r} with {repeated[0].target!r}."
