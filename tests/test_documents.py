@@ -359,6 +359,17 @@ def test_a_text_between_signs_has_the_sentences_of_the_text(before, behind, text
         assert upper == document.text.replace(text, text.upper())
 
 
+@given(st.lists(st.tuples(st.sampled_from("Aé•😀. "), st.booleans()), min_size=1, max_size=9))
+def test_characters_written_as_references_have_the_sentences_of_the_text(characters):
+    """Signs at the edges of a text stay outside only apart from its words, however these are written."""
+    text = "".join(character for character, _ in characters)
+    written = "".join(
+        f"&#{ord(character)};" if is_reference and not character.isspace() else character
+        for character, is_reference in characters
+    )
+    assert html(f"<p>{written}</p>", "en").sentences == html(f"<p>{text}</p>", "en").sentences
+
+
 @given(st.one_of(st.characters(categories=["So"]), st.sampled_from("•‣⁃")))
 def test_a_sign_before_a_text_ends_no_sentence_and_hides_none(sign):
     assert sentence_ends(f"{sign} One dog. Two cats.", "en") == [len(sign) + 10]

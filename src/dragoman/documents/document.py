@@ -462,8 +462,10 @@ def trim(pieces: Block) -> Block:
     """
     if not has_words(pieces):
         return []
-    content = [place for place, piece in enumerate(pieces) if piece.is_content]
-    first, last = content[0], content[-1]
+    text = text_of(pieces)
+    offsets = list(accumulate((len(text_of([piece])) for piece in pieces), initial=0))
+    first = bisect_right(offsets, first_word(text)) - 1
+    last = bisect_left(offsets, last_word(text)) - 1
     partner = partners(pieces)
     start, end = 0, len(pieces)
     while start < first and not first < partner[start] < last:
@@ -472,6 +474,11 @@ def trim(pieces: Block) -> Block:
         end -= 1
     follows_kept = start > 0 and pieces[start - 1].kind != "text"
     return without_empty_pairs(strip(pieces[start:end], follows_kept))
+
+
+def text_of(pieces: Block) -> str:
+    """The texts of the pieces, with a space for each of the others."""
+    return "".join(piece.text if piece.kind == "text" else " " for piece in pieces)
 
 
 def without_empty_pairs(pieces: Block) -> Block:
@@ -517,11 +524,12 @@ def strip(pieces: Block, follows_kept: bool) -> Block:
     head = pieces[0]
     if head.kind == "text" and head.length == head.end - head.start:
         text = CLOSING_MARKS.sub("", head.text, count=1) if follows_kept else head.text
-        text = text[first_word(text) :]
+        text = text[first_word(text + text_of(pieces[1:])) :]
         pieces[0] = Piece("text", text, head.end - len(text), head.end)
     tail = pieces[-1]
     if tail.kind == "text" and tail.length == tail.end - tail.start:
-        text = tail.text[: last_word(tail.text)]
+        before = text_of(pieces[:-1])
+        text = (before + tail.text)[len(before) : last_word(before + tail.text)]
         pieces[-1] = Piece("text", text, tail.start, tail.start + len(text))
     return pieces
 
