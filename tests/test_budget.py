@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
@@ -21,12 +22,15 @@ from dragoman.pipeline.budget import (
     most_updates,
     open_ended,
     share_before_choice,
+    shortened,
 )
 from dragoman.pipeline.minutes import MAX_PASSES
 from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.run import run
 from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.system.clock import moment
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.messages import messages_to
@@ -139,6 +143,70 @@ def test_a_run_that_is_killed_in_the_choice_is_as_if_it_were_not(tmp_path, monke
     assert budgets
     run(recipe)
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
+
+
+# ---- a time at which the run has ended
+
+
+def soon(seconds):
+    return (datetime.now() + timedelta(seconds=seconds)).isoformat()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("updates", [None, 10**6])
+def test_a_run_that_stops_at_a_time_has_the_updates_that_fit(tmp_path, schedule, updates):
+    recipe, messages = recipe_for(tmp_path, schedule, minutes=None), []
+    training = replace(recipe.training, updates=updates, stop_at=soon(1.5))
+    with messages_to(messages.append):
+        run(replace(recipe, training=training))
+    chosen = read_recipe(recipe.out).training
+    assert chosen.updates == read_run_result(recipe.out).updates < 10**6
+    assert any("The run will have" in message for message in messages)
+
+
+def test_a_run_with_time_enough_is_the_run_without_a_time(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", schedule="trapezoid")
+    later = replace(recipe, out=tmp_path / "later", training=replace(recipe.training, stop_at=soon(10**5)))
+    assert hashes(run(recipe)) == hashes(run(later))
+
+
+def test_a_time_that_has_passed_ends_no_run_that_has_begun(tmp_path, monkeypatch):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    late = replace(recipe, training=replace(recipe.training, stop_at="2001-01-01T12:00"))
+    with pytest.raises(DragomanError, match="2001-01-01T12:00:00.*, which has passed"):
+        run(late)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 3)
+        with pytest.raises(TrainingInterruptedError):
+            run(replace(recipe, training=replace(recipe.training, stop_at=soon(10**5))))
+    assert read_recipe(recipe.out).training.stop_at is not None
+    run(late)
+    assert read_run_result(recipe.out).updates == recipe.training.updates
+    assert read_recipe(recipe.out).training.stop_at is None
+
+
+@given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)), st.times())
+def test_a_time_of_the_day_is_the_next_one(now, clock):
+    named = moment(clock.isoformat(), now)
+    assert timedelta(0) < named - now.astimezone() <= timedelta(days=1, hours=1)  # a day has 25 hours at most
+    assert named.time() == clock
+    assert moment(named.isoformat(), now) == named
+
+
+@given(st.integers(1, 10**4), st.data())
+def test_the_rate_of_a_shortened_run_falls_to_zero_from_where_it_is(updates, data):
+    cooldown, step = data.draw(st.integers(1, updates)), data.draw(st.integers(1, updates))
+    fewer = data.draw(st.integers(step, updates))
+    training = TrainingSettings(
+        updates=updates, warmup_steps=1, cooldown_steps=cooldown, schedule="trapezoid"
+    )
+    chosen = shortened(Recipe(training=training), fewer, step).training
+    before, after = (make_learning_rate(each, 128) for each in (training, chosen))
+    assert chosen.updates == fewer
+    assert fewer < updates or chosen == training
+    assert after(step) == pytest.approx(before(step), rel=1 / (fewer + 1 - step))
+    assert all(after(each) <= 1.001 * before(each) for each in range(step + 1, fewer + 1, 1 + updates // 100))
+    assert after(fewer + 1) == 0
 
 
 def events_of(speed, slow, until, seconds, every, validation):

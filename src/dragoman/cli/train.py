@@ -229,7 +229,7 @@ COMMAND = Command(
             "vocabulary",
         ),
         "model": ("preset", "initial_model", "dropout"),
-        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps"),
+        "training": ("minutes", "updates", "stop_at", "learning_rate_scale", "warmup_steps"),
         "output": ("out",),
     },
     metavars={

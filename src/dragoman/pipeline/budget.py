@@ -11,6 +11,7 @@ from typing import Any
 
 from dragoman.pipeline.minutes import AT_THE_END, MAX_PASSES, PAPER_UPDATES
 from dragoman.pipeline.recipe import Recipe
+from dragoman.system.clock import seconds_until
 from dragoman.system.files import write_lines
 from dragoman.system.readers import read_json
 from dragoman.system.toml import check_bounds, from_table
@@ -18,6 +19,7 @@ from dragoman.training.checkpoint import TrainingState
 from dragoman.training.settings import Schedule, ScheduleName
 
 BUDGET = "budget.json"
+RESERVE = 0.02  # of the time until `stop_at`
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,29 @@ class Budget:
     def training(self) -> float:
         """Seconds from the first update to the end: half of all at least, however long the preparation."""
         return max(self.seconds / 2, self.seconds - self.preparation)
+
+
+def budget_until(stop_at: str, done: float) -> Budget:
+    """The budget of a run that has trained for `done` seconds and ends at a time of the clock.
+
+    A fiftieth of the time until then is kept back.
+    """
+    return Budget(done + (1 - RESERVE) * max(0.0, seconds_until(stop_at)), preparation=0)
+
+
+def shortened(recipe: Recipe, updates: int, step: int) -> Recipe:
+    """The recipe with fewer updates, of which `step` are done.
+
+    A trapezoid falls from its rate at this step to zero, or begins to fall later if there is time enough.
+    """
+    training = recipe.training
+    planned, cooldown = training.updates, training.cooldown_steps
+    assert planned is not None
+    if training.schedule != "trapezoid" or cooldown is None:
+        return replace(recipe, training=replace(training, updates=updates))
+    left, planned_left = updates + 1 - step, planned + 1 - step
+    steps = min(cooldown, round(left * max(1.0, (cooldown + 1) / planned_left)) - 1)
+    return replace(recipe, training=replace(training, updates=updates, cooldown_steps=max(1, steps)))
 
 
 def share_before_choice(schedule: ScheduleName | None) -> float:

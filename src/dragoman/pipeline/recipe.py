@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
+from dragoman.system.clock import seconds_until
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_types, overlay, read_toml
 from dragoman.text.mixture import WeightedCorpus
@@ -74,7 +75,13 @@ def is_new_with_pre_norm(recipe: Recipe) -> bool:
 
 
 def choose_minutes(training: TrainingSettings, gpu: bool) -> float:
-    """The minutes of a run without a number of updates: those that are set, or 45, and 180 with a GPU."""
+    """The minutes of a run without a number of updates: those that are set, or 45, and 180 with a GPU.
+
+    With `stop_at` they are those until then, if these are fewer or none are set.
+    """
+    if training.stop_at is not None:
+        left = round(max(0.01, seconds_until(training.stop_at) / 60), 2)
+        return min(left, training.minutes or left)
     return training.minutes or (180.0 if gpu else 45.0)
 
 

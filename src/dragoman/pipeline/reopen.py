@@ -18,6 +18,7 @@ from dragoman.pipeline.budget import BUDGET
 from dragoman.pipeline.prepared import PreparedData, keep, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
+from dragoman.system.clock import seconds_until
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     MANIFEST,
@@ -51,6 +52,7 @@ CHANGEABLE = (
     "data.target_language",
     "batches.micro_batch_tokens",
     "training.updates",
+    "training.stop_at",
     "training.learning_rate_scale",
     "training.clip_norm",
     "training.on_divergence",
@@ -62,6 +64,7 @@ CHANGEABLE = (
     "training.threads",
 )
 """Settings that may differ when a run is resumed; those of the search may too."""
+Changes = dict[str, Any]  # new values by dotted names of settings
 REQUIRED = {
     "tokenizer": ("vocabulary",),
     "batches": ("source_tokens_per_batch", "target_tokens_per_batch"),
@@ -155,15 +158,27 @@ def reopen(out: Path, recipe: Recipe) -> None:
         replace(StoredModel.load(out / "model"), languages=changed.data.languages).save(out / "model")
     for path in files_newer_than(out / "data", recipe.data):
         logger.info(f"{path} is newer than this run's copy of it; the run continues with the copy.")
-    if changes:
-        record(changed, out, has_updates="training.updates" in changes)
-        logger.info(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
+    changed = without_past_stop(changed)
+    if changed != recorded:
+        record(changed, out, changes, recorded)
     report_remaining_time(out, make_schedule(changed))
 
 
-def record(changed: Recipe, out: Path, has_updates: bool) -> None:
+def without_past_stop(recipe: Recipe) -> Recipe:
+    """The recipe without a time at which the run should have ended."""
+    stop_at = recipe.training.stop_at
+    if stop_at is None or seconds_until(stop_at) > 0:
+        return recipe
+    logger.info(f"The time at which the run was to end has passed ({stop_at}): it continues without one.")
+    return replace(recipe, training=replace(recipe.training, stop_at=None))
+
+
+def record(changed: Recipe, out: Path, changes: Changes, recorded: Recipe) -> None:
     """Write the recipe of a run. If a command gives the number of updates, training does not choose it."""
+    has_updates = "training.updates" in changes
     write_toml(with_cooldown(changed) if has_updates else changed, out / "recipe.toml")
+    if changes:
+        logger.info(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
     if has_updates:
         (out / BUDGET).unlink(missing_ok=True)
 
@@ -320,7 +335,6 @@ def files_newer_than(data: Path, settings: DataSettings) -> list[Path]:
 # ---- what may differ when a run is resumed
 
 IGNORED = ("out", "training.minutes")  # the minutes have chosen the updates
-Changes = dict[str, Any]  # new values by dotted names of settings
 
 
 def flatten(table: dict[str, Any], prefix: str = "") -> Changes:

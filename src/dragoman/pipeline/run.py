@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -26,11 +27,14 @@ from dragoman.pipeline.adaptation.replay import validate_both, with_old_validati
 from dragoman.pipeline.autoconfigure import autoconfigure, duration, with_cooldown
 from dragoman.pipeline.budget import (
     BUDGET,
+    RESERVE,
     Budget,
+    budget_until,
     choose_updates,
     most_updates,
     open_ended,
     share_before_choice,
+    shortened,
 )
 from dragoman.pipeline.minutes import seconds_to_translate
 from dragoman.pipeline.passport import add_passport
@@ -46,19 +50,26 @@ from dragoman.pipeline.prepared import (
 from dragoman.pipeline.recipe import Recipe, check_recipe, choose_minutes, read_recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
+from dragoman.system.clock import moment, seconds_until
 from dragoman.system.device import is_cpu, is_cuda
-from dragoman.system.errors import DragomanError, SeveralSentences
+from dragoman.system.errors import DragomanError, OptionError, SeveralSentences
 from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.messages import messages_to, silent
 from dragoman.system.toml import write_toml
 from dragoman.text.lines import read_lines
-from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
+from dragoman.training.checkpoint import (
+    TrainingState,
+    average_checkpoints,
+    newest_intact,
+    read_state,
+    regular_checkpoints,
+)
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.events import Observer
 from dragoman.training.interrupt import TrainingEndedError, TrainingInterruptedError
 from dragoman.training.log import read_events
-from dragoman.training.loop import train
+from dragoman.training.loop import is_finished, train
 from dragoman.training.objective import Objective, corpus_loss, make_optimizer
 from dragoman.training.process_group import process_group
 from dragoman.training.schedule import make_learning_rate
@@ -67,6 +78,7 @@ from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
+PARTS_UNTIL_STOP = 5  # each half of the time until `stop_at` that is left: 97 % of it in all
 SAMPLES = 3  # validation pairs whose translations are logged
 
 
@@ -80,6 +92,7 @@ def run(recipe: Recipe, observer: Observer | None = None) -> Path:
     ended the training.
     """
     check_recipe(recipe)
+    recipe = with_date(recipe)
     out, observer = recipe.folder, observer or Observer()
     with (
         process_group() as world,
@@ -102,6 +115,8 @@ def run(recipe: Recipe, observer: Observer | None = None) -> Path:
         try:
             if (out / BUDGET).exists():
                 recipe = train_until_choice(recipe, data, world, observer)
+            if recipe.training.stop_at is not None:
+                recipe = train_until_stop(recipe, data, world, observer)
             state = fit(recipe, make_schedule(recipe), data, world, observer=observer)
         except TrainingEndedError as end:
             recipe = end_at(end.step, recipe, world)
@@ -161,6 +176,14 @@ def set_threads(recipe: Recipe) -> None:
         torch.set_num_threads(recipe.training.threads)
 
 
+def with_date(recipe: Recipe) -> Recipe:
+    """The recipe with the date of its `stop_at`, which may be a time of the day."""
+    if (stop_at := recipe.training.stop_at) is None:
+        return recipe
+    date = moment(stop_at, datetime.now()).isoformat(timespec="seconds")
+    return replace(recipe, training=replace(recipe.training, stop_at=date))
+
+
 # ---- prepare
 
 
@@ -176,7 +199,12 @@ def open_run(out: Path, recipe: Recipe, world: World) -> None:
 
         reopen(out, recipe)
         return
-    started = time.monotonic()
+    if recipe.training.stop_at is not None and seconds_until(recipe.training.stop_at) <= 0:
+        raise OptionError(
+            "{stop_at} is {value}, which has passed; give a later time, or leave it out.",
+            value=recipe.training.stop_at,
+        )
+    started, seconds = time.monotonic(), 60 * choose_minutes(recipe.training, is_cuda(world.device))
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
         raise DragomanError(
             "With --shard the speed of a single process cannot be measured; give a number of --updates."
@@ -213,7 +241,6 @@ def open_run(out: Path, recipe: Recipe, world: World) -> None:
         raise with_file_name(error, out) from error
     complete = autoconfigure(recipe, PreparedData.load(out / "data"), world)
     if recipe.training.updates is None:
-        seconds = 60 * choose_minutes(complete.training, is_cuda(world.device))
         Budget(seconds, preparation=time.monotonic() - started).write(out)
     write_toml(complete, out / "recipe.toml")
 
@@ -228,6 +255,9 @@ def train_until_choice(recipe: Recipe, data: PreparedData, world: World, observe
     """
     out, schedule = recipe.folder, make_schedule(recipe)
     budget = Budget.read(out)
+    if (stop_at := recipe.training.stop_at) is not None:
+        until = budget_until(stop_at, newest_state(out).seconds)  # it may have been interrupted long
+        budget = min(budget, until, key=lambda each: each.training)
     batches = make_batches(recipe, data, world)
     most = most_updates(recipe, len(batches.plan(0)) / recipe.batches.accumulate)
     seconds = budget.training * share_before_choice(recipe.training.schedule)
@@ -249,6 +279,38 @@ def train_until_choice(recipe: Recipe, data: PreparedData, world: World, observe
     return read_recipe(out)
 
 
+def train_until_stop(recipe: Recipe, data: PreparedData, world: World, observer: Observer) -> Recipe:
+    """Train for half of the time until `stop_at`, again and again, with fewer updates if not all of them fit.
+
+    Returns the recipe of the rest of the training, which has the number of updates.
+    """
+    state = newest_state(recipe.folder)
+    for _ in range(PARTS_UNTIL_STOP):
+        assert recipe.training.stop_at is not None
+        seconds = state.seconds + seconds_until(recipe.training.stop_at) / 2
+        state = fit(recipe, make_schedule(recipe), data, world, seconds, observer=observer)
+        if is_finished(state, recipe.training, make_schedule(recipe)):
+            break
+        if world.is_main:
+            leave_out_updates(recipe, state, world)
+        world.barrier()
+        recipe = read_recipe(recipe.folder)
+    return recipe
+
+
+def leave_out_updates(recipe: Recipe, state: TrainingState, world: World) -> None:
+    """Record fewer updates if not all of them fit into the time until `stop_at`."""
+    out, (updates, stop_at) = recipe.folder, (recipe.training.updates, recipe.training.stop_at)
+    assert updates is not None
+    assert stop_at is not None
+    budget, interval = budget_until(stop_at, state.seconds), make_schedule(recipe).validate_every
+    events, test_seconds = read_events(out / "log.jsonl"), seconds_of_test(recipe, world)
+    possible = choose_updates(budget, state, events, interval, updates, test_seconds)
+    if updates - possible > RESERVE * (updates - state.step):
+        write_toml(shortened(recipe, possible, state.step), out / "recipe.toml")
+        logger.info(f"The run will have {possible:,} updates instead of {updates:,}, to end by {stop_at}.")
+
+
 def end_at(step: int, recipe: Recipe, world: World) -> Recipe:
     """Record that a run has no more updates than those that are done. Returns the recipe that says so."""
     out = recipe.folder
@@ -259,6 +321,13 @@ def end_at(step: int, recipe: Recipe, world: World) -> Recipe:
         logger.info(f"Ended after update {step:,}, as the program asked.")
     world.barrier()
     return read_recipe(out)
+
+
+def newest_state(out: Path) -> TrainingState:
+    """The state of the newest checkpoint of a run, or of its beginning."""
+    with messages_to(silent):  # training names those that are damaged
+        checkpoint = newest_intact(out)
+    return TrainingState() if checkpoint is None else read_state(checkpoint)
 
 
 def seconds_of_test(recipe: Recipe, world: World) -> float:

@@ -1,8 +1,11 @@
 """How a model is trained. Defaults are the paper's (section 5). Does not import torch."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
+from dragoman.system.clock import moment
+from dragoman.system.errors import OptionError
 from dragoman.system.options import check_options, option
 
 Optimizer = Literal["adam", "muon"]
@@ -23,6 +26,10 @@ class TrainingSettings:
     minutes: float | None = option(None, at_least=0.01, at_most=10**7)
     """Time of the run, with preparation, validations and test data, for which the number of updates is
     chosen; None is 45 on a CPU and 180 on a GPU. Training has half of it at least."""
+    stop_at: str | None = None
+    """Time at which the run has ended, such as `18:30` or `2026-12-24T18:30`. If the machine gets slower,
+    there are fewer updates, and the learning rate of a trapezoid falls earlier. Without `updates` and
+    `minutes`, the number of updates is chosen for the time until then."""
     optimizer: Optimizer | None = None
     """Adam with the paper's constants (section 5.3); or Muon (Jordan et al. 2024) for the matrices of linear
     maps, which learns more with each update, and Adam for all other weights. None is Muon for the preset
@@ -82,6 +89,14 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.stop_at is not None:
+            try:
+                moment(self.stop_at, datetime.now())
+            except ValueError as error:
+                raise OptionError(
+                    "{stop_at} is {value}, which is no time; write it as 18:30 or 2026-12-24T18:30.",
+                    value=self.stop_at,
+                ) from error
 
 
 @dataclass(frozen=True)

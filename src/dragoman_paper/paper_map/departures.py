@@ -132,6 +132,7 @@ BESIDE = {
     "batches": {"micro_batch_tokens": "memory: the gradient is the same"},
     "training": {
         "minutes": "acts by the number of updates",
+        "stop_at": "acts by the number of updates",
         "cooldown_steps": "acts with another schedule only",
         "guided_alignment_weight": "acts with guided_alignment only",
         "seed": "which random numbers",
