@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.search.beam import sort_key, top_k_extensions
+from dragoman.search.top_k import sort_key, top_k_extensions
 
 VALUES = st.sampled_from([-torch.inf, -3.0, -2.5, -1.0, -0.0, 0.0, 0.5])
 

@@ -30,10 +30,10 @@ from dragoman.search.beam import (
     likeliest_that_continue,
     max_target_lengths,
     next_log_probs,
-    top_k_extensions,
 )
 from dragoman.search.hypothesis import Constraints, Hypothesis, length_normalization
 from dragoman.search.settings import SearchSettings
+from dragoman.search.top_k import top_k_extensions
 from dragoman.system.device import is_cuda
 from dragoman.system.errors import NonFiniteError
 from dragoman.system.futures import interruption

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, START
-from dragoman.search.beam import beam_search, max_target_lengths, next_log_probs, restrict, top_k_extensions
+from dragoman.search.beam import beam_search, max_target_lengths, next_log_probs, restrict
 from dragoman.search.hypothesis import Constraints, Hypothesis, scored
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
+from dragoman.search.top_k import top_k_extensions
 from dragoman.system.errors import NonFiniteError
 
 

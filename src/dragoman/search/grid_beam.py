@@ -23,7 +23,7 @@ from torch import Tensor
 from dragoman.model.interface import Model, State
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.attention_weights import alignment_weights, has_cross_attention
-from dragoman.search.beam import max_target_lengths, next_log_probs, restrict, top_k_extensions
+from dragoman.search.beam import max_target_lengths, next_log_probs, restrict
 from dragoman.search.hypothesis import (
     Constraints,
     Hypothesis,
@@ -35,6 +35,7 @@ from dragoman.search.hypothesis import (
     scored,
 )
 from dragoman.search.settings import SearchSettings
+from dragoman.search.top_k import top_k_extensions
 from dragoman.system.errors import NonFiniteError
 
 BEGIN_WEIGHT, OTHER_WEIGHT = 3.0, 1.0
