@@ -1,123 +1,259 @@
-"""Deliberate bugs, one at a time: do the tests catch them? `python tools/mutants.py --list`.
+"""Random bugs, one at a time: do the tests catch them?
 
-Each mutant of tools/mutants.toml replaces a text that occurs once in a file, in a copy of the tree, and runs
-the tests that should fail. Prints caught or survived for each, and a total. Exits with 1 if a mutant survived
-or is stale: its text is not there exactly once, or its tests fail without it. Not part of `make test`: a run
-takes some 20 minutes.
+    pytest --cov=src --cov-context=test --cov-report= tests     # once: which tests execute which line
+    python tools/mutants.py --count 100 --seed 1 --only src/dragoman/search
+
+A mutant changes one place of a file of `src` in a copy of the tree: a comparison, a condition, a constant, an
+operator, a statement that is left out. Tests that execute its line are run, those first whose file has a like
+name; a test that also fails without the mutant does not count. Prints each verdict and how many are caught.
+Not part of `make test`.
 """
 
 import argparse
+import ast
 import os
+import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
+from coverage import CoverageData
+
 ROOT = Path(__file__).resolve().parents[1]
-SKIPPED = (".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "runs")
-SECONDS = 900
-"""A test that takes longer hangs: the mutant is caught."""
+SKIPPED = (".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", ".coverage", "runs")
+FEW, MOST = 30, 300
+"""Tests that are run at first, and if none of them fails."""
+SECONDS = 600
+"""Tests that take longer hang: the mutant is caught."""
+COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+}
+OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "//"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+}
+FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
+MESSAGES = re.compile(
+    r"""(logger|console|warnings)\.|(print|say|\w*Error)\(|(import|from|raise|assert)\b|[fr]?["']"""
+)
+"""How statements and expressions begin that have no mutants."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug: a text of a file of src, what takes its place, and the tests that should fail."""
+    """Bytes `start` to `end` of a file, in a line, and what takes their place."""
 
-    bug: str
-    file: str
+    line: int
+    start: int
+    end: int
     text: str
-    replacement: str
-    tests: str
 
-    @property
-    def test_files(self) -> list[str]:
-        """Paths from the root of the tree."""
-        return [f"tests/test_{name}.py" for name in self.tests.split()]
+    def apply(self, source: bytes) -> bytes:
+        """The file with the mutant."""
+        return source[: self.start] + self.text.encode() + source[self.end :]
 
 
-def read_mutants() -> list[Mutant]:
-    """The project's own list."""
-    table = tomllib.loads((ROOT / "tools" / "mutants.toml").read_text("utf-8"))
-    return [Mutant(**values) for values in table["mutant"]]
+class Source:
+    """A file of Python, and the mutants of its nodes."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.starts = [0]  # of the lines, in bytes
+        for line in content.split(b"\n"):
+            self.starts.append(self.starts[-1] + len(line) + 1)
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """The bytes of a node."""
+        last_line, last_column = node.end_lineno or 0, node.end_col_offset or 0
+        return self.starts[node.lineno - 1] + node.col_offset, self.starts[last_line - 1] + last_column
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        """What the file has for a node."""
+        start, end = self.span(node)
+        return self.content[start:end].decode()
+
+    def replaced(self, node: ast.expr | ast.stmt, text: str) -> Mutant:
+        """The mutant with another text for a node."""
+        return Mutant(node.lineno, *self.span(node), text)
+
+    def between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Mutant:
+        """The mutant with another operator between two nodes."""
+        start, end = self.span(left)[1], self.span(right)[0]
+        text = self.content[start:end].decode()
+        return Mutant(left.end_lineno or 0, start, end, text.replace(old, new, 1))
+
+    def mutants(self, node: ast.AST) -> Iterator[Mutant]:
+        """The mutants of a node and of those in it."""
+        yield from self.own_mutants(node)
+        for child in children(node):
+            if not (isinstance(child, ast.expr | ast.stmt) and MESSAGES.match(self.text(child))):
+                yield from self.mutants(child)
+
+    def own_mutants(self, node: ast.AST) -> Iterator[Mutant]:
+        """The mutants of a node without those in it."""
+        match node:
+            case ast.Expr() | ast.AugAssign() | ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+                yield self.replaced(node, "pass")
+            case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+                yield self.replaced(test, f"not ({self.text(test)})")
+            case ast.comprehension(ifs=conditions):
+                yield from (self.replaced(each, f"not ({self.text(each)})") for each in conditions)
+            case ast.Compare(left=left, ops=operators, comparators=sides):
+                for one, operator, other in zip((left, *sides), operators, sides, strict=False):
+                    yield self.between(one, other, *COMPARISONS[type(operator)])
+            case ast.BoolOp(op=operator, values=[one, other, *_]):
+                names = ("and", "or") if isinstance(operator, ast.And) else ("or", "and")
+                yield self.between(one, other, *names)
+            case ast.BinOp(left=one, op=operator, right=other) if type(operator) in OPERATORS:
+                yield self.between(one, other, *OPERATORS[type(operator)])
+            case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+                yield self.replaced(node, f"({self.text(operand)})")
+            case ast.Call(func=ast.Name(id=name) as function) if name in FUNCTIONS:
+                yield self.replaced(function, FUNCTIONS[name])
+            case ast.Constant(value=bool(value)):
+                yield self.replaced(node, str(not value))
+            case ast.Constant(value=int(value)):
+                yield self.replaced(node, str(value + 1))
 
 
-def copy_tree(folder: Path) -> Path:
-    """A copy of the tree, for one run."""
-    tree = folder / "tree"
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*SKIPPED))
-    return tree
+def children(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes in a node that may have mutants: not imports, errors, annotations and texts."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            yield from (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body)
+        case ast.ClassDef():
+            yield from node.body
+        case ast.AnnAssign():
+            yield from filter(None, [node.value])
+        case _:
+            yield from ast.iter_child_nodes(node)
 
 
-def tests_pass(tree: Path, files: list[str]) -> bool:
-    """Run tests of the copy in a process of their own, up to the first failure."""
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "XDG_CACHE_HOME": str(tree.parent / "cache")}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
+def mutants_of(source: bytes) -> list[Mutant]:
+    """The mutants of a file that are programs."""
+
+    def is_program(mutant: Mutant) -> bool:
+        try:
+            compile(mutant.apply(source), "mutant", "exec")
+        except SyntaxError:
+            return False
+        return True
+
+    return list(filter(is_program, Source(source).mutants(ast.parse(source))))
+
+
+def draw(files: Sequence[Path], seed: int) -> Iterator[tuple[Path, Mutant]]:
+    """Mutants of the files in a random order; each line of code is as likely as any other."""
+    lines: dict[tuple[Path, int], list[Mutant]] = {}
+    for file in files:
+        for mutant in mutants_of(file.read_bytes()):
+            lines.setdefault((file, mutant.line), []).append(mutant)
+    numbers = random.Random(seed)  # noqa: S311
+    for file, line in numbers.sample(sorted(lines), len(lines)):
+        yield file, numbers.choice(lines[file, line])
+
+
+def tests_of(data: CoverageData, file: Path, line: int) -> list[str]:
+    """The tests that execute a line: first a few of each file of tests, those named like the file first."""
+    contexts = data.contexts_by_lineno(str(file)).get(line, [])
+    by_file: dict[str, list[str]] = {}
+    for test in sorted({context.partition("|")[0] for context in contexts if context}):
+        by_file.setdefault(test.partition("::")[0], []).append(test)
+    words = set(file.stem.split("_"))
+    order = sorted(
+        by_file, key=lambda name: (-len(words & set(Path(name).stem.split("_"))), len(by_file[name]))
+    )
+    rounds = zip_longest(*(by_file[name] for name in order))
+    return [test for group in rounds for test in group if test is not None]
+
+
+def first_failure(tree: Path, tests: Sequence[str]) -> str | None:
+    """The first test of a copy of the tree that fails, or what happened instead; None if all pass."""
+    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    options = ("-x", "-q", "-n", "0", "--no-cov", "-p", "no:cacheprovider", "--tb=no", "-m", "")
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
         done = subprocess.run(  # noqa: S603
-            command, cwd=tree, env=environment, capture_output=True, timeout=SECONDS, check=False
+            command, cwd=tree, env=environment, capture_output=True, timeout=SECONDS, check=False, text=True
         )
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        return "no end"
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return failed[1] if failed else f"exit status {done.returncode}"
 
 
-def verdict(mutant: Mutant, tree: Path, pass_without: "dict[str, bool]") -> str:
+def verdict(tree: Path, path: Path, mutant: Mutant, tests: list[str]) -> str:
     """Whether the tests catch a mutant. The tree is as it was afterwards."""
-    path = tree / "src" / mutant.file
-    before = path.read_text("utf-8") if path.exists() else ""
-    if (count := before.count(mutant.text)) != 1:
-        return f"STALE: its text occurs {count} times"
-    for file in mutant.test_files:
-        if file not in pass_without:
-            pass_without[file] = (tree / file).exists() and tests_pass(tree, [file])
-        if not pass_without[file]:
-            return f"STALE: {file} fails without it"
-    path.write_text(before.replace(mutant.text, mutant.replacement), "utf-8")
-    try:
-        return "SURVIVED" if tests_pass(tree, mutant.test_files) else "caught"
-    finally:
-        path.write_text(before, "utf-8")
+    source = (tree / path).read_bytes()
+    for some in (tests[:FEW], tests[FEW:MOST]):
+        remaining = list(some)
+        while remaining:
+            try:
+                (tree / path).write_bytes(mutant.apply(source))
+                failed = first_failure(tree, remaining)
+            finally:
+                (tree / path).write_bytes(source)
+            if failed is None:
+                break
+            if failed not in remaining or first_failure(tree, [failed]) is None:
+                return f"caught by {failed}"
+            remaining.remove(failed)
+    return "SURVIVED" if tests else "NOT EXECUTED by any test"
 
 
-def main() -> int:
-    """Try all mutants, or those that are asked for; 1 if one is not caught."""
+def main() -> None:
+    """Draw mutants and judge them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--list", action="store_true", help="print the mutants, and check that their texts are there"
-    )
-    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="the numbers of the mutants to try")
-    asked = parser.parse_args()
-    chosen = {
-        number: mutant
-        for number, mutant in enumerate(read_mutants(), 1)
-        if not asked.only or number in asked.only
-    }
-    if asked.list:
-        stale = 0
-        for number, mutant in chosen.items():
-            path = ROOT / "src" / mutant.file
-            found = path.exists() and path.read_text("utf-8").count(mutant.text) == 1
-            stale += not found
-            print(f"{number:>3} {mutant.file}: {mutant.bug} ({mutant.tests}){'' if found else '   STALE'}")
-        return int(stale > 0)
-    verdicts: list[str] = []
+    parser.add_argument("--count", type=int, default=60, help="number of mutants (default: 60)")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
+    parser.add_argument("--only", type=Path, default=Path("src"), help="a file or folder (default: src)")
+    arguments = parser.parse_args()
+    recorded = ROOT / ".coverage"
+    if not recorded.exists():
+        parser.error("there is no .coverage; record it with the command above")
+    data = CoverageData(str(recorded))
+    data.read()
+    only = (ROOT / arguments.only).resolve()
+    files = [only] if only.is_file() else sorted(only.rglob("*.py"))
+    verdicts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        tree, pass_without = copy_tree(Path(folder)), dict[str, bool]()
-        for number, mutant in chosen.items():
-            started = time.monotonic()
-            verdicts.append(verdict(mutant, tree, pass_without))
-            seconds = time.monotonic() - started
-            print(f"{number:>3} {mutant.file}: {mutant.bug}: {verdicts[-1]} ({seconds:.0f} s)", flush=True)
-    caught = verdicts.count("caught")
-    print(f"{caught} of {len(verdicts)} caught ({100 * caught / max(1, len(verdicts)):.0f} %)")
-    return int(caught < len(verdicts))
+        tree = Path(folder) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*SKIPPED))
+        for file, mutant in draw(files, arguments.seed):
+            if verdicts.total() == arguments.count:
+                break
+            path, old = file.relative_to(ROOT), file.read_bytes()[mutant.start : mutant.end].decode()
+            outcome = verdict(tree, path, mutant, tests_of(data, file, mutant.line))
+            verdicts[outcome.split()[0]] += 1
+            print(f"{path}:{mutant.line}: {old!r} → {mutant.text!r}: {outcome}", flush=True)
+    print(f"{verdicts['caught']} of {verdicts.total()} are caught.")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
