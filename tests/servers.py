@@ -1,38 +1,110 @@
 """Servers of the tests: real processes on free ports."""
 
+import atexit
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import httpx
 
 from tests.conftest import MAX_SECONDS
 
+DRAGOMAN = ("-m", "dragoman")
+
+
+class Forge:
+    """The process of `tests/server_forge.py`, which ends when this one does."""
+
+    def __init__(self) -> None:
+        self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "tests.server_forge", str(other.fileno())]
+        self._process = subprocess.Popen(command, pass_fds=[other.fileno()], cwd=Path(__file__).parents[1])
+        other.close()
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Close the socket, and wait for the end of the process."""
+        self.socket.close()
+        self._process.wait()
+
+
+forge = cache(Forge)
+
+
+class ForkedServer:
+    """A process of `tests/server_forge.py`, with what is used of `subprocess.Popen`."""
+
+    def __init__(self, arguments: list[str], new_session: bool) -> None:
+        request = {
+            "arguments": arguments,
+            "folder": str(Path.cwd()),
+            "environment": dict(os.environ),
+            "new_session": new_session,
+        }
+        reader, writer = os.pipe()
+        self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        socket.send_fds(forge().socket, [json.dumps(request).encode()], [writer, control.fileno()])
+        os.close(writer)
+        control.close()
+        self.stderr = os.fdopen(reader)
+        self.pid = int(self._control.recv(100))
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit status; None while it runs."""
+        try:
+            return self.wait(0)
+        except (TimeoutError, BlockingIOError):
+            return None
+
+    def wait(self, seconds: float) -> int:
+        """The exit status. Raises `TimeoutError` if it still runs after so many seconds."""
+        if self.returncode is None:
+            self._control.settimeout(seconds)
+            self.returncode = int(self._control.recv(100))
+            self._control.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
 
 class Server:
     """A running `dragoman serve`, its address and its log."""
 
     def __init__(
-        self, *arguments: object, program: tuple[str, ...] = ("-m", "dragoman"), has_terminal: bool = True
+        self, *arguments: object, program: tuple[str, ...] = DRAGOMAN, has_terminal: bool = True
     ) -> None:
         settings = ["--port", "0", "--deadline", str(MAX_SECONDS)]  # on a busy machine all takes long
-        command = [sys.executable, *program, "serve", *settings, *map(str, arguments)]
-        handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and a server inherits that
-        self.process = subprocess.Popen(
-            command,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=dict(os.environ),
-            start_new_session=not has_terminal,
-        )
-        signal.signal(signal.SIGHUP, handler)
+        arguments = [*settings, *map(str, arguments)]
+        if program == DRAGOMAN:
+            self.process = ForkedServer(arguments, new_session=not has_terminal)
+        else:
+            handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, which is inherited
+            self.process = subprocess.Popen(
+                [sys.executable, *program, "serve", *arguments],
+                stderr=subprocess.PIPE,
+                text=True,
+                env=dict(os.environ),
+                start_new_session=not has_terminal,
+            )
+            signal.signal(signal.SIGHUP, handler)
         self.log: list[str] = []
         self.address = self._read_address()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
@@ -73,7 +145,7 @@ class Server:
 
 @contextmanager
 def serving(
-    *arguments: object, program: tuple[str, ...] = ("-m", "dragoman"), has_terminal: bool = True
+    *arguments: object, program: tuple[str, ...] = DRAGOMAN, has_terminal: bool = True
 ) -> Iterator[Server]:
     """A server while the block runs. `program` is what Python runs.
 
