@@ -551,9 +551,10 @@ REFUSED = [
     ),
     (
         ["start", "a.en", "a.de", "--api-keys", "k.toml", "--new-key", "a"],
-        "--new-key is for dragoman serve; leave it out.",
+        "dragoman start has no option --new-key.",
     ),
     (["serve", "{0}/run", "--processes", "0"], "--processes is 0; it must be at least 1."),
+    (["serve", "--new-key", "a"], "--new-key is added to a file of keys and needs --api-keys; give both"),
     (["serve", "--api-keys", "{0}/x", "--new-key", ""], "--new-key is blank; give a name for the key:"),
     (["serve"], "dragoman: The following arguments are required: RUN. See dragoman serve --help."),
     (

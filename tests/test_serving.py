@@ -912,7 +912,6 @@ def test_a_new_key_leaves_the_rest_of_its_file(tmp_path):
     ("options", "message"),
     [
         ({"host": "0.0.0.0"}, "can be reached from other machines"),
-        ({"new_key": "a"}, "new_key is added to a file of keys and needs api_keys"),
         ({"port": 70_000}, "port is 70000"),
         ({"deadline": 0}, "deadline is 0"),
         ({"host": "127.example.org"}, "127.example.org can be reached from other machines"),

@@ -12,8 +12,9 @@ from dragoman.cli.parsing import Arguments, Command
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.settings import ServerSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.machine import configure_allocator
+from dragoman.system.options import Needs, check_options, option
 
 PACKAGES = (
     "babel",
@@ -32,7 +33,7 @@ PACKAGES = (
 """The modules of the extra `serve`; uvloop is not for Windows."""
 
 
-ONLY_TYPED = ("new_key",)
+ONLY_TYPED = ("new_key", "admin")
 """Options that neither a file nor the environment can have."""
 
 
@@ -45,8 +46,20 @@ class Serve:
     config: Path | None = None
     """TOML file with options: runs at its top, and the others in the tables [server] and [engine]. A variable
     of the environment such as DRAGOMAN_PORT wins over it, and the command line wins over both."""
+    new_key: str = ""
+    """Add a key with this name to the file of `--api-keys`, print the key once, and exit."""
+    admin: bool = option(False, Needs("new_key", "is for a new key"))
+    """The key of `--new-key` may also reload the server: `POST /v1/admin/reload`."""
     server: ServerSettings = field(default_factory=ServerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.new_key and self.server.api_keys is None:
+            raise OptionError(
+                "{new_key} is added to a file of keys and needs {api_keys}; give both, or leave "
+                "{new_key} out."
+            )
 
 
 def serve(arguments: Arguments) -> None:
@@ -54,10 +67,10 @@ def serve(arguments: Arguments) -> None:
     settings = configured_settings(COMMAND, configured(COMMAND, arguments, ONLY_TYPED))
     if not arguments.get("new_key", "name").strip():
         raise DragomanError("--new-key is blank; give a name for the key: --api-keys FILE --new-key NAME")
-    if settings.server.new_key and settings.server.api_keys is not None:
+    if settings.new_key and settings.server.api_keys is not None:
         from dragoman.serving.keys import add_key
 
-        print(add_key(settings.server.api_keys, settings.server.new_key, is_admin=settings.server.admin))
+        print(add_key(settings.server.api_keys, settings.new_key, is_admin=settings.admin))
         say("This is the only time that the key is shown; the file holds its hash.")
         return
     if not settings.runs:

@@ -15,7 +15,6 @@ from dragoman.pipeline.recipe import choose_minutes
 from dragoman.pipeline.result import read_run_result
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.device import has_gpu
-from dragoman.system.errors import DragomanError
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,6 @@ def start(arguments: Arguments) -> None:
     """Examine, train, evaluate, serve."""
     check_installed()
     server = settings_from(ServerSettings, arguments)
-    if server.new_key:
-        raise DragomanError("--new-key is for dragoman serve; leave it out.")
     from dragoman.serving.server import check_files, listening
 
     with listening(server):  # an address or a file that cannot be used is reported before the training

@@ -48,11 +48,8 @@ class ServerSettings:
     """Maximum memory in bytes of the models of each process: they are loaded when requests need them, and
     those not used for longest make room (0: no limit, and all are loaded at the start)."""
     api_keys: Path | None = None
-    """TOML file with the hashes of the API keys, as `--new-key` writes it. Requests then need a key."""
-    new_key: str = option("", Needs("api_keys", "is added to a file of keys"))
-    """Add a key with this name to the file of `--api-keys`, print the key once, and exit."""
-    admin: bool = option(False, Needs("new_key", "is for a new key"))
-    """The key of `--new-key` may also reload the server: `POST /v1/admin/reload`."""
+    """TOML file with the hashes of the API keys, as `dragoman serve --new-key` writes it. Requests then need
+    a key."""
     no_auth: bool = False
     """Serve without keys on an address that other machines can reach."""
     requests_per_minute: int = option(0, at_least=0)
