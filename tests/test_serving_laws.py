@@ -1445,6 +1445,15 @@ def test_a_listed_language_has_the_targets_of_its_models(pairs):
     assert found.keys() == {code for each in codes for code in (every if each == "und" else [each])}
 
 
+def test_the_list_of_languages_is_made_once_for_the_models_of_a_server():
+    service = Service(Models((ServedModel("a", "und", "und", None),)), ServerSettings(), Metrics())
+    (route,) = (route for route in libretranslate.routes(service) if route.path == "/languages")
+    first, second = (asyncio.run(route.handler({})) for _ in range(2))
+    assert second is first
+    service.models = Models((ServedModel("b", "en", "de", None),))
+    assert {each.code: each.targets for each in asyncio.run(route.handler({}))} == {"en": ["de"], "de": []}
+
+
 SENTENCES = {
     "en": "The weather was lovely, and so we went for a long walk through the woods.",
     "de": "Das Wetter war schön, und deshalb gingen wir lange im Wald spazieren.",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -168,10 +169,8 @@ def routes(service: Service) -> list[ApiRoute]:
 
         It needs no key. With one, they are those of the models that the key may use.
         """
-        return [
-            LibreTranslateLanguage(code=code, name=language_name(code), targets=targets)
-            for code, targets in listed_pairs(service.models_for(scope).pairs).items()
-        ]
+        pairs = service.models_for(scope).pairs
+        return languages_of(tuple((source, tuple(targets)) for source, targets in pairs.items()))
 
     @api.post("/detect")
     async def detect(request: DetectRequest, scope: Scope) -> list[DetectedLanguage]:
@@ -219,6 +218,15 @@ def routes(service: Service) -> list[ApiRoute]:
         return SuggestResponse(success=True)
 
     return api.routes
+
+
+@lru_cache(16)  # for all models, and for keys that may use some of them: unknown languages take milliseconds
+def languages_of(pairs: tuple[tuple[str, tuple[str, ...]], ...]) -> list[LibreTranslateLanguage]:
+    """The languages with those into which each is translated, of models with these targets of each source."""
+    return [
+        LibreTranslateLanguage(code=code, name=language_name(code), targets=targets)
+        for code, targets in listed_pairs(dict(pairs)).items()
+    ]
 
 
 def invalid(reason: str) -> ApiError:
