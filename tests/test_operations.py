@@ -155,6 +155,26 @@ def test_an_analysis_that_is_too_late_is_interrupted():
     assert interrupted.result(MAX_SECONDS)
 
 
+def test_the_deadline_does_not_count_the_import_of_pytorch(monkeypatch, tmp_path):
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.02)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("dragoman.serving.service.TORCH", "slowly_imported")
+    service, scopes = Service(None, ServerSettings(), Metrics()), [{}, {}]
+
+    async def left():
+        """Seconds of a deadline by which the first analysis, and one after it, have moved theirs."""
+        until = [service.deadline_of(scope) for scope in scopes]
+        await asyncio.gather(*(service.analyse(lambda: None, 1, scope) for scope in scopes))
+        moved = [service.deadline_of(scope) - then for scope, then in zip(scopes, until, strict=True)]
+        later = {"dragoman.deadline": until[0]}
+        await service.analyse(lambda: None, 1, later)
+        return [*moved, service.deadline_of(later) - until[0]]
+
+    first, waiting, later = asyncio.run(left())
+    assert min(first, waiting) >= 0.02
+    assert later == 0
+
+
 def test_an_attribution_has_a_deadline_of_its_own():
     service = Service(None, ServerSettings(deadline=0.05, attribution_deadline=MAX_SECONDS), Metrics())
     scope = {"dragoman.deadline": 0.0}  # that of the request has passed

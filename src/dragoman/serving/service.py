@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -41,6 +42,7 @@ from dragoman.system.futures import submit_interruptible
 from dragoman.text.settings import Languages
 from dragoman.translation.glossary import Glossary, Term
 from dragoman.translation.streaming import stable_text
+from dragoman.translation.submission import needs_torch
 from dragoman.translation.tags import TAG, remove_tags
 from dragoman.translation.translation import Translation
 from dragoman.translation.translator import PreparedSentences, Translator
@@ -60,6 +62,8 @@ MAX_TERM_CHARACTERS = 20_000  # of these terms; each may have 64 forms, which ar
 MAX_PREFIX = 4_000  # tokens of a prefix: the search keeps memory for as many in every translation
 PART_TOKENS = 2_000  # of a document that are searched at once: between them come other requests
 NO_SIZES: Mapping[str, int] = {}
+TORCH = "dragoman.translation.analysis"
+"""The module whose import is that of PyTorch."""
 PREFIX_CHARACTERS = 4 * MAX_PREFIX  # which are not even tokenized if they are more
 
 
@@ -255,6 +259,8 @@ class Service:
     _preparation: Preparation = field(default_factory=Preparation)
     _terms: Preparation = field(default_factory=Preparation)
     """For glossaries, and for texts with them, which take longer."""
+    _has_torch: bool = False
+    """Whether PyTorch is imported, as far as this knows."""
 
     def __post_init__(self) -> None:
         self.admission, self.analyses = (
@@ -639,6 +645,7 @@ class Service:
         """Translate prepared sentences. Raises `ApiError` as `translate`."""
         futures: list[Future[NBest]] = []
         try:
+            await self.load_torch_for(model, prepared, scope)
             futures.extend(map(model.translator.submit, prepared))
             return await self.in_time(futures, scope)
         except BaseException:  # `in_time` cancels too, but not if `submit` has raised
@@ -711,6 +718,7 @@ class Service:
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
         try:
+            await self.load_torch_for(model, prepared, scope)
             for sentence, sentence_progress in zip(prepared, progress, strict=True):
                 futures.append(model.translator.submit(sentence, sentence_progress))
                 await asyncio.sleep(0)  # for other requests: `submit` takes ms with many constraints
@@ -743,12 +751,33 @@ class Service:
                 yield text
                 written = text
 
+    async def load_torch_for(
+        self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
+    ) -> None:
+        """`load_torch`, if sentences need PyTorch."""
+        if not self._has_torch and any(needs_torch(model.translator, one) for one in prepared):
+            await self.load_torch(scope)
+
+    async def load_torch(self, scope: Scope) -> None:
+        """Import PyTorch, which takes seconds on a busy machine, and give the request that time in addition.
+
+        It is not imported at the start: it takes more memory than all else of a server with a small model.
+        """
+        if self._has_torch:
+            return
+        deadline, loop = self.deadline_of(scope), asyncio.get_running_loop()
+        started = loop.time()
+        await asyncio.wrap_future(self._analysis.submit(import_module, TORCH))
+        self._has_torch = True
+        scope["dragoman.deadline"] = deadline + loop.time() - started
+
     async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
 
         Raises `ApiError` as `translate`.
         """
         with self.admit(tokens, self.analyses, scope):
+            await self.load_torch(scope)
             (result,) = await self.in_time([submit_interruptible(self._analysis, function)], scope)
             return result
 

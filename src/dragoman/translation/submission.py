@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import PreparedSentences, Translator
 
 
+def needs_torch(translator: "Translator", prepared: "PreparedSentences") -> bool:
+    """Whether PyTorch has to search for these sentences, or to align them. Raises as `native_for`."""
+    return prepared.needs_alignment or (
+        translator.native_for(prepared.settings, len(prepared.sources)) is None
+    )
+
+
 def submit(
     translator: "Translator", prepared: "PreparedSentences", progress: Progress | None
 ) -> "Future[list[list[Translation]]]":
