@@ -51,6 +51,7 @@ from dragoman.serving.log import configure_logging, request_id
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import (
     SEND_SECONDS,
+    WITH_BODY,
     Exchange,
     all_headers,
     client_of,
@@ -1413,6 +1414,24 @@ def test_languages_that_no_model_has_are_told_from_other_faults_whether_a_model_
     assert {each.status_code for each in (*pairs, other)} == {400}
     (code,) = {each.json()["error"]["code"] for each in pairs}
     assert code != other.json()["error"]["code"]
+
+
+@given(st.sampled_from(["gzip", "br", "X-GZIP", "deflate, gzip", "identity", " Identity "]))
+def test_a_compressed_body_is_refused_by_every_route_that_reads_one(served, coding):
+    app, is_plain = make_app(served, None), coding.strip().lower() == "identity"
+
+    async def statuses(headers):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return [
+                (await client.request(method, route.path, content=b"x", headers=headers)).status_code
+                for route in api_routes(served)
+                for method in route.methods
+                if method in WITH_BODY
+            ]
+
+    found = asyncio.run(statuses({"Content-Encoding": coding}))
+    assert found == (asyncio.run(statuses({})) if is_plain else [415] * len(found))
 
 
 # ---- languages

@@ -58,6 +58,7 @@ MULTIPART_KEY = re.compile(rb'name="?(?:api|auth)_key"?\r\n(?:[^\r\n]{1,200}+\r\
 KEY_BYTES = 2**19  # at either end of a form, in which a key is looked for: beyond them is a document
 FORM_BYTES = 2**16  # of a form with a document that are not the document
 MAX_DIGITS = 18  # of a Content-Length
+WITH_BODY = ("POST", "PUT", "PATCH")
 BODY_SECONDS = 10.0  # within which a body has to arrive
 SEND_SECONDS = 30.0  # within which a client has to read a part of an answer
 POLICY = (
@@ -131,6 +132,7 @@ class Gateway:
         try:
             check_request(scope["method"], scope["path"], scope["headers"], self.service.settings)
             self.refuse_wrong_header(scope)
+            refuse_compressed(scope["method"], exchange.headers)
             with self.room(scope, exchange.headers) as max_bytes:
                 body = await read_body(scope, exchange.headers, receive, max_bytes)
                 self.admit(scope, body, is_passed_on)
@@ -296,6 +298,17 @@ class Replay:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         return await self._receive()
+
+
+def refuse_compressed(method: str, headers: Mapping[bytes, bytes]) -> None:
+    """Raise `ApiError` 415 for a compressed body. It is not unpacked: a small one may become very large."""
+    coding = headers.get(b"content-encoding", b"").decode("latin-1").strip()
+    if method in WITH_BODY and coding.lower() not in ("", "identity"):
+        raise ApiError(
+            415,
+            f"The body is sent with Content-Encoding: {coding[:50]}, and this server takes no compressed "
+            "bodies; send it as it is, without this header.",
+        )
 
 
 async def read_body(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:

@@ -11,6 +11,7 @@ from dragoman import __version__
 from dragoman.serving.apis.route import JSON, ApiRoute
 from dragoman.serving.apis.uploads import BINARY, FILE
 from dragoman.serving.errors import DEEPL, error_body
+from dragoman.serving.middleware import WITH_BODY
 
 INFO = {
     "title": "Dragoman",
@@ -28,7 +29,8 @@ STATUSES = {
     "408": "The body did not arrive in time.",
     "409": "The document is still being translated, or has no translation.",
     "413": "The body, the text or the number of tokens is too large.",
-    "415": "The body is not sent as application/json, or a document as application/octet-stream.",
+    "415": "The body is compressed, or it is not sent as application/json, or a document as "
+    "application/octet-stream.",
     "421": "The host that the request names is not the server's.",
     "429": "The queue is full, or the client has used up its requests. Try again after Retry-After.",
     "500": "A defect of the server. Its log has the reason.",
@@ -171,13 +173,13 @@ def statuses_of(path: str, method: str) -> tuple[str, ...]:
         statuses = ("403", "408", "413", "421", "500")
         return (*statuses, "503") if path == "/metrics" else statuses
     if "/glossaries" in path:
-        return (*READING, "400", "504", *(("404",) if "{" in path else ()))
+        with_body = ("415",) if method in WITH_BODY else ()
+        return (*READING, *with_body, "400", "504", *(("404",) if "{" in path else ()))
     if method == "PUT":
-        return tuple(status for status in STATUSES if status != "415")
+        return tuple(STATUSES)
     if method != "POST":
         return (*READING, "400", *(OF_A_DOCUMENT if "{" in path else ()))
-    others = {"409"} if path.startswith("/v1/") else {"409", "415"}
-    return tuple(status for status in STATUSES if status not in others)
+    return tuple(status for status in STATUSES if status != "409")
 
 
 def error_name(path: str) -> str:
