@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 import tomllib
+import typing
+from argparse import ArgumentTypeError
 from dataclasses import asdict
 from pathlib import Path
 
@@ -461,7 +463,7 @@ REFUSED = [
         "inspect, plot, aer, figure, paper, reproduce, lab, linearise, parse-f1.",
     ),
     (
-        ["train", "{0}/train.source", "{0}/train.target", "--out", ""],
+        ["train", "{0}/train.source", "{0}/train.target", "--out", "."],
         "A run needs its own folder: --out runs/NAME",
     ),
     (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
@@ -488,7 +490,7 @@ REFUSED = [
     ),
     (
         ["train", "", "{0}/train.target", "--out", "{0}/x"],
-        "source is ., which is not a regular file: it is read several times.",
+        "'' is not the path of a file or a folder.",
     ),
     (["doctor", "{0}/train.source", "/"], "target is /, which is not a regular file"),
     (
@@ -1048,6 +1050,15 @@ def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch):
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvloop" else name)
     with pytest.raises(DragomanError, match=r"The server needs uvloop: pip install 'dragoman\[serve\]'"):
         serve.check_installed()
+
+
+def test_an_empty_text_is_no_path_and_not_the_current_folder():
+    options = [option for command in cli.commands().values() for option in command.options.values()]
+    paths = [option for option in options if Path in (*option.kinds, *typing.get_args(option.kinds[0]))]
+    assert paths
+    for option in paths:
+        with pytest.raises(ArgumentTypeError, match=f"^{option.flag} is ''; it has to be the path of a "):
+            option.value("")
 
 
 @pytest.mark.parametrize("verb", cli.commands())

@@ -44,6 +44,10 @@ def test_what_is_written_reads_back(tmp_path):
     ("text", "message"),
     [
         ("[model]\nd_modle = 3", r"r.toml \[model\]: there is no key 'd_modle'. Did you mean 'd_model'\?"),
+        (
+            "[data]\nd_model = 3",
+            r"\[data\]: there is no key 'd_model'. Did you mean 'd_model' in the table \[mod",
+        ),
         ("qqq = 3", "r.toml: there is no key 'qqq'. There are: out, preset, data"),
         (
             "d_modle = 3",

@@ -130,7 +130,12 @@ def test_an_unknown_variable_is_refused_without_its_value(variable, message):
     ("text", "environment", "message"),
     [
         ("prot = 1", {}, r"there is no key 'prot'. Did you mean 'port' in the table \[server\]\?"),
-        ("[engine]\nport = 1", {}, r"serve.toml \[engine\]: there is no key 'port'."),
+        (
+            "[engine]\nport = 1",
+            {},
+            r"\[engine\]: there is no key 'port'. Did you mean 'port' in the table \[serv",
+        ),
+        ("[server]\nruns = []", {}, "there is no key 'runs'. Did you mean 'runs' at the top of the file?"),
         ("server = 1", {}, "serve.toml: server is a table, and 1 is not"),
         ("[server]\nport = 'a'", {}, r"serve.toml \[server\]: port is 'a'; it has to be a whole number"),
         ("[server]\nport = 99999", {}, "^port of .*serve.toml is 99999; it must be at most 65535"),
@@ -138,6 +143,9 @@ def test_an_unknown_variable_is_refused_without_its_value(variable, message):
         ("", {"DRAGOMAN_HOST": "0.0.0.0"}, "Give --api-keys FILE"),
         ("", {"DRAGOMAN_RUNS": "'a"}, 'DRAGOMAN_RUNS is "\'a", which cannot be split into words'),
         ("config = 'a'", {}, "has 'config', which is for the command line alone"),
+        ("runs = ['a', '']", {}, r"serve.toml: runs is \['a', ''\]; it has to be"),
+        ("[server]\nglossaries = ''", {}, "glossaries is ''; it has to be a path in quotes"),
+        ("", {"DRAGOMAN_GLOSSARIES": ""}, "^DRAGOMAN_GLOSSARIES is ''; it has to be the path of a file"),
         ("new_key = 'a'", {}, "has 'new_key', which is for the command line alone"),
         ("admin = true", {}, "has 'admin', which is for the command line alone"),
     ],

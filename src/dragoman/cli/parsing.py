@@ -21,7 +21,12 @@ T = TypeVar("T")
 Arguments = dict[str, Any]  # values of the options that the user gave, by the names of their fields
 SHORT = {"source": "-s", "target": "-t", "out": "-o", "output": "-o", "n_best": "-n", "beam_size": "-b"}
 METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
-WANTED = {int: "a whole number", float: "a number", str: "text in UTF-8"}
+WANTED = {
+    int: "a whole number",
+    float: "a number",
+    str: "text in UTF-8",
+    Path: "the path of a file or a folder",
+}
 
 
 def flag_of(setting: Field[Any]) -> str:
@@ -113,6 +118,8 @@ class Option:
         if text in others:
             return text
         try:
+            if kind is Path and not text:
+                raise ValueError  # `Path` would take the current folder for a variable that is not set
             return text.encode().decode() if kind is str else kind(text)
         except ValueError as error:
             raise ValueError(" or ".join([WANTED[kind], *map(repr, others)]) + ".") from error

@@ -55,9 +55,10 @@ def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     return inner
 
 
-def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
+def overlay(settings: T, table: dict[str, Any], origin: str, whole: Any = None) -> T:
     """The settings with the table's keys in place of their values; tables within become settings within.
 
+    `whole` are the settings of the whole file, if the table is one within.
     Raises `DragomanError` with `origin` and the key for an unknown key, a value of a wrong type or out of
     bounds.
     """
@@ -69,13 +70,13 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         if key not in hints:
             if key in REMOVED and value is REMOVED[key]:
                 continue
-            raise unknown_key(key, settings, origin)
+            raise unknown_key(key, settings, origin, whole or settings)
         place = f"{origin}: {key}"
         current = getattr(settings, key)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
                 raise DragomanError(f"{place} is a table, and {shown(value)} is not.")
-            values[key] = overlay(current, value, f"{origin} [{key}]")
+            values[key] = overlay(current, value, f"{origin} [{key}]", whole or settings)
         else:
             values[key] = _checked(value, hints[key], place)
     try:
@@ -84,22 +85,23 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         raise DragomanError(f"{origin}: {error}") from error
 
 
-def flat_values(settings: Any, table: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def flat_values(settings: Any, table: Mapping[str, Any], origin: str, whole: Any = None) -> dict[str, Any]:
     """The values of a table, and of the tables within, by the names of the settings' fields.
 
-    Bounds and rules are not checked: other settings may still be added. Raises `DragomanError` with `origin`
-    and the key for an unknown key and a value of a wrong type.
+    `whole` are the settings of the whole file, if the table is one within. Bounds and rules are not checked:
+    other settings may still be added. Raises `DragomanError` with `origin` and the key for an unknown key and
+    a value of a wrong type.
     """
     hints = type_hints(settings.__class__)
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in hints:
-            raise unknown_key(key, settings, origin)
+            raise unknown_key(key, settings, origin, whole or settings)
         current = getattr(settings, key)
         if not dataclasses.is_dataclass(current):
             values[key] = _checked(value, hints[key], f"{origin}: {key}")
         elif isinstance(value, dict):
-            values |= flat_values(current, value, f"{origin} [{key}]")
+            values |= flat_values(current, value, f"{origin} [{key}]", whole or settings)
         else:
             raise DragomanError(f"{origin}: {key} is a table, and {shown(value)} is not.")
     return values
@@ -188,7 +190,7 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
                 return parts
         elif type(value) is option:
             return value
-        elif option is Path and isinstance(value, str | Path):
+        elif option is Path and isinstance(value, str | Path) and value != "":  # which is no path
             return Path(value)
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
@@ -213,7 +215,7 @@ def _checked_parts(value: Any, hint: Any, place: str) -> Any:
             return tuple(from_table(typing.cast(Any, part), item, place) for item in value)
         return tuple(overlay(typing.cast(Any, part)(), item, place) for item in value)
     if part is Path:
-        value = [Path(item) if isinstance(item, str) else item for item in value]
+        value = [Path(item) if isinstance(item, str) and item else item for item in value]
     return tuple(value) if all(isinstance(item, part) for item in value) else None
 
 
