@@ -37,6 +37,7 @@ from dragoman.serving.service import Service, keeping_marks, normalized_length, 
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.futures import interruption
+from dragoman.translation.glossary import Glossary
 from tests.conftest import MAX_SECONDS
 from tests.servers import add_key, serving
 from tests.test_served_adapters import answers
@@ -155,23 +156,39 @@ def test_an_analysis_that_is_too_late_is_interrupted():
     assert interrupted.result(MAX_SECONDS)
 
 
+def moved_deadlines(service, work):
+    """Seconds by which the deadlines of two requests that do the same at once move, and of one after them."""
+
+    async def moved():
+        scopes = [{}, {}]
+        until = [service.deadline_of(scope) for scope in scopes]
+        await asyncio.gather(*map(work, scopes))
+        later = {"dragoman.deadline": 10**9}
+        await work(later)
+        ends = [*map(service.deadline_of, scopes), service.deadline_of(later)]
+        return [end - start for end, start in zip(ends, [*until, 10**9], strict=True)]
+
+    return asyncio.run(moved())
+
+
 def test_the_deadline_does_not_count_the_import_of_pytorch(monkeypatch, tmp_path):
     (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.02)\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("dragoman.serving.service.TORCH", "slowly_imported")
-    service, scopes = Service(None, ServerSettings(), Metrics()), [{}, {}]
+    service = Service(None, ServerSettings(), Metrics())
+    first, second, later = moved_deadlines(service, lambda scope: service.analyse(lambda: None, 1, scope))
+    assert min(first, second) >= 0.02
+    assert later == 0
 
-    async def left():
-        """Seconds of a deadline by which the first analysis, and one after it, have moved theirs."""
-        until = [service.deadline_of(scope) for scope in scopes]
-        await asyncio.gather(*(service.analyse(lambda: None, 1, scope) for scope in scopes))
-        moved = [service.deadline_of(scope) - then for scope, then in zip(scopes, until, strict=True)]
-        later = {"dragoman.deadline": until[0]}
-        await service.analyse(lambda: None, 1, later)
-        return [*moved, service.deadline_of(later) - until[0]]
 
-    first, waiting, later = asyncio.run(left())
-    assert min(first, waiting) >= 0.02
+def test_the_deadline_does_not_count_the_reading_of_dictionaries(monkeypatch):
+    monkeypatch.setattr(Glossary, "load_dictionaries", lambda _: time.sleep(0.02))
+    service = Service(None, ServerSettings(), Metrics())
+    model = SimpleNamespace(source="en", target="de", steps=())
+    first, second, later = moved_deadlines(
+        service, lambda scope: service.glossary_for([("one", "eins")], (), model, scope)
+    )
+    assert min(first, second) >= 0.02
     assert later == 0
 
 

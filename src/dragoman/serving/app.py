@@ -69,7 +69,7 @@ def load_app(
     app = make_app(service, keys)
     service.reload = Reload(app, folders, engine, supervisor)
     if settings.glossaries is not None:
-        service.read_dictionaries()
+        service.read_dictionaries(models.language_pairs)
     # What is loaded stays, so the collector need not look at it, and it runs less often.
     gc.collect()
     gc.freeze()

@@ -128,7 +128,7 @@ class Reload:
         service.on_demand.keep({model.hash for model in content.models.with_adapted})
         self._app.keys, service.certificate = content.keys, content.certificate
         if service.settings.glossaries is not None:
-            service.read_dictionaries()
+            service.read_dictionaries(content.models.language_pairs)
 
     def drop(self) -> None:
         """Forget what has been prepared."""

@@ -5,14 +5,14 @@ import math
 import ssl
 import unicodedata
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from starlette.types import Scope
 
@@ -259,8 +259,10 @@ class Service:
     _preparation: Preparation = field(default_factory=Preparation)
     _terms: Preparation = field(default_factory=Preparation)
     """For glossaries, and for texts with them, which take longer."""
-    _has_torch: bool = False
-    """Whether PyTorch is imported, as far as this knows."""
+    _dictionaries: dict[Languages, Future[None]] = field(default_factory=dict)
+    """The reading of dictionaries that has begun."""
+    _torch: Future[object] | None = None
+    """The import of PyTorch, if it has begun."""
 
     def __post_init__(self) -> None:
         self.admission, self.analyses = (
@@ -353,14 +355,26 @@ class Service:
 
         Its size is in characters or bytes. Raises as `prepare`.
         """
+        await self.uncounted(self._dictionaries.values(), scope)  # the thread has them to do before
         size = min(size, MAX_CHARACTERS // 4)  # a large glossary does not wait until nothing else is done
         (result,) = await self.in_time([self._terms.submit(function, size, client_of(scope))], scope)
         return result
 
-    def read_dictionaries(self) -> None:
-        """Begin to read the dictionaries of the models' languages, before the first glossary needs them."""
-        for languages in self.models.language_pairs:
-            self._terms.submit(Glossary([Term("a", "a")], languages).load_dictionaries, 0, "")
+    def read_dictionaries(self, pairs: Iterable[Languages]) -> None:
+        """Begin to read dictionaries of languages, before a glossary needs them, if that has not begun."""
+        for languages in pairs:
+            if languages not in self._dictionaries:
+                load = Glossary([Term("a", "a")], languages).load_dictionaries
+                self._dictionaries[languages] = self._terms.submit(load, 0, "")
+
+    async def uncounted(self, futures: Iterable[Future[Any]], scope: Scope) -> None:
+        """Wait for what a server does once, and give the request that time in addition to its deadline."""
+        unfinished = [asyncio.wrap_future(future) for future in futures if not future.done()]
+        if unfinished:
+            deadline, loop = self.deadline_of(scope), asyncio.get_running_loop()
+            started = loop.time()
+            await asyncio.wait(unfinished)
+            scope["dragoman.deadline"] = deadline + loop.time() - started
 
     async def glossary_for(
         self,
@@ -385,6 +399,7 @@ class Service:
                 "or make a glossary.",
             )
         languages = Languages(model.source, model.target)
+        self.read_dictionaries([languages])
         size = characters + sum(dictionary.glossary.stamp[1] for dictionary in dictionaries)
         if pairs:
             return await self.with_terms(
@@ -755,21 +770,18 @@ class Service:
         self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
     ) -> None:
         """`load_torch`, if sentences need PyTorch."""
-        if not self._has_torch and any(needs_torch(model.translator, one) for one in prepared):
+        is_imported = self._torch is not None and self._torch.done()
+        if not is_imported and any(needs_torch(model.translator, one) for one in prepared):
             await self.load_torch(scope)
 
     async def load_torch(self, scope: Scope) -> None:
-        """Import PyTorch, which takes seconds on a busy machine, and give the request that time in addition.
+        """Import PyTorch, which takes seconds on a busy machine.
 
         It is not imported at the start: it takes more memory than all else of a server with a small model.
         """
-        if self._has_torch:
-            return
-        deadline, loop = self.deadline_of(scope), asyncio.get_running_loop()
-        started = loop.time()
-        await asyncio.wrap_future(self._analysis.submit(import_module, TORCH))
-        self._has_torch = True
-        scope["dragoman.deadline"] = deadline + loop.time() - started
+        if self._torch is None:
+            self._torch = self._analysis.submit(import_module, TORCH)
+        await self.uncounted([self._torch], scope)
 
     async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
