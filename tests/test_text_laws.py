@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.system import machine
 from dragoman.system.errors import DragomanError
-from dragoman.text import corpus, sampled_sentences, tmx
+from dragoman.text import sampled_sentences, tmx
 from dragoman.text.conversion import ConvertedData, with_languages
 from dragoman.text.corpus import CorpusStatistics, read_statistics
 from dragoman.text.mixture import WeightedCorpus, check_corpora
@@ -73,8 +74,8 @@ def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows(count, so
         setrlimit=lambda _, pair: limits.__setitem__(slice(None), pair),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "resource", system)
-        corpus.raise_open_file_limit(count)
+        patch.setattr(machine, "resource", system)
+        machine.raise_open_file_limit(count)
     needed = count + 500 if hard == resource.RLIM_INFINITY else min(count + 500, hard)
     assert limits == [max(soft, needed), hard]
 

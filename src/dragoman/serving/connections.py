@@ -12,7 +12,7 @@ MAX_HEAD = 2**16  # bytes of the head of a request after the first read of the s
 HEAD_SECONDS = 10.0  # within which the head of a request has to arrive
 MESSAGE_SECONDS = 15.0  # then its body; `read_body` answers earlier
 FLUSH_SECONDS = 30.0  # within which a client has to read the end of an answer, before it is cut off
-MAX_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
+MAX_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files, or more if it asks
 UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*(?=\r\n[^ \t]|\Z)", re.IGNORECASE)
 
 

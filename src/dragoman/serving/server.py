@@ -21,7 +21,7 @@ from dragoman.native.build import DECODER, WITHOUT_COMPILER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import suggestions
 from dragoman.serving.app import load_app
-from dragoman.serving.connections import HEAD_SECONDS, Connection
+from dragoman.serving.connections import HEAD_SECONDS, MAX_CONNECTIONS, Connection
 from dragoman.serving.keys import Keys
 from dragoman.serving.log import configure_logging, write
 from dragoman.serving.middleware import Gateway, all_headers
@@ -32,6 +32,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.serving.supervisor import Fleet, Supervisor
 from dragoman.serving.tls import read_certificate
 from dragoman.system.errors import DragomanError
+from dragoman.system.machine import raise_open_file_limit
 from dragoman.system.messages import messages_to, silent
 from dragoman.system.temporary import TemporaryFolder
 from dragoman.system.toml import overlay, to_table
@@ -169,6 +170,7 @@ def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSetti
         raise DragomanError("Several processes need Linux or macOS; leave --processes out.")
     check_files(settings)  # before the address is used, which nobody would answer
     noted = note_reload_signals()
+    raise_open_file_limit(MAX_CONNECTIONS)
     with listening(settings) as listener:
         host, port = listener.getsockname()[:2]
         scheme = "http" if settings.tls_cert is None else "https"

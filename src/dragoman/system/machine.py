@@ -2,11 +2,15 @@
 
 import ctypes
 import os
+import sys
 import time
 from contextlib import nullcontext, suppress
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING
+
+if sys.platform != "win32":
+    import resource
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
 MAX_CACHED_KERNELS = 8192  # of oneDNN, one for each shape of matrices; its default is 1,024
@@ -69,6 +73,19 @@ def configure_allocator() -> bool:
         return False
     # A threshold of -1: never trim.
     return all([mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, -1), mallopt(_TOP_PAD, 64 * 2**20)])
+
+
+def raise_open_file_limit(count: int) -> None:
+    """Let this process open `count` files besides some others, as far as the system allows.
+
+    Connections and memory-mapped files count as open files. Windows has no such limit.
+    """
+    if sys.platform == "win32":
+        return
+    needed, (soft, hard) = count + 500, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        allowed = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def trim_memory() -> None:

@@ -1,7 +1,6 @@
 """A corpus of memory-mapped ids. Several processes write its shards from text files in constant memory."""
 
 import json
-import resource
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError, reason
+from dragoman.system.machine import raise_open_file_limit
 from dragoman.system.processors import map_in_processes
 from dragoman.system.readers import read_json
 from dragoman.system.toml import check_bounds, from_table
@@ -219,17 +219,6 @@ def write_corpus(
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     return Corpus(folder)
-
-
-def raise_open_file_limit(count: int) -> None:
-    """Let this process open `count` files besides some others, as far as the system allows.
-
-    A memory-mapped file counts as an open file.
-    """
-    needed, (soft, hard) = count + 500, resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        allowed = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def mapped(path: Path) -> Ids:

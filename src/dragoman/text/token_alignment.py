@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.system.errors import DragomanError, OptionError, reason
+from dragoman.system.machine import raise_open_file_limit
 from dragoman.system.processors import map_in_processes
 from dragoman.system.wording import shown
-from dragoman.text.corpus import SHARD_LINES, Corpus, Files, Ids, raise_open_file_limit
+from dragoman.text.corpus import SHARD_LINES, Corpus, Files, Ids
 from dragoman.text.lines import line_offsets, read_lines, read_pairs
 from dragoman.text.tokenizer import Tokenizer
 
