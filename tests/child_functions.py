@@ -23,3 +23,9 @@ def first_letter(text: str) -> bytes:
     if not text:
         raise DragomanError("There is no text.")
     return text[0].encode()
+
+
+def write_to(path: str) -> bytes:
+    """Write a file."""
+    Path(path).write_text("a")
+    return b""

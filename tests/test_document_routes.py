@@ -56,7 +56,7 @@ from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.temporary import TemporaryFolder, remove_abandoned
 from dragoman.text.settings import Languages
-from tests.child_functions import first_letter, need_memory, read_for_ever
+from tests.child_functions import first_letter, need_memory, read_for_ever, write_to
 from tests.conftest import MAX_SECONDS
 from tests.office_files import pack, word_file
 from tests.servers import serving
@@ -978,6 +978,21 @@ def test_a_process_of_a_document_has_an_answer_whatever_happens_in_it():
     ):
         with pytest.raises(error, match=message):
             own.in_child(function, *arguments)
+    own.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
+def test_a_full_disk_is_told_as_such_and_is_no_defect(tmp_path, monkeypatch, capsys):
+    own, job, full = Documents(ServerSettings()), Job("one", None, tmp_path / "job", "job"), "/dev/full"
+    for write in (lambda: Path(full).write_bytes(b"a"), lambda: own.in_child(write_to, full)):
+        with pytest.raises(ApiError, match="^The server cannot write documents: No space left on") as error:
+            own.in_thread(job, write).result(MAX_SECONDS)
+        assert (error.value.status, error.value.code) == (503, "not_written")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    for _ in range(ServerSettings().max_documents + 1):  # the client's share is not used up
+        with pytest.raises(ApiError, match="cannot write documents: No such file or directory"):
+            own.add("one", None, 10**6)
+    assert capsys.readouterr().err.count('"level":"error","message":"The server cannot write documents') > 2
     own.close()
 
 

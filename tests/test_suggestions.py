@@ -132,8 +132,9 @@ def test_half_a_line_that_the_disk_refuses_is_taken_back(tmp_path, monkeypatch):
         return write(file, content[:20])
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ApiError, match="^The server cannot write suggestions: No space left on dev") as error:
         add_suggestion(path, 10**6, "two", "zwei", ENDE)
+    assert (error.value.status, error.value.code) == (503, "not_written")
     assert path.read_bytes() == before
 
 

@@ -21,11 +21,12 @@ from dragoman.documents.document import MARK, Segment
 from dragoman.documents.file import ArchiveLimits
 from dragoman.documents.plain import PLAIN
 from dragoman.serving.admission import Shares
-from dragoman.serving.errors import ApiError
+from dragoman.serving.errors import ApiError, not_written
 from dragoman.serving.models import ServedModel
 from dragoman.serving.processes import ONLY, Process
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.child import call_in_child
+from dragoman.system.files import DISK_FULL
 from dragoman.system.futures import submit_interruptible
 from dragoman.system.temporary import TemporaryFolder
 
@@ -185,15 +186,21 @@ class Documents:
         self._folder: TemporaryFolder | None = None
 
     def add(self, client: str, owner: str | None, size: int) -> Job:
-        """A new job for a document of so many bytes. Raises `ApiError` 429 if the client has too many."""
+        """A new job for a document of so many bytes.
+
+        Raises `ApiError`: 429 if the client has too many, 503 if there cannot be a folder for them.
+        """
+        if self._folder is None:
+            try:
+                self._folder = TemporaryFolder(FOLDER_PREFIX)
+            except OSError as error:
+                raise not_written("documents", error) from error
         self._places.take(1, client)
         try:
             self._bytes.take(size, client)
         except ApiError:
             self._places.give_back(1, client)
             raise
-        if self._folder is None:
-            self._folder = TemporaryFolder(FOLDER_PREFIX)
         job_id = self._process.document_id(random_id())
         job = Job(client, owner, self._folder.path / job_id, job_id, size=size)
         self._jobs[job.id] = job
@@ -212,11 +219,18 @@ class Documents:
         return job
 
     def in_thread(self, job: Job, function: Callable[[], T]) -> Future[T]:
-        """The result of a function that reads or writes the files of a job, in a thread: one at a time."""
+        """The result of a function that reads or writes the files of a job, in a thread: one at a time.
+
+        It raises `ApiError` 503 if the disk is full.
+        """
 
         def call() -> T:
             try:
                 return function()
+            except OSError as error:
+                if error.errno not in DISK_FULL:
+                    raise
+                raise not_written("documents", error) from error
             finally:
                 if job.is_removed:  # meanwhile
                     job.remove_files()

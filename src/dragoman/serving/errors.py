@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Scope
 
-from dragoman.serving.log import request_id
-from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemoryError
+from dragoman.serving.log import request_id, write
+from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemoryError, reason
 
 CODES = {
     400: "bad_request",
@@ -82,6 +82,13 @@ def wrong_field(error: Mapping[str, Any]) -> str:
     place = ".".join(names[:1] + [name for name in names[1:] if not TYPES.fullmatch(name)])
     message = re.sub(r"^\w+ should", "it has to", error["msg"])
     return f"{place or 'The body'}: {message}"
+
+
+def not_written(what: str, error: OSError) -> ApiError:
+    """The error of a request for which the server cannot write a file. Its reason is in the log, too."""
+    message = f"The server cannot write {what}: {reason(error)}."
+    write(id=request_id.get(), level="error", message=message)
+    return ApiError(503, message, "not_written", retry_after=60)
 
 
 def note_refusal(scope: Scope, error: ApiError) -> None:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from dragoman.documents.terms import TABLES, checked, has_languages, table_rows, terms_of
 from dragoman.serving.admission import excess
 from dragoman.serving.documents import random_id
-from dragoman.serving.errors import ApiError
+from dragoman.serving.errors import ApiError, not_written
 from dragoman.serving.log import write
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError, reason
@@ -278,9 +278,7 @@ class Glossaries:
                 self.refresh()
                 yield folder
         except OSError as error:
-            raise ApiError(
-                503, f"The server cannot write its glossaries: {reason(error)}.", "not_written", 60
-            ) from error
+            raise not_written("its glossaries", error) from error
 
     def _changeable(self, glossary_id: str, owner: str | None) -> ServedGlossary:
         served = self.find(glossary_id, owner)

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 from filelock import FileLock
 
-from dragoman.serving.errors import ApiError
+from dragoman.serving.errors import ApiError, not_written
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import beside
 from dragoman.text.formats import UNWRITABLE
@@ -33,8 +33,8 @@ def check_file(path: Path) -> None:
 def add_suggestion(path: Path, max_bytes: int, source: str, target: str, languages: Languages) -> None:
     """Add a pair of texts to the file, which several processes share.
 
-    Raises `ApiError`: 400 for a text that no file of text can have, 413 for one that is too long, and 403 if
-    the file is full.
+    Raises `ApiError`: 400 for a text that no file of text can have, 413 for one that is too long, 403 if the
+    file is full, and 503 if it cannot be written.
     """
     for text in (source, target):
         if len(text) > MAX_TEXT:
@@ -42,19 +42,27 @@ def add_suggestion(path: Path, max_bytes: int, source: str, target: str, languag
         if UNWRITABLE.search(text):
             raise ApiError(400, "A text has a NUL or a lone surrogate; leave it out.")
     line = line_of(source, target, languages)
-    with FileLock(beside(path, ".{}.lock")):
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, MODE)
+    try:
+        with FileLock(beside(path, ".{}.lock")):
+            add_line(path, max_bytes, line)
+    except OSError as error:
+        raise not_written("suggestions", error) from error
+
+
+def add_line(path: Path, max_bytes: int, line: bytes) -> None:
+    """Add a line to the file, which is locked. Raises `ApiError` 403 if it is full, and `OSError`."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, MODE)
+    try:
+        size = os.fstat(file).st_size
+        if size + len(line) > max_bytes:
+            raise ApiError(403, "This server takes no more suggestions: its file is full.")
         try:
-            size = os.fstat(file).st_size
-            if size + len(line) > max_bytes:
-                raise ApiError(403, "This server takes no more suggestions: its file is full.")
-            try:
-                append(file, line, size)
-            except OSError:
-                os.truncate(file, size)  # half a line would make the file unreadable
-                raise
-        finally:
-            os.close(file)
+            append(file, line, size)
+        except OSError:
+            os.truncate(file, size)  # half a line would make the file unreadable
+            raise
+    finally:
+        os.close(file)
 
 
 def line_of(source: str, target: str, languages: Languages) -> bytes:

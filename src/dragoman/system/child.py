@@ -13,20 +13,22 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import DISK_FULL
 from dragoman.system.futures import interruption
 from dragoman.system.processors import begin_worker
 
 POLL_SECONDS = 0.02  # between two looks at whether the result is still wanted
-DONE, REFUSED, FAILED = b"d", b"r", b"f"
-"""What the answer of a process begins with: the result, the message of a `DragomanError`, or a traceback."""
+DONE, REFUSED, FULL, FAILED = b"d", b"r", b"s", b"f"
+"""What the answer of a process begins with: the result, the message of a `DragomanError`, the number of an
+error of `DISK_FULL`, or a traceback."""
 
 
 def call_in_child(function: Callable[..., bytes], *arguments: object, memory: int) -> bytes:
     """The result of a function of a module, called with these arguments in a process with so many bytes.
 
     The process is killed if the work is cancelled (`interruption`). Raises `CancelledError` then,
-    `DragomanError` if the function does, `MemoryError` if it needs more memory, and `RuntimeError` with the
-    traceback of any other exception.
+    `DragomanError` if the function does, `OSError` if the disk is full, `MemoryError` if it needs more
+    memory, and `RuntimeError` with the traceback of any other exception.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload([function.__module__])
@@ -50,6 +52,8 @@ def call_in_child(function: Callable[..., bytes], *arguments: object, memory: in
     kind, content = answer[:1], answer[1:]
     if kind == REFUSED:
         raise DragomanError(content.decode())
+    if kind == FULL:
+        raise OSError(int(content), os.strerror(int(content)))
     if kind == FAILED:
         raise RuntimeError(content.decode())
     return content
@@ -69,6 +73,8 @@ def work(
         return
     except DragomanError as error:
         answer = REFUSED + str(error).encode("utf-8", "replace")
-    except Exception:
+    except Exception as error:
         answer = FAILED + traceback.format_exc().encode("utf-8", "replace")
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            answer = FULL + str(error.errno).encode()
     answers.send_bytes(answer)
