@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -1294,7 +1295,12 @@ def test_the_models_of_a_folder_are_served_in_the_order_of_their_names(tmp_path,
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.toml").touch()
     (tmp_path / "0").mkdir()  # no model
+    (tmp_path / ".#a").symlink_to("user@machine.17")  # as Emacs locks a file
     assert [path.name for path in served_in(tmp_path)] == ["a", "b", "c"]
+    shutil.rmtree(tmp_path / names[0])
+    (tmp_path / names[0]).symlink_to("../versions/none")
+    with pytest.raises(DragomanError, match=f"{names[0]} is a symbolic link to ../versions/none, which does"):
+        served_in(tmp_path)
 
 
 @pytest.mark.parametrize("pair", [("fr", "es"), ("en", "de"), ("de", "en"), ("und", "und")])

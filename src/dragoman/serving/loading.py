@@ -142,15 +142,23 @@ def describe_run(run: Path, engine: EngineSettings) -> ServedModel:
 def served_in(folder: Path) -> list[Path]:
     """The folder itself if it holds a model or is an adapter, else the folders in it that do, by name.
 
-    Raises `DragomanError` if there is none.
+    Raises `DragomanError` if there is none, and for a link to a folder that does not exist: its model would
+    disappear from the server. Names that begin with a dot may be those of other programs.
     """
     if not folder.is_dir():
         raise DragomanError(f"{folder} is not a folder; give the folder of a run, or one with runs in it.")
     if (folder / "model.toml").exists() or (folder / "model").is_dir() or is_adapter(folder):
         return [folder]
+    paths = sorted(folder.iterdir())
+    for path in paths:
+        if path.is_symlink() and not path.exists() and not path.name.startswith("."):
+            raise DragomanError(
+                f"{path} is a symbolic link to {path.readlink()}, which does not exist. Correct it, or "
+                "remove it."
+            )
     folders = [
         path
-        for path in sorted(folder.iterdir())
+        for path in paths
         if (path / "model.toml").exists() or (path / "model" / "model.toml").exists() or is_adapter(path)
     ]
     if not folders:
