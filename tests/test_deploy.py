@@ -75,6 +75,6 @@ def test_the_container_starts_a_server_with_a_python_that_was_tested():
     assert len(images) == 1
 
 
-def test_the_container_gets_no_environment_run_or_site():
-    ignored = (ROOT / ".containerignore").read_text("utf-8").split()
+def test_the_container_gets_no_environment_run_or_site():  # podman reads this name, too
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
     assert {".venv", ".git", "runs", "results", "dist", "docs/_build", "**/__pycache__"} <= {*ignored}
