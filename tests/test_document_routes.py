@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import unicodedata
+from collections import Counter
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
@@ -595,7 +596,7 @@ def test_a_document_counts_as_a_text(models):
         assert send(client, "a.txt", "amber").status_code == 503
 
 
-def test_processes_answer_as_one(models, tmp_path):
+def test_processes_answer_as_one(models, tmp_path, capsys):
     """Whichever process has a document, each gives its state, its sentences and its file, and removes it."""
     processes = [Process(number, tmp_path) for number in (0, 7)]
     keys = Keys({name: hash_of(name) for name in ("one", "two")})
@@ -651,6 +652,10 @@ def test_processes_answer_as_one(models, tmp_path):
         with pytest.raises(DragomanError, match="TMPDIR"):
             Process(1, tmp_path / ("a" * 200)).listen()
         assert one[0].get(unknown).status_code == one[0].get(unknown.replace("/07", "/ff")).status_code == 404
+        counted = Counter(route for own in services for route, _, _ in own.metrics.requests.elements())
+        assert "other" not in counted  # each request is counted once, by the process that has answered it
+        names = [json.loads(line)["id"] for line in capsys.readouterr().err.splitlines() if '"route"' in line]
+        assert len(names) == len({*names}) == counted.total()
 
 
 def memory_of(process_id):

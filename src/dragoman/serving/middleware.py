@@ -171,6 +171,7 @@ class Gateway:
         """What answers a request: another process, a route, or `app` if no route has its path and method."""
         other = self.service.process.other_with(scope["path"])
         if other is not None and (answer := await pass_on(other, scope, body)):
+            scope["dragoman.is_recorded"] = True
             return answer
         route = self.direct.get(scope["path"])
         if route is None or scope["method"] not in route.methods:
@@ -225,7 +226,12 @@ class Gateway:
             )
 
     def record(self, scope: Scope, exchange: "Exchange") -> None:
-        """Count the request, and write its line of the log. Paths that do not exist count as one route."""
+        """Count the request, and write its line of the log, unless another process that has answered it does.
+
+        Paths that do not exist count as one route.
+        """
+        if scope.get("dragoman.is_recorded"):
+            return
         path = scope["path"] if scope["path"] in self.paths else "other"
         route = str(getattr(scope.get("route"), "path", path))
         seconds = time.monotonic() - exchange.started
