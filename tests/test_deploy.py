@@ -5,12 +5,19 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
+import httpx
 import pytest
 
+from dragoman.serving.settings import ServerSettings
 from tests.conftest import MAX_SECONDS
+from tests.test_addresses import free_port, wait_for
 from tests.test_docs import parse
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +41,60 @@ def test_haproxy_accepts_its_file_also_with_the_limit_of_the_rate(tmp_path):
     assert lines == 3
     (tmp_path / "haproxy.cfg").write_text(limited)
     accepted("haproxy", "-c", "-q", "-f", tmp_path / "haproxy.cfg")
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A replica that takes longer than the balancer waits."""
+
+    def do_POST(self):
+        time.sleep(0.6)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """It says nothing."""
+
+
+def status_of(url):
+    """The status of a POST request."""
+    return httpx.post(url, content=b"a", timeout=MAX_SECONDS).status_code
+
+
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
+def test_haproxy_waits_as_long_as_the_server_may_take_for_a_document_or_an_attribution(tmp_path):
+    settings, text = ServerSettings(), (DEPLOY / "haproxy.cfg").read_text("utf-8")
+    (usual,), (long,) = (re.findall(rf" {name} server +(\d+)s", text) for name in ("timeout", "set-timeout"))
+    assert int(usual) > settings.deadline
+    assert int(long) > max(settings.document_deadline, settings.deadline + settings.attribution_deadline)
+    port = free_port()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as replica:
+        Thread(target=replica.serve_forever, daemon=True).start()
+        for old, new in (
+            ("127.0.0.1:8080", f"127.0.0.1:{port}"),
+            *((f"127.0.0.1:800{number}", f"127.0.0.1:{replica.server_port}") for number in (1, 2)),
+            ("    default-server check", "    # "),
+            *((f"timeout {side} 30s", f"timeout {side} 200ms") for side in ("client", "server")),
+        ):
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "haproxy.cfg").write_text(text)
+        balancer = subprocess.Popen(["haproxy", "-f", tmp_path / "haproxy.cfg"], stderr=subprocess.DEVNULL)
+        try:
+            wait_for(f"http://127.0.0.1:{port}", balancer)
+            paths = [
+                "/translate",
+                "/translate_file",
+                "/v1/inspect",
+                "/v1/inspect/stream",
+                "/mt/translate_file",
+            ]
+            with ThreadPoolExecutor(len(paths)) as clients:
+                found = clients.map(lambda path: status_of(f"http://127.0.0.1:{port}{path}"), paths)
+            assert dict(zip(paths, found, strict=True)) == dict.fromkeys(paths, 200) | {"/translate": 504}
+        finally:
+            balancer.terminate()
+            balancer.wait(MAX_SECONDS)
+            replica.shutdown()
 
 
 def test_caddy_accepts_its_file_and_keeps_the_metrics_to_itself():
