@@ -161,7 +161,7 @@ def test_for_a_limited_key_the_server_is_one_that_has_no_other_models(
     glossaries = tmp_path_factory.mktemp("glossaries")
     app = app_of(models, KeyLimits(models=tuple(names), languages=tuple(languages)), glossaries=glossaries)
     try:
-        permitted = models.permitted(names, languages)
+        permitted = models.permitted(tuple(names), tuple(languages))
     except ApiError:
         return
     alone = app_of(permitted, KeyLimits(), glossaries=glossaries)

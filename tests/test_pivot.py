@@ -3,6 +3,8 @@
 import asyncio
 import json
 from dataclasses import asdict, replace
+from itertools import permutations
+from unittest import mock
 
 import httpx
 import pytest
@@ -236,6 +238,38 @@ def test_a_pair_is_translated_directly_else_by_two_models_else_by_one_of_an_unkn
         assert tuple((step.source, step.target) for step in found.steps) in by_way
         assert (found.source, found.target) == (source, target)
     assert target in listed_pairs(models.pairs)[source] or source == target
+
+
+VARIETIES = st.sampled_from(["en", "en-GB", "EN_us", "fr", "de", "de-AT", "und"])
+
+
+@given(st.lists(st.tuples(VARIETIES, VARIETIES), max_size=8))
+def test_the_pivots_are_the_pairs_of_models_that_meet_where_no_model_has_both_languages(pairs):
+    models = Models(tuple(ServedModel(str(number), *pair, None) for number, pair in enumerate(pairs)))
+    expected = {}
+    for first, second in permutations(models.models, 2):
+        ends = first.source, second.target
+        if (
+            "und" not in (*ends, first.target, second.source)
+            and matches(first.target, second.source)
+            and not matches(*ends)
+            and not any(
+                matches(ends[0], one.source) and matches(ends[1], one.target) for one in models.models
+            )
+        ):
+            expected.setdefault(ends, (first, second))
+    assert [pivot.steps for pivot in models.pivots] == [*expected.values()]
+
+
+def test_the_pivots_of_many_models_are_found_with_few_comparisons_and_once_for_a_key(monkeypatch):
+    codes = [f"{first}{second}" for first in "abcd" for second in "vwxyz"]
+    pairs = [pair for code in codes for pair in ((code, "en"), ("en", code))]
+    models = Models(tuple(ServedModel("-".join(pair), *pair, None) for pair in pairs))
+    compared = mock.Mock(wraps=matches)
+    monkeypatch.setattr("dragoman.serving.models.matches", compared)
+    assert len(models.pivots) == len(codes) * (len(codes) - 1)
+    assert compared.call_count < 6 * len(models.pivots)
+    assert models.permitted((), ("en", *codes)) is models.permitted((), ("en", *codes))
 
 
 def test_the_pairs_of_pivots_are_listed(app, models, first):

@@ -1,14 +1,15 @@
 """The models that a server has, by name and by their pair of languages."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations
 from pathlib import Path
 
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import language_name
 from dragoman.text.quality.identification import identify
+from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.translation.translator import Translator
 
@@ -87,23 +88,41 @@ class Models:
         """
         if not self.allows_pivots:
             return []
+        # By the languages without regions, so that each model is compared with few others.
+        unknown, between, reading = [], defaultdict(list), defaultdict(list)
+        for model in self.models:
+            if UNKNOWN_LANGUAGE in (model.source, model.target):
+                unknown.append(model)
+            else:
+                between[primary(model.source), primary(model.target)].append(model)
+                reading[primary(model.source)].append(model)
         found: dict[tuple[str, str], ServedModel] = {}
-        for first, second in permutations(self.models, 2):
-            source, target = first.source, second.target
-            if (
-                UNKNOWN_LANGUAGE not in (source, first.target, second.source, target)
-                and matches(first.target, second.source)
-                and not matches(source, target)
-                and not any(fitting(self.models, source, target))
-            ):
-                found.setdefault((source, target), by_way_of(first, second))
+        for first in self.models:
+            for second in reading[primary(first.target)]:
+                source, target = first.source, second.target
+                direct = [*between[primary(source), primary(target)], *unknown]
+                if (
+                    first.source != UNKNOWN_LANGUAGE
+                    and (source, target) not in found
+                    and matches(first.target, second.source)
+                    and not matches(source, target)
+                    and not any(fitting(direct, source, target))
+                ):
+                    found[source, target] = by_way_of(first, second)
         return list(found.values())
 
-    def permitted(self, names: Collection[str], languages: Collection[str]) -> "Models":
+    @cached_property
+    def _permitted(self) -> dict[tuple[tuple[str, ...], tuple[str, ...]], "Models"]:
+        """What `permitted` has returned: a key asks for the same with each request, and for its `pivots`."""
+        return {}
+
+    def permitted(self, names: tuple[str, ...], languages: tuple[str, ...]) -> "Models":
         """Those models that have one of the names and translate between the languages; empty permits all.
 
         Raises `ApiError` 403 if there are none.
         """
+        if (former := self._permitted.get((names, languages))) is not None:
+            return former
         models = tuple(
             model
             for model in self.models
@@ -113,7 +132,8 @@ class Models:
         )
         if not models:
             raise ApiError(403, "The API key permits none of this server's models.")
-        return replace(self, models=models)
+        self._permitted[names, languages] = permitted = replace(self, models=models)
+        return permitted
 
     @property
     def _in_words(self) -> str:
