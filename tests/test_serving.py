@@ -454,7 +454,7 @@ def test_the_languages_of_a_request_are_those_of_the_model_that_it_names(transla
     service = Service(models, ServerSettings(), Metrics())
 
     def choose(**languages):
-        return v1.choose_model(service, Choice(model="ende", **languages), "amber", {})
+        return v1.model_of(service, Choice(model="ende", **languages), "amber", {})
 
     for languages in ({}, {"source": "auto"}, {"source": "EN-gb", "target": "de"}):
         assert choose(**languages).name == "ende"

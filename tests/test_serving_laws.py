@@ -24,6 +24,7 @@ import httpx
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from py3langid.langid import LanguageIdentifier
 from pydantic import BaseModel
 from starlette.requests import Request
 
@@ -80,7 +81,9 @@ from dragoman.serving.service import (
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import messages_to, silent
+from dragoman.text.quality import identification
 from dragoman.training.curves import training_of
+from tests.conftest import MAX_SECONDS
 from tests.test_served_adapters import answers
 
 V1 = "/v1/translate"
@@ -1441,6 +1444,59 @@ def test_a_compressed_body_is_refused_by_every_route_that_reads_one(served, codi
 
 
 # ---- languages
+
+
+AUTO = {"text": "Ein Mann.", "source": "auto", "target": "pt-BR"}
+IDENTIFYING = {
+    "/v1/translate": {"json": AUTO},
+    "/v1/translate/stream": {"json": AUTO},
+    "/v1/alternatives": {"json": AUTO},
+    "/v1/inspect": {"json": AUTO},
+    "/v1/score": {"json": {"pairs": [["Ein Mann.", "A man."]], "source": "auto", "target": "pt-BR"}},
+    "/v1/documents?name=a.txt&source=auto&target=pt-BR": {
+        "content": b"Ein Mann.",
+        "headers": {"Content-Type": BINARY},
+    },
+    "/translate": {"json": {"q": "Ein Mann.", "source": "auto", "target": "pb"}},
+    "/detect": {"json": {"q": "Ein Mann."}},
+    "/suggest": {"json": {"q": "Ein Mann.", "s": "A man.", "source": "auto", "target": "pt-BR"}},
+    "/translate_file": {
+        "data": {"source": "auto", "target": "pt-BR"},
+        "files": {"file": ("a.txt", b"Ein Mann.")},
+    },
+    "/v2/translate": {"json": {"text": ["Ein Mann."], "target_lang": "PT-BR"}},
+    "/v2/document": {"data": {"target_lang": "PT-BR"}, "files": {"file": ("a.txt", b"Ein Mann.")}},
+}
+
+
+@pytest.mark.parametrize("path", IDENTIFYING)
+def test_other_requests_are_answered_while_the_identifier_of_languages_is_read(
+    served, path, monkeypatch, tmp_path
+):
+    read, threads = identification.identifier_of(None), []
+
+    def from_model_file(*_, **__):
+        threads.append(current_thread())
+        return read
+
+    monkeypatch.setattr(LanguageIdentifier, "from_model_file", from_model_file)
+    identification.identifier_of.cache_clear()
+    settings = ServerSettings(suggestions=tmp_path / "suggestions.jsonl", deadline=MAX_SECONDS)
+    translator = served.models.models[0].translator
+    models = Models(tuple(ServedModel(code, code, "pt-BR", translator) for code in ("de", "en")))
+    app = make_app(Service(models, settings, Metrics()), None)
+
+    async def ask():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answers = await asyncio.gather(*(client.post(path, **IDENTIFYING[path]) for _ in range(2)))
+        await asyncio.gather(*(job.task for job in app.service.documents._jobs.values() if job.task))
+        return {answer.status_code for answer in answers}
+
+    assert asyncio.run(ask()) == {200}
+    app.service.documents.close()
+    assert len(threads) == 1
+    assert current_thread() not in threads
 
 
 @pytest.mark.parametrize(

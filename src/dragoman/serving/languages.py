@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from threading import Lock
 
 from dragoman.text.quality.identification import identifier_of, identify
 from dragoman.text.records import primary
@@ -54,9 +55,18 @@ def listed_pairs(pairs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {code: list(targets) for code, targets in targets_of.items()}
 
 
+reading = Lock()
+"""Held while the identifier's model is read, so that several requests do not read it at once."""
+
+
 async def load_identifier() -> None:
-    """Read the identifier's model, which takes a second once, while other requests are answered."""
-    await asyncio.to_thread(identifier_of, None)
+    """Read the identifier's model, which takes seconds once, while other requests are answered."""
+
+    def read() -> None:
+        with reading:
+            identifier_of(None)
+
+    await asyncio.to_thread(read)
 
 
 def detected(text: str, source: str, among: Collection[str]) -> tuple[str, float]:

@@ -175,13 +175,17 @@ class Models:
 
     def language_of(self, text: str, target: str = "") -> str:
         """The likeliest source language of a text among those that have a model into `target`."""
-        # In the models' order: of two varieties of a language it is the first.
-        models = (*self.models, *self.pivots)
-        sources = list(dict.fromkeys(model.source for model in models if matches(target, model.target)))
+        sources = self.sources_into(target)
         if len(sources) > 1:
             detections = identify(text, sources)
             return detections[0][0] if detections else ""
         return sources[0] if sources else ""
+
+    def sources_into(self, target: str) -> list[str]:
+        """The languages that are translated into this one; "" is any."""
+        # In the models' order: of two varieties of a language the first is identified.
+        models = (*self.models, *self.pivots)
+        return list(dict.fromkeys(model.source for model in models if matches(target, model.target)))
 
     @property
     def language_pairs(self) -> list[Languages]:

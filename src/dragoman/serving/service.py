@@ -26,6 +26,7 @@ from dragoman.serving.documents import Documents
 from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import Glossaries, ServedDictionary, ServedGlossary, inline_terms
 from dragoman.serving.keys import KeyLimits, RateLimit
+from dragoman.serving.languages import load_identifier
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.on_demand import OnDemand
@@ -299,6 +300,11 @@ class Service:
                 return await self.on_demand.get(model)
         except TimeoutError as error:
             raise self.deadline_error(scope) from error
+
+    async def ready_to_choose(self, scope: Scope, target: str, *, is_identified: bool) -> None:
+        """Read the identifier of languages, if a request needs it to choose a model into `target`."""
+        if is_identified and len(self.models_for(scope).sources_into(target)) > 1:
+            await load_identifier()
 
     @property
     def max_characters(self) -> int:

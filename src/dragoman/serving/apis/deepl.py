@@ -125,6 +125,7 @@ def routes(service: Service) -> list[ApiRoute]:
         """Translate texts."""
         refuse_unsupported(request, min(MAX_TEXTS, service.settings.max_texts))
         source, target = request.source_lang or "", request.target_lang or ""
+        await service.ready_to_choose(scope, target, is_identified=not source)
         chosen = choose_model(service.models_for(scope), source, target, " ".join(request.text))
         model = await service.ready(chosen, scope)
         documents = await service.cut(

@@ -189,6 +189,7 @@ async def let_in(
     if upload is None:
         raise ApiError(400, "The request has no document; send one in the field 'file'.")
     check_upload(upload, settings.max_document)
+    await service.ready_to_choose(scope, "", is_identified=is_identified)
     job = documents.add(client_of(scope), owner_of(scope), len(upload.content))
     try:
         model = choose_model("")

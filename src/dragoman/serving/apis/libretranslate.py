@@ -145,7 +145,7 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = [q] if isinstance(q, str) else q
         if len(texts) > service.settings.max_texts:
             raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
-        chosen = choose_model(service.models_for(scope), source, target, " ".join(texts))
+        chosen = await choose_ready(service, source, target, " ".join(texts), scope)
         model = await service.ready(chosen, scope)
         cut = cutter(request.format)
         documents = await service.cut(lambda text: cut(text, model.source), texts, scope)
@@ -210,7 +210,7 @@ def routes(service: Service) -> list[ApiRoute]:
         if path is None:
             raise ApiError(403, "Suggestions are disabled on this server.")
         q, s, source, target = (required(request, name) for name in ("q", "s", "source", "target"))
-        model = choose_model(service.models_for(scope), source, target, q)
+        model = await choose_ready(service, source, target, q, scope)
         service.note_texts(scope, [q, s], model)
         is_identified = source.lower() == "auto"
         languages = Languages(model.source if is_identified else ALIASES.get(source, source), target)
@@ -252,6 +252,13 @@ def alternatives_of(request: LibreTranslateRequest, settings: ServerSettings) ->
     if count > limit:
         raise invalid(f"alternatives parameter must be <= {limit}")
     return count
+
+
+async def choose_ready(service: Service, source: str, target: str, text: str, scope: Scope) -> ServedModel:
+    """As `choose_model`, when the language of the text can be identified."""
+    code = ALIASES.get(target.lower(), target)
+    await service.ready_to_choose(scope, code, is_identified=source.lower() == "auto")
+    return choose_model(service.models_for(scope), source, target, text)
 
 
 def choose_model(models: Models, source: str, target: str, text: str) -> ServedModel:

@@ -69,7 +69,13 @@ def settings_of(service: Service, request: Any) -> SearchSettings:
     return settings
 
 
-def choose_model(service: Service, request: Choice, text: str, scope: Scope) -> ServedModel:
+async def choose_model(service: Service, request: Choice, text: str, scope: Scope) -> ServedModel:
+    """As `model_of`, when the language of the text can be identified."""
+    await service.ready_to_choose(scope, request.target, is_identified=request.source == "auto")
+    return model_of(service, request, text, scope)
+
+
+def model_of(service: Service, request: Choice, text: str, scope: Scope) -> ServedModel:
     """The model that a request names, or the first one between its languages; with the adapter it names.
 
     Raises `ApiError` 404 if there is none of the name, 400 for languages that no model, or not the named one,
@@ -93,9 +99,11 @@ def choose_model(service: Service, request: Choice, text: str, scope: Scope) -> 
     )
 
 
-def choose_translating(service: Service, request: TranslateRequest, text: str, scope: Scope) -> ServedModel:
+async def choose_translating(
+    service: Service, request: TranslateRequest, text: str, scope: Scope
+) -> ServedModel:
     """As `choose_model`. Raises `ApiError` 400 for the attention of a pivot, which has none."""
-    model = choose_model(service, request, text, scope)
+    model = await choose_model(service, request, text, scope)
     if request.attention:
         refuse_pivot(model, "attention")
     return model
@@ -254,7 +262,7 @@ def routes(service: Service) -> list[ApiRoute]:
     async def translate(request: TranslateRequest, scope: Scope) -> TranslateResponse:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
         texts = texts_of(service, request.text)
-        model = await service.ready(choose_translating(service, request, " ".join(texts), scope), scope)
+        model = await service.ready(await choose_translating(service, request, " ".join(texts), scope), scope)
         settings = settings_of(service, request)
         documents = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)
@@ -278,7 +286,7 @@ def routes(service: Service) -> list[ApiRoute]:
         texts = texts_of(service, request.text)
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
-        model = await service.ready(choose_translating(service, request, texts[0], scope), scope)
+        model = await service.ready(await choose_translating(service, request, texts[0], scope), scope)
         settings = settings_of(service, request)
         (document,) = await service.cut(lambda text: document_of(request, text, model.source), texts, scope)
         glossary = await glossary_of(service, request.glossary, request.terms, request, model, scope)

@@ -92,7 +92,8 @@ async def requested_inspection(
     Raises `ApiError` and `DragomanError` for what the server does not allow, and for fields that do not fit
     each other.
     """
-    model, settings = choose_model(service, request, request.text, scope), settings_of(service, request)
+    model = await choose_model(service, request, request.text, scope)
+    settings = settings_of(service, request)
     refuse_pivot(model, "inspection")
     model = await service.ready(model, scope)
     changes = parse_changes(request.changes)
@@ -142,7 +143,8 @@ def routes(service: Service) -> list[ApiRoute]:
 
         The translations have the terms of the request.
         """
-        model, settings = choose_model(service, request, request.text, scope), settings_of(service, request)
+        model = await choose_model(service, request, request.text, scope)
+        settings = settings_of(service, request)
         refuse_pivot(model, "alternatives")
         model = await service.ready(model, scope)
         service.refuse_too_much(settings)
@@ -207,7 +209,7 @@ def routes(service: Service) -> list[ApiRoute]:
         """The log-probabilities of given translations, by token."""
         refuse_many(service, len(request.pairs), "pairs")
         pairs = [(source, target) for source, target in request.pairs]
-        model = choose_model(service, request, " ".join(source for source, _ in pairs), scope)
+        model = await choose_model(service, request, " ".join(source for source, _ in pairs), scope)
         refuse_pivot(model, "scores")
         model = await service.ready(model, scope)
         size = sum(least_tokens(source) + least_tokens(target) for source, target in pairs)

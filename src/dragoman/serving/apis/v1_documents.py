@@ -15,7 +15,7 @@ from dragoman.serving.apis.parameters import as_list, parameters, strict_json
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.apis.schemas import GLOSSARY, Choice, Glossaries, Strict, Texts, search_fields
 from dragoman.serving.apis.uploads import BINARY, File, body_as_file
-from dragoman.serving.apis.v1 import choose_model, event, glossary_of, settings_of
+from dragoman.serving.apis.v1 import event, glossary_of, model_of, settings_of
 from dragoman.serving.documents import Editor, Job, SentencePair, Upload
 from dragoman.serving.errors import ApiError
 from dragoman.serving.origins import DOCUMENTS
@@ -137,7 +137,7 @@ def routes(service: Service) -> list[ApiRoute]:
             service,
             Upload(request.name, request.file.content),
             scope,
-            lambda text: choose_model(service, request, text, scope),
+            lambda text: model_of(service, request, text, scope),
             search=settings_of(service, request),
             is_identified=request.source == "auto",
             file_format=request.format,
