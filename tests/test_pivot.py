@@ -8,7 +8,7 @@ from unittest import mock
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
@@ -210,6 +210,7 @@ CODES = ["en", "fr", "de", "it", "und"]
 PAIRS = st.lists(st.tuples(*[st.sampled_from(CODES)] * 2), min_size=1, max_size=6, unique=True)
 
 
+@example([("fr", "en"), ("de", "fr"), ("de", "und")], "de", "en", True)
 @given(PAIRS, st.sampled_from(CODES[:-1]), st.sampled_from(CODES[:-1]), st.booleans())
 def test_a_pair_is_translated_directly_else_by_two_models_else_by_one_of_an_unknown_language(
     pairs, source, target, is_allowed
@@ -254,7 +255,8 @@ def test_the_pivots_are_the_pairs_of_models_that_meet_where_no_model_has_both_la
             and matches(first.target, second.source)
             and not matches(*ends)
             and not any(
-                matches(ends[0], one.source) and matches(ends[1], one.target) for one in models.models
+                matches(ends[0], one.source) and matches(ends[1], one.target) and one.target != "und"
+                for one in models.models
             )
         ):
             expected.setdefault(ends, (first, second))

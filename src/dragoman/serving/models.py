@@ -88,12 +88,13 @@ class Models:
         """
         if not self.allows_pivots:
             return []
-        # By the languages without regions, so that each model is compared with few others.
+        # By the languages without regions, so that each model is compared with few others. A model into an
+        # unknown language comes after the pivots.
         unknown, between, reading = [], defaultdict(list), defaultdict(list)
         for model in self.models:
-            if UNKNOWN_LANGUAGE in (model.source, model.target):
+            if model.source == UNKNOWN_LANGUAGE != model.target:
                 unknown.append(model)
-            else:
+            elif model.target != UNKNOWN_LANGUAGE:
                 between[primary(model.source), primary(model.target)].append(model)
                 reading[primary(model.source)].append(model)
         found: dict[tuple[str, str], ServedModel] = {}
