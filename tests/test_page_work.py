@@ -4,7 +4,7 @@ As in `test_page_laws.py`, the tests hold the network and the clock.
 """
 
 import json
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 from random import Random
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
@@ -357,7 +357,6 @@ def test_a_long_text_is_translated_in_parts_and_only_what_changes_is_sent_again(
     state = held.read()
     assert state["words"] == expected["translations"][0]["text"]
     assert (state["isComplete"], progress.count()) == (True, 0)
-    assert not page.locator("#others").is_enabled()
     sent = len(held.sent())
     page.fill("textarea", LONG + " Good morning.")
     held.run(250)
@@ -369,6 +368,71 @@ def test_a_long_text_is_translated_in_parts_and_only_what_changes_is_sent_again(
     words.last.click()
     held.run()
     assert held.waiting("alternatives")[-1]["body"]["text"] == "Good morning."
+
+
+def sentences_by_parts(texts: list[str]) -> list[int]:
+    """How many sentences there are after each part."""
+    answers = (page_server.translation({"text": text}, "ende")["translations"][0] for text in texts)
+    return list(accumulate(len(answer["sentences"]) for answer in answers))
+
+
+def test_the_words_of_a_long_text_are_aligned_part_by_part(held):  # noqa: F811
+    """As far as the parts have come. One that fails is asked for again when the focus comes back."""
+    page = held.page
+    page.fill("textarea", LONG)
+    held.run(250)
+    texts = answer_parts(held, int(page.locator(".target progress").get_attribute("max")))
+    ends = sentences_by_parts(texts)
+    page.locator(".words [data-word]").first.focus()
+    held.run()
+    for number, text in enumerate(texts):
+        (request,) = held.waiting("v1/translate")
+        assert (request["body"]["text"], request["body"]["alignment"]) == (text, True)
+        if number == 1:
+            held.fail()
+            page.focus("textarea")
+            held.run()
+            assert held.answer()["body"]["text"] == texts[0]
+        held.answer()
+        for place, end in enumerate(ends):
+            page.locator(f".words [data-sentence='{end - 1}']").last.focus()
+            state = held.read()
+            ((_, sentence, word),) = state["marked"]
+            assert state["aligned"] == ([["source", sentence, word]] if place <= number else [])
+    assert held.waiting("v1/translate") == []
+
+
+def test_more_translations_of_a_long_text_come_part_by_part(held):  # noqa: F811
+    """Those that have come stay if a part fails. One that is chosen takes the place of its own sentence."""
+    page = held.page
+    page.fill("textarea", LONG)
+    held.run(250)
+    texts = answer_parts(held, int(page.locator(".target progress").get_attribute("max")))
+    ends = sentences_by_parts(texts)
+    former = held.read()["words"]
+    for failing in (1, None):
+        click(held, "More translations")
+        shown = 0
+        for number, text in enumerate(texts):
+            assert (page.locator(".others").count(), page.locator(".panel .note").count()) == (shown, 2)
+            if number == failing:
+                held.fail()
+                break
+            assert held.answer()["body"]["text"] == text
+            shown = ends[number]
+        assert (page.locator(".others").count(), page.locator(".panel .note").count()) == (shown, 1)
+        assert page.locator(".panel .failure").count() == (failing is not None)
+        assert held.waiting("v1/translate") == []
+        if failing is not None:
+            click(held, "Close")
+    chosen = page.locator(".others").nth(ends[-2]).locator("button").nth(1)
+    sentence = page.locator(f".words [data-sentence='{ends[-2]}']")
+    before, after = "".join(sentence.all_inner_texts()), chosen.inner_text()
+    assert before != after.replace(" ", "")
+    chosen.click()
+    held.run()
+    assert "".join(sentence.all_inner_texts()) == after.replace(" ", "")
+    assert len(held.read()["words"]) - len(former) == len(after.split()[-2]) + 1
 
 
 @pytest.mark.parametrize(("status", "code"), [(504, "deadline_passed"), (413, "too_long")])

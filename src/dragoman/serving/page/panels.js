@@ -33,13 +33,11 @@ export function closeHistory(session) {
 
 /** The n-best list of each sentence; choosing one puts it into the translation. */
 export function Others({ session }) {
-  const { sentences, message } = session.others;
+  const { sentences, isBusy, message } = session.others;
   const { result } = session;
   return html`<${Panel} title=${t("More translations")} close=${() => closeOthers(session)}>
-    ${sentences === null ? html`<p class="note">${t("Looking for more translations …")}</p>` : null}
-    ${message ? html`<p class="failure">${message}</p>` : null}
-    ${(sentences ?? []).map(({ source, nBest }, index) => html`
-      ${sentences.length > 1 ? html`<h3 dir="auto" lang=${result.source}>${source}</h3>` : null}
+    ${sentences.map(({ source, nBest }, index) => html`
+      ${result.sentences.length > 1 ? html`<h3 dir="auto" lang=${result.source}>${source}</h3>` : null}
       <ol class="others">
         ${nBest.map(({ text, score }) => html`<li>
           <button dir="auto" lang=${result.target} onClick=${() => session.adopt(index, text)}
@@ -47,6 +45,8 @@ export function Others({ session }) {
           <span class="score">${scoreInWords(score)}</span>
         </li>`)}
       </ol>`)}
+    ${isBusy ? html`<p class="note">${t("Looking for more translations …")}</p>` : null}
+    ${message ? html`<p class="failure">${message}</p>` : null}
     <p class="note">
       ${t("Score: the log-probability divided by the length penalty. Nearer to zero is better.")}${" "}
       ${t("Experiments")}: <a class="link" href="lab/length-penalties">${t("length penalties")}</a>,${" "}

@@ -36,7 +36,7 @@ export class Session {
   seconds = 0; // until a busy server is asked again
   needsKey = false;
   menu = null; // alternatives of a word: {sentence, word, start, prefix, items, message}
-  others = null; // n-best lists: {sentences, message}
+  others = null; // n-best lists: {sentences, isBusy, message}; sentences: those that have come
   announcement = "";
   isSaving = false; // the menu of files and the link is open
   historyOpen = false;
@@ -271,7 +271,7 @@ export class Session {
       this.partial = results.map((result) => result.text).join("");
     }
     this.#answers = results.length > 1 ? used : new Map();
-    return { ...joined(results), isLong: results.length > 1 };
+    return { ...joined(results), parts: texts };
   }
 
   /** A part that takes the server too long is cut into smaller ones. */
@@ -416,6 +416,17 @@ export class Session {
     return { model, adapter, source, target, glossary, terms, ...body };
   }
 
+  /** What is asked about each part of a result's text: the result of the parts that have been answered. */
+  async *#ofParts(result, settings, kind) {
+    const signal = this.#signal(kind);
+    const results = [];
+    for (const text of result.parts) {
+      const body = this.#about(result, { text, ...settings });
+      results.push(toResult(await api.patiently(() => api.translate(body, signal), signal), text));
+      yield joined(results);
+    }
+  }
+
   /** Alternatives from a word on; start: the word's place in its sentence. */
   async openMenu({ sentence, word, start }) {
     const { result } = this;
@@ -443,20 +454,20 @@ export class Session {
     if (this.menu || this.isSaving) this.#change({ menu: null, isSaving: false });
   }
 
+  /** The translations of each sentence. Those of a long text come part by part. */
   async openOthers() {
     const { result } = this;
-    const signal = this.#signal("n-best");
-    const others = { sentences: null, message: "" };
+    const count = Math.min(N_BEST, this.maxNBest ?? N_BEST);
+    let others = { sentences: [], isBusy: true, message: "" };
+    const show = (values) => this.#change({ others: (others = { ...others, ...values }) });
     this.#change({ others, menu: null });
     try {
-      const count = Math.min(N_BEST, this.maxNBest ?? N_BEST);
-      const settings = { text: result.sourceText, n_best: count, beam_size: count };
-      const body = this.#about(result, settings);
-      const answer = await api.patiently(() => api.translate(body, signal), signal);
-      const { sentences } = toResult(answer, result.sourceText);
-      if (this.others === others) this.#change({ others: { ...others, sentences } });
+      for await (const { sentences } of this.#ofParts(result, { n_best: count, beam_size: count }, "n-best")) {
+        if (this.others !== others) return;
+        show({ sentences, isBusy: sentences.length < result.sentences.length });
+      }
     } catch (error) {
-      if (this.others === others) this.#change({ others: { sentences: [], message: error.message } });
+      if (this.others === others) show({ isBusy: false, message: error.message });
     }
   }
 
@@ -526,21 +537,19 @@ export class Session {
     }
   }
 
-  /** Asks once for the alignments of the current result. */
+  /** Asks once for the alignments of the current result. Those of a long text come part by part. */
   async align() {
     const { result } = this;
-    if (this.#alignment || !this.isCurrent || result.isLong) return;
+    if (this.#alignment || !this.isCurrent) return;
     this.#alignment = "asked";
-    const signal = this.#signal("alignment");
+    const isOfResult = () => this.result?.sourceText === result.sourceText;
     try {
-      const body = this.#about(result, { text: result.sourceText, alignment: true });
-      const answer = await api.patiently(() => api.translate(body, signal), signal);
-      const aligned = toResult(answer, result.sourceText);
-      if (this.result?.sourceText === result.sourceText) {
+      for await (const aligned of this.#ofParts(result, { alignment: true }, "alignment")) {
+        if (!isOfResult()) return;
         this.#change({ result: withAlignments(this.result, aligned) });
       }
     } catch {
-      if (this.result === result) this.#alignment = "failed";
+      if (isOfResult()) this.#alignment = "failed";
     }
   }
 

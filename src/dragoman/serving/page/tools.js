@@ -9,7 +9,7 @@ import { Menu } from "./menu.js";
 import { FORMATS, fileOf } from "./saving.js";
 
 export function Tools({ session }) {
-  const { result, isCurrent, isEditing, isEdited, isSaving } = session;
+  const { isCurrent, isEditing, isEdited, isSaving } = session;
   return html`
     ${isEditing && html`<button class="quiet" key="menu" onClick=${() => openMenu(session)}>
       ${icon("list")}<span>${t("Alternatives")}</span></button>`}
@@ -17,8 +17,8 @@ export function Tools({ session }) {
       ${icon("again")}<span>${t("Undo my changes")}</span></button>`}
     <button class="quiet" disabled=${!isCurrent} aria-pressed=${isEditing} id="edit" key="edit"
       onClick=${() => session.editTranslation(!isEditing)}>${icon("pen")}<span>${t("Edit")}</span></button>
-    <button class="quiet" id="others" key="others" disabled=${!isCurrent || result.isLong}
-      aria-label=${t("More translations")} title=${result?.isLong ? t("Only for short texts") : null} aria-expanded=${session.others !== null}
+    <button class="quiet" id="others" key="others" disabled=${!isCurrent}
+      aria-label=${t("More translations")} aria-expanded=${session.others !== null}
       onClick=${() => (session.others ? session.closeOthers() : session.openOthers())}>
       ${icon("list")}<span>${t("More")}</span></button>
     <${CopyButton} key="copy" session=${session} />
