@@ -370,6 +370,26 @@ def test_a_long_text_is_translated_in_parts_and_only_what_changes_is_sent_again(
     assert held.waiting("alternatives")[-1]["body"]["text"] == "Good morning."
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_buttons_of_a_translation_keep_their_places_when_others_come(held, width):  # noqa: F811
+    """Else a second click at the same place would be one on another button."""
+    page = held.page
+    size = page.viewport_size
+    page.set_viewport_size({"width": width, "height": size["height"]})
+    held.translate("Hello.")
+
+    def places() -> list:
+        return [page.locator(f"#{name}").bounding_box() for name in ("edit", "others", "copy", "save")]
+
+    before = places()
+    for act in (lambda: page.click("#edit"), lambda: page.keyboard.type("Ja "), lambda: page.click("#edit")):
+        act()
+        held.run()
+        assert places() == before
+    page.set_viewport_size(size)
+    assert button(page, "Undo my changes").count() == 1
+
+
 def sentences_by_parts(texts: list[str]) -> list[int]:
     """How many sentences there are after each part."""
     answers = (page_server.translation({"text": text}, "ende")["translations"][0] for text in texts)

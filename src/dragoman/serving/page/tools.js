@@ -8,23 +8,28 @@ import { linkTo } from "./link.js";
 import { Menu } from "./menu.js";
 import { FORMATS, fileOf } from "./saving.js";
 
+/** The buttons that are always there are apart, and keep their places when others come. */
 export function Tools({ session }) {
   const { isCurrent, isEditing, isEdited, isSaving } = session;
   return html`
-    ${isEditing && html`<button class="quiet" key="menu" onClick=${() => openMenu(session)}>
-      ${icon("list")}<span>${t("Alternatives")}</span></button>`}
-    ${isEdited && html`<button class="quiet" key="undo" onClick=${() => session.undo()}>
-      ${icon("again")}<span>${t("Undo my changes")}</span></button>`}
-    <button class="quiet" disabled=${!isCurrent} aria-pressed=${isEditing} id="edit" key="edit"
-      onClick=${() => session.editTranslation(!isEditing)}>${icon("pen")}<span>${t("Edit")}</span></button>
-    <button class="quiet" id="others" key="others" disabled=${!isCurrent}
-      aria-label=${t("More translations")} aria-expanded=${session.others !== null}
-      onClick=${() => (session.others ? session.closeOthers() : session.openOthers())}>
-      ${icon("list")}<span>${t("More")}</span></button>
-    <${CopyButton} key="copy" session=${session} />
-    <button class="quiet" id="save" key="save" disabled=${!isCurrent} aria-haspopup="menu" aria-expanded=${isSaving}
-      onPointerDown=${(event) => event.stopPropagation()} onClick=${() => session.openSaving(!isSaving)}>
-      ${icon("down")}<span>${t("Save")}</span></button>`;
+    <span class="tools">
+      ${isEditing && html`<button class="quiet" key="menu" onClick=${() => openMenu(session)}>
+        ${icon("list")}<span>${t("Alternatives")}</span></button>`}
+      ${isEdited && html`<button class="quiet" key="undo" onClick=${() => session.undo()}>
+        ${icon("again")}<span>${t("Undo my changes")}</span></button>`}
+    </span>
+    <span class="tools">
+      <button class="quiet" disabled=${!isCurrent} aria-pressed=${isEditing} id="edit"
+        onClick=${() => session.editTranslation(!isEditing)}>${icon("pen")}<span>${t("Edit")}</span></button>
+      <button class="quiet" id="others" disabled=${!isCurrent} aria-label=${t("More translations")}
+        aria-expanded=${session.others !== null}
+        onClick=${() => (session.others ? session.closeOthers() : session.openOthers())}>
+        ${icon("list")}<span>${t("More")}</span></button>
+      <${CopyButton} session=${session} />
+      <button class="quiet" id="save" disabled=${!isCurrent} aria-haspopup="menu" aria-expanded=${isSaving}
+        onPointerDown=${(event) => event.stopPropagation()} onClick=${() => session.openSaving(!isSaving)}>
+        ${icon("down")}<span>${t("Save")}</span></button>
+    </span>`;
 }
 
 /** Alternatives from the caret on. */
