@@ -8,6 +8,7 @@ import pytest
 from babel import Locale
 
 from tests.browser import browser  # noqa: F401
+from tests.held_page import MODELS
 from tests.page_server import PAGE
 from tests.test_page import View, assert_accessible, button, open_page, page_url, translate  # noqa: F401
 from tests.test_page_laws import held, shared, unopened, word  # noqa: F401
@@ -74,7 +75,7 @@ UNTRANSLATED = f"""() => {{
 
 def choose_language(held, code: str, texts: dict) -> None:  # noqa: F811
     """Choose a language of the page whose file has these texts."""
-    held.page.get_by_label("Language of this page").select_option(code)
+    held.page.locator("footer select").select_option(code)
     held.run()
     held.answer(held.waiting("languages")[-1]["number"], content=texts)
     held.run()
@@ -153,6 +154,23 @@ def test_a_page_from_the_right_is_accessible_and_fits_the_window(open_page, page
     page.click("#help")
     page.wait_for_selector(".shortcuts")
     assert_accessible(page)
+
+
+@pytest.mark.short_form
+@pytest.mark.parametrize("width", [390, 1100])
+def test_what_stands_in_the_empty_text_area_is_whole_in_every_language(unopened, page_url, width):  # noqa: F811
+    """Also if the example below leaves no room."""
+    page = unopened.page
+    size = page.viewport_size
+    page.set_viewport_size({"width": width, "height": size["height"]})
+    unopened.open(page_url, models=[{**model, "example": "A man. " * 100} for model in MODELS])
+    shares = []
+    for code in LANGUAGES:
+        choose_language(unopened, code, json.loads((PAGE / "languages" / f"{code}.json").read_text()))
+        area = page.locator(".source textarea")
+        shares.append(area.evaluate("({ scrollHeight, clientHeight }) => scrollHeight / clientHeight"))
+    page.set_viewport_size(size)
+    assert max(shares) <= 1
 
 
 @pytest.mark.short_form

@@ -29,15 +29,16 @@ export function SourcePane({ session, addFiles }) {
   }, [session, aligned]);
 
   const clear = () => type(area.current, "");
+  const placeholder = t("Type or paste text, or drop files.");
   return html`<section class="pane source" aria-label=${t("Text")}>
     <div class="stack text" onPointerEnter=${() => session.alignAgain()}
       onPointerMove=${(event) => (aligned ? lightPointer(event, mirror.current, result) : session.align())}
       onPointerLeave=${() => highlight(null)}>
       <div class="mirror" ref=${mirror} aria-hidden="true" lang=${session.spoken || null}>
-        ${aligned ? pieces(result, "source").map(mirrorPiece) : text}${"\n"}
+        ${aligned ? pieces(result, "source").map(mirrorPiece) : text || html`<i>${placeholder}</i>`}${"\n"}
       </div>
       <textarea ref=${area} aria-label=${t("Text to translate")} dir="auto" lang=${session.spoken || null} rows="1"
-        placeholder=${t("Type or paste text, or drop files.")} value=${text}
+        placeholder=${placeholder} value=${text}
         onFocus=${() => session.alignAgain()} onBlur=${() => highlight(null)}
         onBeforeInput=${keepFromAfar} onInput=${(event) => session.edit(event.target.value)}></textarea>
     </div>
