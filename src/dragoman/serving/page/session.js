@@ -57,6 +57,7 @@ export class Session {
   #countdown = null;
   #saved = ""; // the translation that was copied or saved last
   #alignment = ""; // of the current result: "asked" or "failed"
+  #aligned = []; // its parts that have been aligned
 
   constructor(changed) {
     this.#changed = changed;
@@ -310,6 +311,7 @@ export class Session {
   #finish(result) {
     this.#reloaded = false;
     this.#alignment = "";
+    this.#aligned = [];
     const announcement = result.text;
     this.#change({ result, partial: null, progress: null, working: false, needsKey: false, announcement });
     this.record();
@@ -416,11 +418,11 @@ export class Session {
     return { model, adapter, source, target, glossary, terms, ...body };
   }
 
-  /** What is asked about each part of a result's text: the result of the parts that have been answered. */
-  async *#ofParts(result, settings, kind) {
+  /** What is asked about each part of a result's text: the result of the parts that have been answered. results: those
+   * of the first parts, which are known and to which others are added. */
+  async *#ofParts(result, settings, kind, results = []) {
     const signal = this.#signal(kind);
-    const results = [];
-    for (const text of result.parts) {
+    for (const text of result.parts.slice(results.length)) {
       const body = this.#about(result, { text, ...settings });
       results.push(toResult(await api.patiently(() => api.translate(body, signal), signal), text));
       yield joined(results);
@@ -544,7 +546,7 @@ export class Session {
     this.#alignment = "asked";
     const isOfResult = () => this.result?.sourceText === result.sourceText;
     try {
-      for await (const aligned of this.#ofParts(result, { alignment: true }, "alignment")) {
+      for await (const aligned of this.#ofParts(result, { alignment: true }, "alignment", this.#aligned)) {
         if (!isOfResult()) return;
         this.#change({ result: withAlignments(this.result, aligned) });
       }
