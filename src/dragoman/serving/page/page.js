@@ -78,7 +78,9 @@ function KeyForm() {
   useEffect(() => field.current.focus(), []);
   const submit = (event) => {
     event.preventDefault();
-    session.useKey(field.current.value.trim());
+    const given = field.current.value.trim();
+    document.querySelector(".source textarea").focus(); // the form goes
+    session.useKey(given);
   };
   const { failure } = session;
   return html`<form class="key" onSubmit=${submit}>
