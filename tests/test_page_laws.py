@@ -944,7 +944,8 @@ def test_a_key_is_asked_for_sent_and_kept_until_the_tab_is_closed(held):
             check_failure(message)
             assert len(held.sent()) == sent
         else:
-            assert not held.read()["key"]
+            state = held.read()
+            assert (state["key"], state["focus"]) == (False, "Text to translate")
             (request,) = held.sent()[sent:]
             assert request["headers"]["Authorization"] == f"Bearer {text.strip()}"
             if text != "secret":
@@ -1395,14 +1396,24 @@ def test_looking_inside_asks_for_what_the_address_says(unopened, page_url):  # n
     with page.expect_event("load"):  # another sentence: the page is loaded again
         page.keyboard.press("Enter")
     asked_for = {"text": "a + b"}
-    for content in (error("too_long"), to_json(inspection)):
+    no_key = "This server is not open to everybody. Give it your key on the page “Translate” in this tab."
+    too_long = error("too_long")
+    for status, content, message in (
+        (403, error("key"), no_key),
+        (413, too_long, too_long["error"]["message"]),
+        (200, to_json(inspection), None),
+    ):
         held.run()
         (request,) = held.sent()
         assert (request["path"], request["body"]) == ("v1/inspect", asked_for)
-        held.answer(status=413 if "error" in content else 200, content=content)
+        held.answer(status=status, content=content)
         assert page.input_value("input[name=text]") == asked_for["text"]
-        if "error" in content:
-            assert page.inner_text("[role=status]") == content["error"]["message"]
+        if message:
+            assert page.inner_text("[role=status]") == message
+        if status == 403:
+            with page.expect_event("load"):  # the same sentence once more
+                page.get_by_role("button", name="Inspect").click()
+        if status == 413:
             asked_for = {"text": "c?", "model": "ende", "adapter": "legal"}
             with page.expect_event("load"):
                 page.evaluate("(hash) => { location.hash = hash; }", urlencode(asked_for))

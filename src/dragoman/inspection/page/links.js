@@ -8,7 +8,9 @@ export function top(parameters) {
   const onSubmit = (event) => {
     event.preventDefault();
     parameters.set("text", event.target.elements.text.value);
-    location.hash = parameters; // reloads the page
+    const { hash } = location;
+    location.hash = parameters; // another one reloads the page
+    if (location.hash === hash) location.reload();
   };
   const keep = (view) => {
     parameters.set("view", view);

@@ -8,6 +8,8 @@ import { attribute, inspect } from "./api.js";
 const NOTE = "The server computed this with PyTorch. It may translate in C++: in float32 scores differ by rounding, " +
   "by at most 0.0001 nats per token; in bfloat16 and int8 texts may differ too.";
 
+const NO_KEY = "This server is not open to everybody. Give it your key on the page “Translate” in this tab.";
+
 async function start() {
   const parameters = new URLSearchParams(location.hash.slice(1));
   const { text, model, adapter } = Object.fromEntries(parameters);
@@ -21,7 +23,8 @@ async function start() {
     document.title = `Inspection: ${inspection.sentence}`;
     show(inspection, NOTE, ask, top(parameters));
   } catch (error) {
-    say(parameters, error.message);
+    const needsKey = error.status === 403 && error.code !== "cross_origin";
+    say(parameters, needsKey ? NO_KEY : error.message);
   }
 }
 
