@@ -479,6 +479,20 @@ def test_the_language_of_a_long_text_is_that_of_its_beginning(held):  # noqa: F8
     assert (held.read()["isComplete"], held.read()["detected"]) == (True, "German (detected)")
 
 
+def test_a_long_text_is_printed_whole(held):  # noqa: F811
+    page = held.page
+    page.fill("textarea", LONG)
+    held.run(250)
+    answer_parts(held, int(page.locator(".target progress").get_attribute("max")))
+    for media in ("screen", "print"):
+        page.emulate_media(media=media)
+        hidden = page.locator(".pane > .text").evaluate_all(
+            "(all) => all.map((text) => text.scrollHeight > text.clientHeight)"
+        )
+        assert hidden == [media == "screen"] * 2
+    page.emulate_media(media="screen")
+
+
 def test_both_panes_scroll_together(held):  # noqa: F811
     page = held.page
     page.fill("textarea", LONG)
