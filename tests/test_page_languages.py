@@ -11,7 +11,7 @@ from tests.browser import browser  # noqa: F401
 from tests.held_page import MODELS
 from tests.page_server import PAGE
 from tests.test_page import View, assert_accessible, button, open_page, page_url, translate  # noqa: F401
-from tests.test_page_laws import held, shared, unopened, word  # noqa: F401
+from tests.test_page_laws import error, held, shared, unopened, word  # noqa: F401
 
 LANGUAGES = sorted(file.stem for file in (PAGE / "languages").glob("*.json"))
 TEXT = r'"((?:[^"\\]|\\.)*)"'
@@ -171,6 +171,35 @@ def test_what_stands_in_the_empty_text_area_is_whole_in_every_language(unopened,
         shares.append(area.evaluate("({ scrollHeight, clientHeight }) => scrollHeight / clientHeight"))
     page.set_viewport_size(size)
     assert max(shares) <= 1
+
+
+@pytest.mark.short_form
+def test_what_the_server_says_keeps_its_direction_on_a_page_from_the_right(held):  # noqa: F811
+    """Else the full stop of an English sentence would be at its beginning."""
+    page = held.page
+    held.translate("Hello old world.")
+    choose_language(held, "ar", json.loads((PAGE / "languages" / "ar.json").read_text()))
+
+    def refuse(place: str) -> None:
+        held.run(250)
+        held.answer(held.waiting(place)[-1]["number"], status=413, content=error(place))
+        shown = page.locator(f"p:not([role=status]):has-text('{error(place)['error']['message']}')")
+        assert shown.locator("bdi").count() == shown.count() > 0, place
+
+    word(page, 0).click()
+    refuse("alternatives")
+    page.keyboard.press("Escape")
+    page.click("#others")
+    refuse("v1/translate")
+    page.locator(".choice select").select_option("garden")
+    held.run()
+    held.answer()
+    page.click("#terms")
+    refuse("terms")
+    page.set_input_files("#files", [{"name": "1.txt", "mimeType": "", "buffer": b"Hello."}])
+    refuse("documents")
+    page.fill("textarea", "Good morning.")
+    refuse("stream")
 
 
 @pytest.mark.short_form

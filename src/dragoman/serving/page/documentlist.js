@@ -62,7 +62,7 @@ function File({ file, documents, session }) {
       </span>
     </div>
     ${state === "running" && html`<${Progress} file=${file} />`}
-    ${failure && html`<p class="failure" lang=${failure.language ?? null}>${failure.message}</p>`}
+    ${failure && html`<p class="failure"><bdi lang=${failure.language ?? null}>${failure.message}</bdi></p>`}
     ${isOpen && file.sentences && html`<${Sentences} file=${file} documents=${documents} />`}
   </li>`;
 }

@@ -46,7 +46,7 @@ export function Others({ session }) {
         </li>`)}
       </ol>`)}
     ${isBusy ? html`<p class="note">${t("Looking for more translations …")}</p>` : null}
-    ${message ? html`<p class="failure">${message}</p>` : null}
+    ${message ? html`<p class="failure"><bdi>${message}</bdi></p>` : null}
     <p class="note">
       ${t("Score: the log-probability divided by the length penalty. Nearer to zero is better.")}${" "}
       ${t("Experiments")}: <a class="link" href="lab/length-penalties">${t("length penalties")}</a>,${" "}

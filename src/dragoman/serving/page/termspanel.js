@@ -67,7 +67,7 @@ function GlossaryTerms({ session }) {
   const turn = (start) => () => state.show(start);
   return html`<h3>${t("The glossary")} <bdi>${state.name}</bdi></h3>
     ${terms || message ? null : html`<p class="note">${t("Looking for the terms …")}</p>`}
-    ${message ? html`<p class="failure">${message}</p>` : null}
+    ${message ? html`<p class="failure"><bdi>${message}</bdi></p>` : null}
     <ol class="terms" start=${first + 1}>
       ${(terms ?? []).map((term) => html`<li>
         <span dir="auto" lang=${source}>${term[0]}</span><span dir="auto" lang=${target}>${term[1]}</span>

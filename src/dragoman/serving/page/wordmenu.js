@@ -105,7 +105,7 @@ export function WordMenu({ menu, text, target, anchor, back, pane, close, change
     isBusy=${items === null}>
     ${items === null ? html`<p role="none" class="note">${t("Looking for alternatives …")}</p>` : null}
     ${items?.length === 0
-      ? html`<p role="none" class="note">${message || t("There is no alternative here.")}</p>`
+      ? html`<p role="none" class="note"><bdi>${message || t("There is no alternative here.")}</bdi></p>`
       : null}
     ${(items ?? []).map((item) => html`<${Alternative} key=${item.text} item=${item} text=${text}
       prefix=${prefix} choose=${choose} target=${target} />`)}
