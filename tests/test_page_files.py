@@ -420,6 +420,18 @@ def test_sentences_come_in_parts_and_a_late_part_is_not_shown(server):
         assert len(file_of(held, "a.md")["rows"]) == count
         assert held.page.get_attribute(".sentences ol", "start") == str(first + 1)
         assert button(held.page, "Later").is_disabled() == (first == 100)
+    (document,) = server.documents.values()
+    for sentence in (50, 99):
+        held.page.locator(".sentences li").nth(sentence - 50).locator("[data-word]").first.click()
+        held.run()
+        held.answer()
+        held.page.locator("[role=menuitem]").nth(2).click()
+        held.run()
+        before = [one["text"] for one in document.sentences]
+        chosen = file_of(held, "a.md")["rows"][sentence - 50][1]
+        server.finish()
+        expected = [*before[:sentence], chosen, *before[sentence + 1 :]]
+        assert [one["text"] for one in document.sentences] == expected != before
     for name in ("Later", "Earlier"):
         button(held.page, name).click()
         held.run()
@@ -590,6 +602,28 @@ def test_the_menu_and_the_changes_of_a_file_are_its_own(server):
     assert (shown["failure"], shown["actions"][0]) == (None, "Download b.ar.md")
     assert len(shown["rows"]) == len(rows)
     assert shown["buttons"] == sum(len(translation.split()) for _, translation in shown["rows"])
+
+
+def test_the_menu_of_a_file_closes_when_the_file_is_sent_again_by_itself(server):
+    """As when a download has failed and the page is online again."""
+    held, page = server.held, server.held.page
+    server.add("a.md", text="Hello world.")
+    server.finish()
+    for name in ("Sentences of a.md", "Download a.de.md"):
+        button(page, name).click()
+        held.run()
+        if name.startswith("Download"):
+            held.fail()
+        server.finish()
+    page.locator(".sentences [data-word]").first.click()
+    held.run()
+    held.answer()
+    assert held.read_files()["menu"]
+    page.evaluate("dispatchEvent(new Event('online'))")
+    held.run()
+    assert (held.read_files()["menu"], file_of(held, "a.md")["failure"]) == ([], None)
+    server.finish()
+    assert "Download a.de.md" in file_of(held, "a.md")["actions"]
 
 
 def rows_before(server: HeldServer, name: str) -> dict:

@@ -1120,10 +1120,12 @@ def test_keys_lead_from_word_to_word_and_through_the_alternatives(held, target):
         held.run()
         assert held.read()["menu"] is None
         assert place_of_focus(page, ".words [data-word]") == at
+    sent = len(held.sent())
     page.keyboard.press("Control+Enter")
     held.run()
     state = held.read()
     assert (state["menu"], state["busy"], state["focus"]) == (None, "true", "Text to translate")
+    assert "v1/alternatives" not in [request["path"] for request in held.sent()[sent:]]
 
 
 def test_escape_closes_what_was_opened_last_and_ends_what_is_under_way(held):
@@ -1150,6 +1152,7 @@ def test_escape_closes_what_was_opened_last_and_ends_what_is_under_way(held):
     page.evaluate(f"document.querySelector('textarea').dispatchEvent({composed})")
     opened = ["menu", "others", "history"]
     for _ in range(3):
+        page.evaluate("document.activeElement.blur()")  # as programs do that read the page aloud
         held.run()
         state = held.read()
         assert [
@@ -1162,6 +1165,14 @@ def test_escape_closes_what_was_opened_last_and_ends_what_is_under_way(held):
         held.run()
         if closed != "menu":
             assert page.evaluate("document.activeElement.id") == closed
+    for is_left in (False, True):
+        page.click("#save")
+        held.run()
+        if is_left:
+            page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("Escape")
+        held.run()
+        assert held.read()["menu"] is None
     page.focus("textarea")
     page.fill("textarea", "Good morning.")
     sent = len(held.sent())

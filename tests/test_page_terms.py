@@ -5,6 +5,7 @@ That requests carry exactly the chosen glossary and the reader's terms, after an
 """
 
 import json
+from itertools import chain
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -253,6 +254,49 @@ def test_terms_are_written_with_the_keyboard_and_used_when_they_are_complete(hel
     assert (held.read()["panel"], held.read()["terms"]) == (None, "Terms · 1")
     assert page.evaluate("document.activeElement.id") == "terms"
     assert names(held.sent()[-1]) == {"terms": [["old", "uralt"]]}
+
+
+def test_a_term_that_is_removed_gives_the_focus_to_the_one_in_its_place(held):  # noqa: F811
+    page, random = held.page, held.random
+    open_panel(held)
+    terms = [[f"a{number}", f"b{number}"] for number in range(5)]
+    for number, term in enumerate(terms, 1):
+        add_term(held, number, *term)
+    while terms:
+        number = random.randrange(len(terms))
+        del terms[number]
+        button(page, f"Remove term {number + 1}").click()
+        held.run()
+        assert held.read()["focus"] == f"Term {number + 1}"
+        values = page.locator(".terms input").evaluate_all("(all) => all.map((field) => field.value)")
+        assert values == [*chain.from_iterable(terms), "", ""]
+
+
+def test_the_terms_of_all_languages_and_tabs_are_kept(held):  # noqa: F811
+    """Two tabs change terms of different languages, in any order."""
+    page, random = held.page, held.random
+    open_panel(held)
+    expected: dict[str, list[list[str]]] = {}
+    for number in range(12):
+        term = [f"a{number}", f"b{number}"]
+        if random.random() < 0.3:  # another tab
+            expected["de-en"] = [term]
+            page.evaluate(
+                """(term) => {
+                  const stored = JSON.parse(localStorage.getItem("dragoman.terms") ?? "{}");
+                  localStorage.setItem("dragoman.terms", JSON.stringify({ ...stored, "de-en": [term] }));
+                }""",
+                term,
+            )
+        else:
+            target = random.choice(["de", "ar"])
+            page.select_option(TARGET, target)
+            held.run()
+            rows = expected.setdefault(f"en-{target}", [])
+            rows.append(term)
+            add_term(held, len(rows), *term)
+        assert json.loads(held.read()["local"]["dragoman.terms"]) == expected
+    assert len(expected) == 3
 
 
 def test_a_page_is_drawn_again_while_a_term_is_written(held):  # noqa: F811

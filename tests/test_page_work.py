@@ -6,7 +6,7 @@ As in `test_page_laws.py`, the tests hold the network and the clock.
 import json
 from itertools import accumulate, pairwise, takewhile
 from random import Random
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 from xml.etree import ElementTree
 
 import pytest
@@ -368,6 +368,33 @@ def test_a_long_text_is_translated_in_parts_and_only_what_changes_is_sent_again(
     words.last.click()
     held.run()
     assert held.waiting("alternatives")[-1]["body"]["text"] == "Good morning."
+
+
+@pytest.mark.parametrize("way", ["history", "link"])
+def test_a_text_that_is_opened_has_no_changes_of_the_one_before(held, way):  # noqa: F811
+    """Also if they have a sentence in common."""
+    page, text = held.page, "Hello old world. A man rides."
+    held.translate(text)
+    click(held, "Edit")
+    page.keyboard.type("Ja ")
+    held.run()
+    edited = held.read()["words"]
+    page.fill(".source textarea", "A man rides. Hello old world.")
+    held.run(250)
+    held.answer()
+    assert button(page, "Undo my changes").count() == 1
+    if way == "history":
+        click(held, "History")
+        page.locator(".entry").last.click()
+    else:
+        page.evaluate(
+            "(hash) => { location.hash = hash; }", urlencode({"text": "Hello old world. A man rides."})
+        )
+    held.run()
+    held.answer()
+    assert (held.read()["text"], held.read()["words"]) == (text, "Hallo alte Welt. Ein Mann fährt.")
+    assert edited != held.read()["words"]
+    assert button(page, "Undo my changes").count() == 0
 
 
 @pytest.mark.parametrize("width", [390, 1280])
