@@ -23,11 +23,16 @@ HTML = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Dragoman: APIs</title>
+<link rel="stylesheet" href="page/inspection/theme.css">
 <link rel="stylesheet" href="docs/static/swagger-ui.css">
 <link rel="icon" href="page/icon.svg">
+<script src="page/theme.js"></script>
+<script type="module" src="page/header.js"></script>
 </head>
 <body>
+<header class="top" id="top" data-root="./" data-here="docs" data-has-docs="true"></header>
 <div id="swagger-ui"></div>
 <script src="docs/static/swagger-ui-bundle.js"></script>
 <script src="page/docs.js"></script>
