@@ -573,7 +573,8 @@ def test_the_number_under_the_pointer_is_written_below_a_heat_map(open_report):
     box = head.locator("canvas").bounding_box()
     place = {"x": box["width"] * 2.5 / 5, "y": box["height"] * 1.5 / 6}  # the third column, the second row
     head.locator("canvas").hover(position=place)
-    weight = inspection.attention.cross[0, 0, 1, 2]
+    layer, number = map(int, re.findall(r"\d+", head.locator("h3").first.inner_text()))
+    weight = inspection.attention.cross[layer - 1, number - 1, 1, 2]
     shown = head.locator(".readout").inner_text()
     assert shown.startswith(f"{inspection.target[1]} → {inspection.source[2]}")
     assert float(shown.split(":")[1]) == pytest.approx(weight, abs=1e-3)
