@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import pickle
+import shutil
 import sys
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -109,6 +111,26 @@ def test_a_model_is_loaded_by_its_name_as_from_its_folder(tmp_path, use):
         assert asked
         assert not any("/" in file or file.endswith(".bin") for file in asked)
     assert dragoman.load("us/opus-mt-en-de").translate("a man", **SEARCH)  # from the cache, without the hub
+
+
+@pytest.mark.parametrize("others", [(), ("README.md", ".gitattributes", "config.json")])
+def test_a_model_folder_is_loaded_by_its_name(trained, tmp_path, use, others):
+    """Also after another program has downloaded the whole repository."""
+    from huggingface_hub import constants, snapshot_download
+
+    folder = shutil.copytree(trained / "run" / "model", tmp_path / "model")
+    expected = dragoman.load(folder).n_best(["amber birch"], **SEARCH)
+    for name in others:
+        (folder / name).write_text("{}")
+    with hub_of({"us/en-de": folder}) as (address, asked):
+        use(address)
+        if others:
+            snapshot_download("us/en-de", cache_dir=constants.HF_HUB_CACHE)
+        translator = dragoman.load("us/en-de")
+        assert others or not {*asked} - {path.name for path in folder.iterdir()}
+    assert (translator.folders[0] / "model.safetensors").is_symlink()
+    for each in (translator, pickle.loads(pickle.dumps(translator)), dragoman.load("us/en-de")):
+        assert each.n_best(["amber birch"], **SEARCH) == expected
 
 
 def test_what_the_hub_does_not_give_is_refused(tmp_path, use, monkeypatch):

@@ -155,6 +155,34 @@ def test_only_listed_regular_files_are_accepted(folder, tmp_path):
     refused(folder, "model.safetensors is missing, and manifest.json lists it")
 
 
+@pytest.mark.parametrize("wrong", [None, "elsewhere", "a link in blobs", "blobs", "a pipe", "a circle"])
+def test_links_are_accepted_in_the_cache_of_the_hub_to_its_own_files(folder, tmp_path, wrong):
+    cache = tmp_path / "models--us--en-de"
+    snapshot, blobs = cache / "snapshots" / "0123", cache / "blobs"
+    snapshot.parent.mkdir(parents=True)
+    folder.rename(blobs)
+    for path in sorted(blobs.iterdir()):
+        (snapshot / path.name).parent.mkdir(exist_ok=True)
+        (snapshot / path.name).symlink_to(f"../../blobs/{path.name}")
+    (snapshot / "README.md").write_text("of the repository")
+    StoredModel.load(snapshot)
+    link, blob = snapshot / "about.json", blobs / "about.json"
+    if wrong in {"elsewhere", "a link in blobs"}:
+        blob.rename(tmp_path / "elsewhere")
+        (blob if wrong == "a link in blobs" else link).unlink(missing_ok=True)
+        (blob if wrong == "a link in blobs" else link).symlink_to(tmp_path / "elsewhere")
+    elif wrong == "blobs":
+        blobs.rename(tmp_path / "elsewhere")
+        blobs.symlink_to(tmp_path / "elsewhere")
+    elif wrong is not None:
+        blob.unlink()
+        os.mkfifo(blob) if wrong == "a pipe" else blob.symlink_to(blob)
+    if wrong is None:
+        StoredModel.load(snapshot)
+    else:
+        refused(snapshot, "is a symbolic link|is not a regular file|is missing|is not listed")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

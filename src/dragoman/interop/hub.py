@@ -6,8 +6,8 @@ from pathlib import Path
 from dragoman.system.errors import DragomanError
 
 NAME = re.compile(r"(\w[\w.-]*)/\w[\w.-]*", re.ASCII)
-FILES = ["*.json", "*.spm", "model.safetensors"]
-"""Those of a MarianMTModel; no pickles."""
+FILES = ["*.json", "*.spm", "*.model", "model.safetensors", "model.toml"]
+"""Those of a MarianMTModel and of a model folder; no pickles."""
 
 
 def is_name(model: object) -> bool:
@@ -42,9 +42,12 @@ def download(name: str) -> Path:
             f"There is no folder {name}, and the Hugging Face hub cannot be reached. If it is the name of a "
             f"model there, try again with a network ({reason[:200]})."
         ) from error
-    if missing := [file for file in ("config.json", "model.safetensors") if not (folder / file).exists()]:
+    is_ours = (folder / "model.toml").exists()
+    missing = [file for file in ("config.json", "model.safetensors") if not (folder / file).exists()]
+    if missing and not is_ours:
         raise DragomanError(
-            f"{name} has no {missing[0]} on the Hugging Face hub. MarianMTModels with safetensors are read "
-            "from there, and no pickles; download its folder and use dragoman import for others."
+            f"{name} has no {missing[0]} on the Hugging Face hub. MarianMTModels with safetensors and model "
+            "folders of Dragoman are read from there, and no pickles; download its folder and use dragoman "
+            "import for others."
         )
     return folder

@@ -33,10 +33,11 @@ def load(
     """The translator of a run's folder, of a model folder, or of a folder of a MarianMTModel of transformers.
 
     The last one is converted in memory; `dragoman import` also compares it with transformers, and reads other
-    toolkits' models. The name of such a model on the Hugging Face hub, "Helsinki-NLP/opus-mt-en-de" for
-    example, is downloaded into the hub's cache, unless there is a folder `Helsinki-NLP`. The keyword
-    arguments are those of `Translator.load`, which has more of them, and ensembles. Raises `DragomanError` as
-    `Translator.load`, for a foreign model that cannot be converted, and if the hub does not give it.
+    toolkits' models. A model folder or such a model on the Hugging Face hub is downloaded by its name,
+    "Helsinki-NLP/opus-mt-en-de" for example, into the hub's cache, unless there is a folder `Helsinki-NLP`.
+    The keyword arguments are those of `Translator.load`, which has more of them, and ensembles. Raises
+    `DragomanError` as `Translator.load`, for a foreign model that cannot be converted, and if the hub does
+    not give it.
     """
     folder = Path(model)
     if isinstance(model, str) and hub.is_name(model):

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
@@ -196,30 +196,39 @@ def read_manifest(folder: Path) -> dict[str, str]:
 def check_folder(folder: Path) -> None:
     """Compare a folder with its manifest: the same files, each a regular file with the hash of the manifest.
 
-    Raises `DragomanError` with the name of the file that is missing, damaged, unlisted or a link.
+    In the cache of the Hugging Face hub the files are links, and a repository has files of its own, such as
+    README.md. Raises `DragomanError` with the name of the file that is missing, damaged, unlisted or a link.
     """
     folder = readable_folder(folder)
-    manifest = read_manifest(folder)
-    for path in sorted(folder.rglob("*")):
+    manifest, blobs = read_manifest(folder), blobs_of_snapshot(folder)
+    for path in sorted(folder.rglob("*")) if blobs is None else ():
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            raise DragomanError(f"{path} is a symbolic link; this folder may hold only regular files.")
+            refuse_link(path)
         if not path.is_dir() and name not in manifest and name != MANIFEST:
             raise DragomanError(f"{path} is not listed in {MANIFEST}; move it out of this folder.")
     for name, expected in manifest.items():
         path = folder / name
         if not path.exists():
             raise DragomanError(f"{path} is missing, and {MANIFEST} lists it; the folder is incomplete.")
-        refuse_link(path)
+        if path.is_symlink() and (blobs is None or path.resolve().parent != blobs):
+            refuse_link(path)
+        require_regular(path)
         if file_hash(path) != expected:
             raise DragomanError(f"{path} is damaged or was changed: its hash is not the one in {MANIFEST}.")
 
 
-def refuse_link(path: Path) -> None:
-    """Raise `DragomanError` unless this is a regular file itself, and not a link to one."""
-    if path.is_symlink():
-        raise DragomanError(f"{path} is a symbolic link; this folder may hold only regular files.")
-    require_regular(path)
+def blobs_of_snapshot(folder: Path) -> Path | None:
+    """The folder that the links of a snapshot in the Hugging Face hub's cache point into; None elsewhere."""
+    snapshots = folder.resolve().parent
+    blobs = snapshots.with_name("blobs")
+    is_cache = snapshots.name == "snapshots" and blobs.is_dir() and not blobs.is_symlink()
+    return blobs if is_cache else None
+
+
+def refuse_link(path: Path) -> NoReturn:
+    """Raise `DragomanError`: this is a link."""
+    raise DragomanError(f"{path} is a symbolic link; this folder may hold only regular files.")
 
 
 def read_arrays(path: Path) -> Arrays:
