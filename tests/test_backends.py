@@ -118,8 +118,9 @@ def test_a_compiler_that_cannot_be_named_leaves_pytorch(folder, variable, monkey
     monkeypatch.setenv(variable, '"')
     with pytest.warns(
         match=f"takes more than ten times as long. {variable} is '\"', which cannot be split into words"
-    ):
+    ) as warned:
         translated = Translator.load(folder, device="cpu").translate(["two dogs"])
+    assert warned[0].filename == __file__
     assert translated == Translator.load(folder, device="cpu", native=False).translate(["two dogs"])
 
 

@@ -1020,8 +1020,9 @@ def test_a_checkpoint_names_its_preprocessing_in_every_place_where_fairseq_write
 
 
 def test_a_tokenizer_is_warned_of(tmp_path):
-    with pytest.warns(UserWarning, match="the tokenizer is 'moses', which Dragoman does not have"):
+    with pytest.warns(UserWarning, match="the tokenizer is 'moses', which Dragoman does not have") as warned:
         fairseq.read(named_in(tmp_path, "tokenizer", "moses"))
+    assert warned[0].filename == __file__
 
 
 @pytest.mark.parametrize(

@@ -487,8 +487,9 @@ def test_batches_are_cut_in_two_and_the_largest_is_told(sizes):
     told = f"not enough memory for {max(sizes)} pairs at once; train with a lower --micro-batch-tokens"
     with pytest.raises(DragomanError, match=told):
         smaller_batches(batches, MemoryError(), may_retry=False)
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(UserWarning, match=told) as warned:
         halves = smaller_batches(batches, MemoryError(), may_retry=True)
+    assert warned[0].filename == __file__
     assert sorted(pair for half in halves for pair in half.pairs) == [*range(sum(sizes))]
     expected = [half for size in sizes for half in ([size] if size == 1 else [size - size // 2, size // 2])]
     assert sorted(len(half.pairs) for half in halves) == sorted(expected)

@@ -119,6 +119,33 @@ def test_it_warns_once_as_the_list_does(translator, monkeypatch):
     assert warned(translator.translate_iterable) == expected
 
 
+async def awaited(translator, text):
+    """The translation, as a program awaits it."""
+    return await translator.translate_async(text, **SEARCH)
+
+
+WARNING_CALLS = {
+    "translate": lambda translator, text: translator.translate(text, **SEARCH),
+    "translate a list": lambda translator, text: translator.translate([text], **SEARCH),
+    "n_best": lambda translator, text: translator.n_best([text], **SEARCH),
+    "translate_iterable": lambda translator, text: list(translator.translate_iterable([text], **SEARCH)),
+    "translate_async": lambda translator, text: asyncio.run(translator.translate_async(text, **SEARCH)),
+    "await": lambda translator, text: asyncio.run(awaited(translator, text)),
+    "stream": lambda translator, text: translator.stream(text, **SEARCH),
+    "trace": lambda translator, text: translator.trace(text, **SEARCH),
+    "alternatives": lambda translator, text: translator.alternatives(text, 1, **SEARCH),
+}
+
+
+@pytest.mark.parametrize("call", WARNING_CALLS.values(), ids=WARNING_CALLS)
+def test_a_warning_names_the_place_of_the_call(translator, call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(translator, "amber " * 90 + ". birch\ncedar")
+    assert caught
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 @pytest.mark.parametrize(("count", "terminal", "progress"), [(5, 1, 1), (2, 1, 1), (5, 0, 1), (5, 1, 0)])
 def test_a_bar_is_for_many_texts_on_a_terminal(translator, monkeypatch, count, terminal, progress):
     batched(monkeypatch, 2)

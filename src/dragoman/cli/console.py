@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TextIO
 
+from dragoman.system.callers import DragomanWarning
 from dragoman.system.errors import LongInput, SeveralSentences
 
 PACKAGE = str(Path(__file__).parent.parent)
@@ -38,7 +39,7 @@ def print_own_warnings() -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if filename.startswith(PACKAGE):
+        if issubclass(category, DragomanWarning) or filename.startswith(PACKAGE):
             warn(str(message))
         else:
             former(message, category, filename, lineno, file, line)

@@ -4,7 +4,6 @@ Decoding starts with END there, so the row of START is a copy of END's.
 """
 
 import re
-import warnings
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +38,7 @@ from dragoman.interop.weights import (
     settings_in,
 )
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
+from dragoman.system.callers import warn_caller
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
 from dragoman.translation.model_folder import Tokenizers
@@ -228,10 +228,9 @@ def refuse_other_subwords(checkpoint: Mapping[str, Any], origin: Path) -> None:
             "sentencepiece."
         )
     if tokenizer not in (None, "space"):
-        warnings.warn(
+        warn_caller(
             f"{origin}: the tokenizer is {shown(tokenizer)}, which Dragoman does not have. Tokenise text "
-            "with it before you translate, and join the tokens of translations.",
-            stacklevel=2,
+            "with it before you translate, and join the tokens of translations."
         )
 
 

@@ -13,7 +13,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from threading import Thread
 
 from dragoman.native.make import is_intact
 from dragoman.system.caches import cache_folder
+from dragoman.system.callers import warn_caller
 from dragoman.system.errors import DragomanError, reason
 
 HERE = Path(__file__).parent
@@ -136,7 +136,7 @@ def load_library(program: Program) -> ctypes.CDLL | None:
         return load(compiling.result())
     except (OSError, RuntimeError, DragomanError) as error:
         message = f"{program.name} in C++ could not be compiled or loaded. {program.fallback} {reason(error)}"
-        warnings.warn(message, stacklevel=2)
+        warn_caller(message)
         return None
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from dragoman.system.callers import DragomanWarning
+
 PLACE = re.compile(r"\{(\w+)(!r)?\}")
 """Where a name or a value stands in the sentence of an `OptionError`. Other braces are text."""
 
@@ -68,11 +70,11 @@ class NotEnoughMemoryError(DragomanError):
     """There is not enough memory at the moment for what was asked."""
 
 
-class LongInput(UserWarning):
+class LongInput(DragomanWarning):
     """A sentence has more tokens than any source sentence of training; its translation may be worse."""
 
 
-class SeveralSentences(UserWarning):
+class SeveralSentences(DragomanWarning):
     """A text to translate has several sentences or a line break; its translation may leave some out."""
 
 

@@ -2,13 +2,13 @@
 
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from dragoman.system.callers import warn_caller
 from dragoman.system.device import is_cuda
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.processors import control_groups, read_system_file
@@ -85,7 +85,7 @@ def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> 
     if not may_retry or all(len(batch.pairs) < 2 for batch in batches):
         raise DragomanError(memory_message(batches)) from error
     message = f"{memory_message(batches)} Until then gradients are accumulated from smaller batches."
-    warnings.warn(message, stacklevel=3)
+    warn_caller(message)
     return [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
 
 

@@ -1,12 +1,12 @@
 """Translation of any number of texts: lazily, in order, in constant memory. This module imports no torch."""
 
-import warnings
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dragoman.search.settings import SearchSettings
+from dragoman.system.callers import warn_caller
 from dragoman.system.errors import LongInput, SeveralSentences
 from dragoman.translation.cut_text import whole_texts_message
 from dragoman.translation.glossary import Glossary
@@ -40,9 +40,9 @@ def translate(
         yield from (best[0].text for best in n_best)
     if long_count:
         message = long_translation_message(long_count, translator, settings)
-        warnings.warn(message, LongInput, stacklevel=2)
+        warn_caller(message, LongInput)
     if whole_count:
-        warnings.warn(whole_texts_message(whole_count, texts_count), SeveralSentences, stacklevel=2)
+        warn_caller(whole_texts_message(whole_count, texts_count), SeveralSentences)
 
 
 def blocks(texts: Iterator[str]) -> Iterator[list[str]]:

@@ -4,7 +4,6 @@ This module does not import torch, which takes seconds. Greedy and beam search i
 """
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from dragoman.search.contradictions import refuse_settings
 from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms, grid_rows
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import WITHOUT_FORCED_WORDS, SearchSettings
+from dragoman.system.callers import warn_caller
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
@@ -722,7 +722,7 @@ class Translator:
         """Warn if sentences are longer than any of training. `is_unsplit`: they are not split."""
         if count := prepared.count_longer(self.longest_trained):
             settings = replace(prepared.settings, split=0) if is_unsplit else prepared.settings
-            warnings.warn(long_translation_message(count, self, settings), LongInput, stacklevel=3)
+            warn_caller(long_translation_message(count, self, settings), LongInput)
 
     # ---- texts of several sentences
 
@@ -741,7 +741,7 @@ class Translator:
     def _warn_of_whole(self, texts: Sequence[str], settings: SearchSettings, is_uncut: bool = False) -> None:
         """Warn if texts of several sentences are translated whole."""
         if count := self.count_whole_texts(texts, settings, is_uncut):
-            warnings.warn(whole_texts_message(count, len(texts)), SeveralSentences, stacklevel=3)
+            warn_caller(whole_texts_message(count, len(texts)), SeveralSentences)
 
     # ---- streaming and analysis
 
