@@ -52,7 +52,7 @@ def cut_batches(recipe: Recipe, result: Path) -> None:
     loss = corpus_loss(objective, update.batches, HERE)
     assert len(calls) > 1
     resource.setrlimit(resource.RLIMIT_AS, limits)
-    advice = r"not enough memory for [\d,]+ pairs at once; train with a lower --micro-batch-tokens\."
+    advice = r"not enough memory for [\d,]+ pairs at once; train with a lower micro_batch_tokens\."
     assert re.search(advice, refused), refused
     until_then = f"{advice} Until then gradients are accumulated from smaller batches\\."
     assert any(re.search(until_then, str(warning.message)) for warning in caught), caught

@@ -413,7 +413,7 @@ def test_how_the_text_is_sampled_is_not_kept_from_the_initial_model(trained, fol
             {"replay": ["none.en", "none.de"]},
             "Of the text to replay, source is none.en, and there is no such file",
         ),
-        ({"replay": ["empty", "empty"]}, "too few different sentences .*; give --replay-valid SOURCE TARGET"),
+        ({"replay": ["empty", "empty"]}, "too few different sentences .*; give replay_valid SOURCE TARGET"),
         ({"replay": ["empty", "empty"], "replay_valid": ["valid"] * 2}, "No pair of .* is left to replay"),
     ],
 )

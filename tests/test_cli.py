@@ -464,9 +464,9 @@ REFUSED = [
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", "."],
-        "A run needs its own folder: --out runs/NAME",
+        "A run needs its own folder, such as runs/NAME; name it with --out",
     ),
-    (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
+    (["train", "--out", "{0}/x"], "Training needs two text files, --source and --target,"),
     (
         ["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"],
         "none, and there is no such file.",
@@ -1216,8 +1216,9 @@ def test_training_without_text_says_nothing_of_what_it_would_choose(command_line
     status, out, err = command_line("train")
     assert (status, out) == (2, "")
     assert err == (
-        "dragoman: Training needs two text files: --source FILE --target FILE, with line n of one translated "
-        "by line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl.\n"
+        "dragoman: Training needs two text files, --source and --target, with line n of one translated "
+        "by line n of the other; or --source alone, a file with both sides, which ends in .tmx, .tsv or "
+        ".jsonl.\n"
     )
 
 

@@ -18,7 +18,7 @@ from dragoman.pipeline.minutes import VALIDATIONS
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.device import check_device
-from dragoman.system.errors import DragomanError, OptionError
+from dragoman.system.errors import DragomanError, OptionError, OptionMessage
 from dragoman.system.toml import check_types, overlay, read_toml, to_table, write_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.settings import TrainingSettings
@@ -101,6 +101,12 @@ def test_braces_in_a_value_are_no_setting():
     error = OptionError("{n_best} is {value!r} of {text}.", value="a", text="{top_k}")
     assert error.fields == ("n_best",)
     assert error.told({"n_best": "-n", "top_k": "-k"}) == "-n is 'a' of {top_k}."
+
+
+def test_a_switch_is_turned_off_as_python_and_the_command_line_do():
+    message = OptionMessage("Add {mbr=False}.")
+    assert (str(message), message.told({"mbr": "--mbr"})) == ("Add mbr=False.", "Add --no-mbr.")
+    assert message.fields == ("mbr",)
 
 
 @given(st.text("{}!:.[]a_0 ", max_size=9), st.text("{}a", max_size=4))

@@ -297,10 +297,13 @@ def test_a_corpus_without_one_of_its_shards_is_refused(tmp_path, files, models):
 
 def test_too_few_different_sources_to_hold_out_are_refused(tmp_path):
     (tmp_path / "s").write_text("a\na\n")
-    for candidates in HeldOutSources(), HeldOutSources("--other-option"):
+    for candidates, names in (
+        (HeldOutSources(), "valid_source and valid_target"),
+        (HeldOutSources("{replay_valid}"), "replay_valid"),
+    ):
         with pytest.raises(DragomanError, match="too few different sentences to hold") as error:
             scan_corpus((tmp_path / "s",) * 2, DataSettings(), {}, candidates)
-        assert f"give {candidates.options}." in str(error.value)
+        assert f"give {names}." in str(error.value)
 
 
 def test_the_statistics_are_written_to_corpus_json(tmp_path, files, models):

@@ -376,7 +376,7 @@ def test_out_of_memory_during_synchronisation_ends_all_processes(tmp_path):
         with pytest.raises(DragomanError if rank == 0 else RuntimeError) as messages:
             accumulate_gradients(parallel, Update(0, 0, [shares[rank]], tokens), world)
         assert (
-            "not enough memory for 60 pairs at once; train with a lower --micro-batch-tokens"
+            "not enough memory for 60 pairs at once; train with a lower micro_batch_tokens"
             in str(messages.value)
             or rank == 1
         )

@@ -170,7 +170,7 @@ def test_the_alignment_head_is_that_of_the_last_layer_if_it_is_kept(trained, tmp
 
 @pytest.mark.parametrize("teacher", [ModelSettings("lstm"), replace(DEEP, decoder_layers=1)])
 def test_a_teacher_without_layers_to_leave_out_has_no_shallow_student(teacher):
-    with pytest.raises(DragomanError, match=r"has none that can be left out; choose --preset student\."):
+    with pytest.raises(DragomanError, match=r"has none that can be left out; choose preset student\."):
         shallow_settings(teacher)
 
 

@@ -163,7 +163,7 @@ def test_languages_are_those_that_are_asked_for_or_that_the_file_says(tmp_path, 
     texts = unit(("en", "alone")), unit(*((code, "text") for code in codes))
     path = written(tmp_path / "a.tmx", tmx_of(*texts, source=header))
     if found is None:
-        with pytest.raises(DragomanError, match="has texts in the languages .* --source-language CODE"):
+        with pytest.raises(DragomanError, match="has texts in the languages .* source_language CODE"):
             languages_of_file(path, Languages(*asked))
     else:
         assert languages_of_file(path, Languages(*asked)) == Languages(*found)
@@ -339,7 +339,7 @@ GOOD = unit(("en", "one"), ("de", "eins"))
         (
             "a.tmx",
             tmx_of(unit(("fr", "a"), ("de", "b"))),
-            "no pair with a text in both 'en' and 'de'.* 'de', 'fr'. Give other languages: --source-language",
+            "no pair with a text in both 'en' and 'de'.* 'de', 'fr'. Give other languages: source_language",
         ),
         ("a.tsv", "a\tb\nc\n", "a.tsv, line 2: 1 column; it has to have two"),
         ("a.tsv", "a\tb\tc\n", "3 columns; it has to have two"),

@@ -354,7 +354,7 @@ def test_each_option_of_adapters_is_tried_without_a_rank():
         (
             {"lora_rank": 2},
             {"shard": True},
-            "Adapters are not trained with --shard; leave it out, or --lora-rank",
+            "Adapters are not trained with shard; leave it out, or lora_rank",
         ),
         ({"lora_rank": 2}, {"average": 4}, "average is 4, and checkpoints of adapters are not averaged"),
         ({"lora_rank": 32}, {}, r"lora_rank is 32, and .* is a matrix of \d+ × \d+; give a rank below 32"),

@@ -8,6 +8,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.system.errors import OptionMessage
 from dragoman.system.messages import LOGGERS, messages_to
 
 logger = logging.getLogger("dragoman.a.module")
@@ -78,3 +79,13 @@ def test_threads_have_blocks_of_their_own_and_others_use_the_last_one():
     thread.join()
     assert (first, second) == (["one"], ["of a worker", "two"])
     assert state() == before
+
+
+def test_a_message_with_options_has_the_names_of_the_innermost_block():
+    outer, inner = [], []
+    with messages_to(outer.append):
+        logger.info(OptionMessage("{n_best} is {value}.", value=2))
+        with messages_to(inner.append, lambda message: message.told({"n_best": "--n-best"})):
+            logger.info(OptionMessage("{n_best} is {value}.", value=2))
+            logger.info("{n_best}")
+    assert (outer, inner) == (["n_best is 2."], ["--n-best is 2.", "{n_best}"])

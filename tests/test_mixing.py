@@ -306,7 +306,7 @@ def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
     assert list(without_tag(elsewhere, WeightedCorpus(tag="<bt>"))) == elsewhere
     path = recipe.data.corpus[1].source
     path.write_text(f"<bt> {path.read_text()}")
-    with pytest.raises(DragomanError, match="has the tag <bt> in its lines already.* --symbols '<bt>'"):
+    with pytest.raises(DragomanError, match="has the tag <bt> in its lines already.* symbols '<bt>'"):
         prepare_converted(tmp_path / "run", recipe, recipe.data)
 
 

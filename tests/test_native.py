@@ -626,7 +626,7 @@ def test_a_lack_of_memory_gets_a_sentence(lib):
     full = ctypes.CDLL(lib._name)
     full.dragoman_new_engine = lambda *arguments: None
     with pytest.raises(
-        DragomanError, match="cannot provide the memory or the threads for --workers 1; give few"
+        DragomanError, match="cannot provide the memory or the threads for workers 1; give few"
     ):
         native(full, model_of("as in the paper"), "float32", 1)
     full.dragoman_load_model = lambda *arguments: None

@@ -1,6 +1,8 @@
 """Rules beside the fields of settings: what breaks one is refused by the field's name, and no more is."""
 
+import ast
 import math
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -12,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dragoman
 from dragoman.cli.verbs import commands
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import OptionError
+from dragoman.system.errors import OptionError, OptionMessage
 from dragoman.system.options import (
     BOUNDS,
     Excludes,
@@ -175,3 +178,50 @@ def test_a_default_that_is_given_counts_if_it_is_not_off(values, name, other):
     with pytest.raises(OptionError) as raised:
         check_rules(search, {name})
     assert set(raised.value.fields) == {name, other}
+
+
+# ---- the names of options in sentences
+
+FLOORS = ("system", "model", "text", "search", "native", "translation", "training", "evaluation", "interop")
+SOURCES = [
+    path
+    for floor in (*FLOORS, "pipeline")
+    for path in sorted((Path(dragoman.__file__).parent / floor).rglob("*.py"))
+    if "quality" not in path.parts  # what two verbs print
+]
+COMMAND = re.compile(r"dragoman [a-z]+ .*?(?=[.;](\s|$)|$)", re.MULTILINE)
+"""A command for a shell, in a sentence."""
+
+
+def sentences_of(node: ast.AST) -> Iterator[str]:
+    """The strings of a program without docstrings, with something in the place of a value."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "\0" for part in child.values)
+            yield "".join(map(str, parts))
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value
+        elif not isinstance(child, ast.Expr) or not isinstance(child.value, ast.Constant):
+            yield from sentences_of(child)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_sentence_for_python_too_names_no_flag(path):
+    """`OptionMessage` names a setting, and the command line writes its flag."""
+    for sentence in sentences_of(ast.parse(path.read_text())):
+        if " " in sentence:
+            assert not re.search(r"(?<![\w-])--[a-z]", COMMAND.sub("", sentence)), sentence
+
+
+def test_a_message_names_settings_that_are_options():
+    known = {name for verb in commands().values() for name in verb.options}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {
+                "OptionError",
+                "OptionMessage",
+            }:
+                (sentence,) = [*sentences_of(ast.Tuple(node.args[:1]))] or [""]
+                values = dict.fromkeys(str(keyword.arg) for keyword in node.keywords)
+                fields_named = {*OptionMessage(sentence, **values).fields}
+                assert fields_named <= known, (path, fields_named - known)

@@ -174,7 +174,7 @@ def test_what_to_do_next_fits_how_the_package_was_installed(checkout, install, o
 def test_another_run_is_left_alone(tmp_path):
     (tmp_path / "recipe.toml").touch()
     with (
-        pytest.raises(DragomanError, match="is a run without a dictionary; choose another --out"),
+        pytest.raises(DragomanError, match="is a run without a dictionary; choose another out"),
         messages_to(pytest.fail),
     ):
         quickstart.quickstart(tmp_path, 1.0, None)

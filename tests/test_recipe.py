@@ -99,7 +99,7 @@ def test_a_chosen_preset_is_reported_unless_all_of_it_is_overridden(messages):
 
 def test_a_dataset_and_own_files_contradict_each_other():
     with pytest.raises(
-        DragomanError, match="The dataset 'multi30k-en-de' has its own files; leave --dataset out"
+        DragomanError, match="The dataset 'multi30k-en-de' has its own files; leave dataset out"
     ):
         done(TABLE | {"data": {"source": "a", "dataset": "multi30k-en-de"}})
 
@@ -388,7 +388,7 @@ def test_a_file_with_both_sides_and_a_side_of_its_own_contradict_each_other(opti
 
 @pytest.mark.parametrize("name", ["source", "target", "valid_source", "test_source"])
 def test_a_dataset_has_no_file_of_ones_own(name):
-    with pytest.raises(DragomanError, match="has its own files; leave --dataset out"):
+    with pytest.raises(DragomanError, match="has its own files; leave dataset out"):
         done(TABLE | {"data": {"dataset": "multi30k-en-de", name: "a"}})
 
 

@@ -292,9 +292,7 @@ def test_a_recipe_with_another_model_is_refused(tmp_path):
 def test_micro_batch_tokens_auto_is_refused_by_a_run_that_began_without_it(tmp_path):
     recipe, _ = prepared_run(tmp_path, "run")
     write_toml(recipe, recipe.out / "recipe.toml")
-    with pytest.raises(
-        DragomanError, match="this one began without it; give a number as --micro-batch-tokens"
-    ):
+    with pytest.raises(DragomanError, match="this one began without it; give a number as micro_batch_tokens"):
         run(replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto")))
 
 
@@ -314,7 +312,7 @@ def test_without_an_intact_checkpoint_a_run_does_not_start_again(copied):
     for path in checkpoints(recipe.out):
         (path / "place.json").unlink()
     with pytest.raises(
-        DragomanError, match=r"All checkpoints in .* are damaged \(3\); start again with another --out"
+        DragomanError, match=r"All checkpoints in .* are damaged \(3\); start again with another out"
     ):
         fit(recipe, make_schedule(recipe), data, HERE)
     shutil.rmtree(recipe.out / "checkpoints")
@@ -399,7 +397,7 @@ def test_out_of_memory_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
 def test_a_single_pair_that_does_not_fit_into_memory_needs_shorter_pairs(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
     batch = make_batches(recipe, data, HERE).load([0])
-    with pytest.raises(DragomanError, match="for one pair; train with another --out and a lower --longest"):
+    with pytest.raises(DragomanError, match="for one pair; train with another out and a lower longest"):
         smaller_batches([batch], MemoryError(), may_retry=True)
 
 
@@ -422,7 +420,7 @@ def translate_where_memory_is_short(folder):
     translator = Translator.load(folder / "run", native=False)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    with pytest.raises(DragomanError, match=r"for [\d,]+ sentences at once; give fewer \(--batch-tokens"):
+    with pytest.raises(DragomanError, match=r"for [\d,]+ sentences at once; give fewer \(batch_tokens"):
         translator.translate([text] * 600, SearchSettings(batch_tokens=10**9))
     long = " ".join([text] * 20)
     with pytest.raises(DragomanError, match="for 1 sentence at once; give shorter sentences"):
@@ -481,10 +479,10 @@ def test_batches_are_cut_in_two_and_the_largest_is_told(sizes):
     pairs = iter(range(sum(sizes)))
     batches = [Batch.of(ids[:size], ids[:size], list(islice(pairs, size))) for size in sizes]
     if max(sizes) == 1:
-        with pytest.raises(DragomanError, match="for one pair; train with another --out"):
+        with pytest.raises(DragomanError, match="for one pair; train with another out"):
             smaller_batches(batches, MemoryError(), may_retry=True)
         return
-    told = f"not enough memory for {max(sizes)} pairs at once; train with a lower --micro-batch-tokens"
+    told = f"not enough memory for {max(sizes)} pairs at once; train with a lower micro_batch_tokens"
     with pytest.raises(DragomanError, match=told):
         smaller_batches(batches, MemoryError(), may_retry=False)
     with pytest.warns(UserWarning, match=told) as warned:
@@ -846,7 +844,7 @@ def test_no_checkpoint_has_non_finite_weights(tmp_path):
     messages = []
     with pytest.raises(
         DivergenceError,
-        match=r"After update 1 some weights are NaN or infinite\. Repeat .* a lower --learning-rate-scale\.",
+        match=r"After update 1 some weights are NaN or infinite\. Repeat .* a lower learning_rate_scale\.",
     ):
         train_poisoned(recipe, data, set(), messages)
     assert not checkpoints(recipe.out)

@@ -156,7 +156,7 @@ NO_CAPTURE = (
     "A batch could not be captured as a CUDA graph (CUDA error: operation not permitted when stream is "
     "capturing). Train with --no-native."
 )
-NO_MEMORY = "There is not enough memory for 1,000 pairs at once; train with a lower --micro-batch-tokens."
+NO_MEMORY = "There is not enough memory for 1,000 pairs at once; train with a lower micro_batch_tokens."
 
 
 def fail_to_capture(kind):

@@ -4,11 +4,12 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
 from dragoman.system.callers import DragomanWarning
-from dragoman.system.errors import LongInput, SeveralSentences
+from dragoman.system.errors import LongInput, OptionMessage, SeveralSentences
 
 PACKAGE = str(Path(__file__).parent.parent)
 
@@ -27,8 +28,11 @@ def warn(sentence: str) -> None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  for as long as the program
 
 
-def print_own_warnings() -> None:
-    """Print this package's warnings as sentences, and others as Python does, with their places."""
+def print_own_warnings(told: Callable[[OptionMessage], str]) -> None:
+    """Print this package's warnings as sentences, and others as Python does, with their places.
+
+    `told` makes the sentence of one that names options.
+    """
     former = warnings.showwarning
 
     def show(
@@ -39,7 +43,9 @@ def print_own_warnings() -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if issubclass(category, DragomanWarning) or filename.startswith(PACKAGE):
+        if isinstance(message, DragomanWarning) and isinstance(message.args[0], OptionMessage):
+            warn(told(message.args[0]))
+        elif isinstance(message, DragomanWarning) or filename.startswith(PACKAGE):
             warn(str(message))
         else:
             former(message, category, filename, lineno, file, line)

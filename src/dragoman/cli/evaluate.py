@@ -97,7 +97,7 @@ def evaluate(arguments: Arguments) -> None:
         languages = translator.languages
         warn_of_language(settings.run, languages, f"--paper-bleu is {language}", language, languages.target)
     if count := sum(translator.count_long_sentences(test.sources, settings.search) for test in tests):
-        say(long_translation_message(count, translator, settings.search))
+        say(COMMAND.told(long_translation_message(count, translator, settings.search)))
     results: list[SetScores] = []
     try:
         for number, test in enumerate(tests):

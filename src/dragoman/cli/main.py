@@ -45,17 +45,16 @@ def run(arguments: list[str]) -> None:
         return
     if sys.stdin is None or sys.stdout is None:
         raise DragomanError("Standard input or output is closed; if there is none, give /dev/null.")
-    print_own_warnings()
     silence_write_errors_of_threads()
     configure_threads()
     chosen = command(arguments[0])
+    print_own_warnings(chosen.told)
     values = chosen.parse(arguments[1:])
     try:
-        with messages_to(say):
+        with messages_to(say, chosen.told):
             chosen.run(values)
     except OptionError as error:
-        flags = {name: each.flag for name, each in chosen.options.items() if name not in chosen.positional}
-        raise DragomanError(error.told(flags)) from error
+        raise DragomanError(chosen.told(error)) from error
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from dragoman.system.docs import field_docs
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionMessage
 
 T = TypeVar("T")
 Arguments = dict[str, Any]  # values of the options that the user gave, by the names of their fields
@@ -224,6 +224,12 @@ class Command(Generic[T]):
         options = [option for name, option in self.options.items() if name not in self.positional]
         switches = [option for option in options if option.kinds == (bool,)]
         return [option.flag for option in options] + [f"--no-{option.flag[2:]}" for option in switches]
+
+    def told(self, message: OptionMessage) -> str:
+        """A message with the flags of options. An option that the verb lacks is another verb's."""
+        flags = {name: f"--{name.replace('_', '-')}" for name in message.fields}
+        flags |= {name: option.flag for name, option in self.options.items()}
+        return message.told({name: flag for name, flag in flags.items() if name not in self.positional})
 
     def parse(self, arguments: Sequence[str]) -> Arguments:
         """The values of the options that are given. Prints help and ends the program if it is asked for.

@@ -327,7 +327,7 @@ class TranslationJob:
         for settings, count in self.long.items():
             search = dataclasses.replace(settings, split=0) if is_one_by_one else settings
             if count:
-                warn(long_translation_message(count, self.translator, search))
+                warn(COMMAND.told(long_translation_message(count, self.translator, search)))
         if self.whole_texts:
             warn(whole_texts_message(self.whole_texts, self.lines))
         if self.unused:

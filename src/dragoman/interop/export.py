@@ -81,6 +81,9 @@ def export(
                     compared = ", log-probabilities and greedy translations"
                 logger.info(f"Comparing tokens{compared} of {count} in {engine.name} and here.")
                 differences.append(verify(engine, model, tokenizers, sentences))
+            except OptionError as error:
+                sentence = f"{error.sentence} Nothing was written to {{folder}}."
+                raise OptionError(sentence, **error.values, folder=out) from error
             except DragomanError as error:
                 raise DragomanError(f"{error} Nothing was written to {out}.") from error
 

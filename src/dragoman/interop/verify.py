@@ -16,7 +16,7 @@ from dragoman.model.interface import Model
 from dragoman.model.symbols import END, START, UNKNOWN
 from dragoman.search.beam import greedy_search, max_target_lengths
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
@@ -74,8 +74,8 @@ def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) 
         if UNKNOWN not in ids and len(ids) < (longest or math.inf)
     ]
     if not any(sentences):
-        raise DragomanError(
-            "No sentence to compare with could be made from the model's vocabulary; give some with --samples."
+        raise OptionError(
+            "No sentence to compare with could be made from the model's vocabulary; give some with {samples}."  # noqa: RUF027  a setting
         )
     return sentences
 
@@ -94,10 +94,11 @@ def verify(engine: ReferenceEngine, model: Model, tokenizers: Tokenizers, senten
             continue  # a blank line has no translation
         max_length = int(max_target_lengths(model, torch.tensor([source]), SEARCH)) + 1  # with END
         if engine.longest is not None and max(len(source), max_length) > engine.longest:
-            raise DragomanError(
-                f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens and its translation "
-                f"may have {max_length}, and {engine.name} with this model reads and writes at most "
-                f"{engine.longest}; give shorter ones with --samples."
+            raise OptionError(
+                f"The sample that begins with {{text!r}} has {len(source)} tokens and its translation may "
+                f"have {max_length}, and {engine.name} with this model reads and writes at most "
+                f"{engine.longest}; give shorter ones with {{samples}}.",
+                text=sentence[:40],
             )
         if (engine_ids := engine.encode(sentence)) != [engine.first_ids[token] for token in source]:
             raise DragomanError(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from dragoman.native.build import check_size
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.futures import fulfil, refuse_forked
 
 
@@ -123,8 +123,8 @@ class SearchEngine:
         self._engine = lib.dragoman_new_engine(model, workers, max_rows)
         if not self._engine:
             lib.dragoman_free_model(model)
-            raise DragomanError(
-                f"The system cannot provide the memory or the threads for --workers {workers}; give fewer."
+            raise OptionError(
+                f"The system cannot provide the memory or the threads for {{workers}} {workers}; give fewer."
             )
         # It takes microseconds, and keeps the interpreter's lock.
         self._submit = SUBMIT(("dragoman_submit", lib))

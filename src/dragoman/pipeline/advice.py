@@ -11,6 +11,7 @@ from dragoman.pipeline.prepared import PreparedData
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.pipeline.run import run
+from dragoman.system.errors import OptionMessage
 from dragoman.system.torchrun import process_rank
 from dragoman.text.corpus import Corpus
 from dragoman.training.events import Observer
@@ -36,22 +37,24 @@ def advise(out: Path) -> None:
     data, recipe = PreparedData.load(out / "data"), read_recipe(out)
     by_frequency = nll_of_frequencies(data.train, data.valid, len(data.tokenizers.target))
     if nll >= by_frequency:
-        logger.info(
+        message = (
             "The model has not learned to translate. The frequencies of the tokens alone predict the "
             f"validation data as well: {by_frequency:.2f} nats per token, and the model has {nll:.2f}. Train "
-            "for longer (--updates or --minutes), or lower the learning rate's peak, which was "
-            f"{peak_rate(recipe):.2g} (--learning-rate-scale, --warmup-steps). docs/how-to/diverging.md has "
-            "other causes."
+            "for longer ({updates} or {minutes}), or lower the learning rate's peak, which was "
+            f"{peak_rate(recipe):.2g} ({{learning_rate_scale}}, {{warmup_steps}}). "
+            "docs/how-to/diverging.md has other causes."
         )
+        logger.info(OptionMessage(message))
     shares = [unknown_share(data.valid, side) for side in (0, 1)]
     if max(shares) > MOST_UNKNOWN:
-        remedy = "A larger --vocabulary has more of them; --source-tokens and --target-tokens bpe have all."
+        remedy = "A larger {vocabulary} has more of them; {source_tokens} and {target_tokens} bpe have all."
         if recipe.adaptation.initial_model is not None:
             remedy = "The vocabulary is that of the initial model."
-        logger.info(
+        found = (
             f"Of the validation tokens, {shares[0]:.1%} of the source and {shares[1]:.1%} of the target are "
-            f"unknown to the vocabulary. {remedy}"
+            "unknown to the vocabulary."
         )
+        logger.info(OptionMessage(f"{found} {remedy}"))
 
 
 def unknown_share(corpus: Corpus, side: int) -> float:

@@ -12,7 +12,7 @@ from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.prepared import PreparedData, make_batches, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe, choose_minutes, learning_rate_schedule, optimizer_of
 from dragoman.system.device import has_bfloat16, is_cuda
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.system.wording import counted
 from dragoman.text.batches import Batches, Update
 from dragoman.training.objective import (
@@ -210,10 +210,10 @@ def check_positions(model: Model, data: PreparedData) -> None:
             corpus.lengths(), (model.longest_source, model.longest_target), strict=True
         ):
             if limit is not None and (longest := int(lengths.max()) + 1) > limit:
-                raise DragomanError(
+                raise OptionError(
                     f"A text of the {name} data has {longest} tokens with its end, and the model learns "
-                    f"{limit} positions. Raise --max-positions, or leave such pairs out (of the training "
-                    "data, --longest does)."
+                    f"{limit} positions. Raise {{max_positions}}, or leave such pairs out (of the training "
+                    f"data, {{longest}} does)."
                 )
 
 

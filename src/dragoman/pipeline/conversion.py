@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.recipe import Recipe, resolve_corpora
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.system.wording import counted
 from dragoman.text.conversion import ConvertedData, converted
 from dragoman.text.corpus import source_hashes
@@ -64,7 +64,9 @@ def refuse_unknown_tags(recipe: Recipe) -> None:
     source = Tokenizers.load(model_folder(adaptation.initial_model)).source
     for tag, ids in zip(tags, source.encode(list(tags)), strict=True):
         if tag not in (piece.removeprefix(SPACE) for piece in source.pieces(ids)):
-            raise DragomanError(
-                f"The tag {tag} is not a token of the initial model in {adaptation.initial_model}; leave it "
-                f"out, or begin with a model whose tokenizer has it (--symbols '{tag}')."
+            raise OptionError(
+                "The tag {tag} is not a token of the initial model in {model}; leave it out, or begin with a "
+                "model whose tokenizer has it ({symbols} '{tag}').",
+                tag=tag,
+                model=adaptation.initial_model,
             )

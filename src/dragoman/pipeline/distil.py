@@ -64,19 +64,19 @@ class Distillation:
     def __post_init__(self) -> None:
         check_options(self)
         if self.references is not None and self.search.n_best == 1:
-            raise DragomanError(
+            raise OptionError(
                 "With references, the student learns the candidate that is nearest to each of them; ask for "
-                "several candidates, --n-best 4 --beam-size 4 for example."
+                "several candidates, {n_best} 4 {beam_size} 4 for example."
             )
         if self.references is not None and self.search.mbr:
-            raise DragomanError(
+            raise OptionError(
                 "With references, the student learns the candidate that is nearest to each of them, and with "
-                "--mbr another one; leave one of the two out."
+                "{mbr} another one; leave one of the two out."
             )
         if self.references is None and self.search.n_best > 1 and not self.search.mbr:
             raise OptionError(
                 f"{{n_best}} is {self.search.n_best}, and the student learns one translation of each line; "
-                "give --references to choose by, or leave {n_best} out."
+                "give {references} to choose by, or leave {n_best} out."
             )
 
 
@@ -93,9 +93,9 @@ def distil(distillation: Distillation, recipe: Recipe) -> Path:
         refuse_both_sides(path)
     check_recipe(recipe)
     if distillation.new_sentences and recipe.data.valid_source is None:
-        raise DragomanError(
-            "The teacher has no validation text, and new sentences cannot serve as it; give "
-            "--valid-source and --valid-target."
+        raise OptionError(
+            "The teacher has no validation text, and new sentences cannot serve as it; give {valid_source} "
+            "and {valid_target}."
         )
     data = resolve_paths(replace(recipe.data, target=distillation.references))
     assert data.source is not None
@@ -120,9 +120,11 @@ def distil(distillation: Distillation, recipe: Recipe) -> Path:
 def refuse_another_run(out: Path) -> None:
     """Raise `DragomanError` for a file, and for a run on other text than a teacher's translations."""
     if out.exists() and not out.is_dir():
-        raise DragomanError(f"{out} is a file, and the student needs a folder; choose another --out.")
+        raise OptionError("{path} is a file, and the student needs a folder; choose another {out}.", path=out)
     if (out / "recipe.toml").exists() and not (out / DISTILLED).exists():
-        raise DragomanError(f"{out} holds a run without {DISTILLED}; choose another --out for the student.")
+        raise OptionError(
+            f"{{folder}} holds a run without {DISTILLED}; choose another {{out}} for the student.", folder=out
+        )
 
 
 # ---- the teacher's translations
@@ -186,7 +188,7 @@ def refuse_other_translations(out: Path, about: dict[str, object]) -> None:
         changed = ", ".join(f"{{{name}}}" for name in names)
         raise OptionError(
             f"The student in {{folder}} is trained on other translations (changed: {changed}); give another "
-            "--out, or the options of before.",
+            f"{{out}}, or the options of before.",
             folder=out,
         )
 
@@ -287,10 +289,10 @@ def shallow_settings(teacher: ModelSettings) -> ModelSettings:
     Raises `DragomanError` for a teacher whose decoder layers cannot be left out.
     """
     if teacher.decoder_layers == 1 or not can_leave_out_layers(teacher):
-        raise DragomanError(
+        raise OptionError(
             f"A shallow student leaves out decoder layers, and this teacher ({teacher.architecture}, "
             f"{counted(teacher.decoder_layers, 'decoder layer')}) has none that can be left out; choose "
-            "--preset student."
+            "{preset} student."
         )
     return with_guided_head(replace(teacher, decoder_layers=1), teacher)
 

@@ -8,7 +8,7 @@ import torch
 from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.errors import OptionError, is_out_of_memory
 from dragoman.text.batches import Batch, Batches
 from dragoman.text.corpus import Corpus
 from dragoman.text.lines import read_lines
@@ -63,8 +63,8 @@ def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Mode
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise DragomanError(
-            "There is not enough memory for a model of this size; choose a smaller --preset or smaller sizes."
+        raise OptionError(
+            "There is not enough memory for a model of this size; choose a smaller {preset} or smaller sizes."
         ) from error
 
 

@@ -17,7 +17,7 @@ from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import write_lines
 from dragoman.system.readers import MAX_LIST, read_json
 from dragoman.system.terminal import Terminal
@@ -135,7 +135,7 @@ def quickstart(out: Path, minutes: float, updates: int | None, user_recipe: Path
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     if not (out / "dictionary" / "test.json").exists():
         if (out / "recipe.toml").exists():
-            raise DragomanError(f"{out} is a run without a dictionary; choose another --out.")
+            raise OptionError("{run} is a run without a dictionary; choose another {out}.", run=out)
         write_data(out / "dictionary", read_dictionary())
     if (out / "recipe.toml").exists():  # the run may have been moved since
         names = ("source", "target", "valid_source", "valid_target")

@@ -45,9 +45,7 @@ class Recipe:
     def folder(self) -> Path:
         """The run's folder. Raises `DragomanError` if the recipe has none."""
         if self.out is None or self.out == Path():
-            raise DragomanError(
-                'A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.'
-            )
+            raise OptionError("A run needs its own folder, such as runs/NAME; name it with {out}.")
         return self.out
 
 
@@ -100,11 +98,13 @@ def check_recipe(recipe: Recipe) -> None:
         recipe.model.check_head_widths()
     data = recipe.data
     if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
-        raise DragomanError(f"The dataset {data.dataset!r} has its own files; leave --dataset out for yours.")
+        raise OptionError(
+            "The dataset {name!r} has its own files; leave {dataset} out for yours.", name=data.dataset
+        )
     if data.dataset is None and not data.needs_conversion() and (data.source is None or data.target is None):
-        raise DragomanError(
-            "Training needs two text files: --source FILE --target FILE, with line n of one translated by "
-            "line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl."
+        raise OptionError(
+            "Training needs two text files, {source} and {target}, with line n of one translated by line n "
+            "of the other; or {source} alone, a file with both sides, which ends in .tmx, .tsv or .jsonl."
         )
     check_file_pairs(data)
     _ = recipe.folder
@@ -114,9 +114,9 @@ def check_recipe(recipe: Recipe) -> None:
         raise OptionError("{lora_rank} trains its matrices with Adam; leave it or {optimizer} muon out.")
     source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
     if recipe.tokenizer.share_vocabulary and target_kind not in (None, source_kind):
-        raise DragomanError(
+        raise OptionError(
             f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a "
-            "vocabulary. Add --no-share-vocabulary."
+            "vocabulary. Add {share_vocabulary=False}."
         )
 
 
@@ -128,8 +128,8 @@ def check_file_pairs(data: DataSettings) -> None:
     for kind in () if data.needs_conversion() else ("valid", "test"):
         sides = [side for side in ("source", "target") if f"{kind}_{side}" in data.files]
         if len(sides) == 1:
-            raise DragomanError(
-                f"There is only --{kind}-{sides[0]}; give --{kind}-source and --{kind}-target."
+            raise OptionError(
+                f"There is only {{{kind}_{sides[0]}}}; give {{{kind}_source}} and {{{kind}_target}}."
             )
 
 

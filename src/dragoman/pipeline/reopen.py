@@ -19,7 +19,7 @@ from dragoman.pipeline.prepared import PreparedData, keep, make_model, make_sche
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
 from dragoman.system.clock import seconds_until
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError, OptionMessage
 from dragoman.system.files import (
     MANIFEST,
     NEW,
@@ -121,20 +121,24 @@ def reopen(out: Path, recipe: Recipe) -> None:
     """
     recorded = recorded_recipe(out)
     if recorded is None or not has_data(out):
-        raise DragomanError(
-            f"{out} has a recipe.toml and no prepared text, so it is not a run. Choose another --out, which "
-            "will get its own recipe.toml."
+        raise OptionError(
+            "{folder} has a recipe.toml and no prepared text, so it is not a run. Choose another {out}, "
+            "which will get its own recipe.toml.",
+            folder=out,
         )
     changes = changed_settings(recipe, recorded)
     if forbidden := {key: value for key, value in changes.items() if not is_changeable(key)}:
-        raise DragomanError(
-            f"{out} holds a run with other settings: {'; '.join(describe_changes(forbidden, recorded))}. "
-            f"Choose another --out, or resume it as it began with: dragoman resume {quote(str(out))}"
+        raise OptionError(
+            "{folder} holds a run with other settings: {changes}. Choose another {out}, or resume it as it "
+            "began with: dragoman resume {path}",
+            folder=out,
+            changes="; ".join(describe_changes(forbidden, recorded)),
+            path=quote(str(out)),
         )
     if recipe.batches.micro_batch_tokens == "auto" and recorded.batches.micro_batch_tokens is None:
-        raise DragomanError(
-            "--micro-batch-tokens auto works when a run begins, and this one began without it; give a number "
-            "as --micro-batch-tokens."
+        raise OptionError(
+            "{micro_batch_tokens} auto works when a run begins, and this one began without it; give a number "
+            "as {micro_batch_tokens}."
         )
     changed = apply_changes(changes, recipe, recorded)
     for name in ("model", "best"):
@@ -203,23 +207,27 @@ def former_result(out: Path, recipe: Recipe) -> Path | None:
     with messages_to(silent):  # training names those that are damaged
         checkpoint = newest_intact(out)
     if checkpoint is None:
-        raise DragomanError(
-            f"{out} is finished and its checkpoints are missing, so it cannot be resumed; choose another "
-            "--out."
+        raise OptionError(
+            "{run} is finished and its checkpoints are missing, so it cannot be resumed; choose another "
+            "{out}.",  # noqa: RUF027  a setting
+            run=out,
         )
     # A damaged newest checkpoint does not change the end.
     end = replace(read_state(checkpoint), step=result.updates)
     if is_finished(end, recipe.training, make_schedule(recipe)):
-        logger.info(
-            f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "
-            "--patience, or --patience 0."
+        message = (
+            f"{{run}} can be resumed with more {{updates}} than {end.step:,} and, if it stopped early, a "
+            "larger {patience}, or {patience} 0."
         )
+        logger.info(OptionMessage(message, run=out))
         return None
     if result.kept != "best":
         if not (out / "best").exists() and not (out / "previous-model").exists():
-            raise DragomanError(
-                f"{out} is finished and the model in {out / 'best'} is missing, so it cannot be resumed; "
-                "choose another --out."
+            raise OptionError(
+                "{run} is finished and the model in {best} is missing, so it cannot be resumed; choose "
+                "another {out}.",  # noqa: RUF027  a setting
+                run=out,
+                best=out / "best",
             )
         check_folder(out / ("best" if (out / "best").exists() else "model"))
     check_data(out / "data")
@@ -270,9 +278,11 @@ def restore_model_from_checkpoint(out: Path, recipe: Recipe) -> None:
     best = next((path for path in checkpoints(out) if step_of(path) == state.best_step), None)
     if best is None or recipe.adaptation.lora_rank is not None:
         if problem is not None:
-            raise DragomanError(
-                f"{problem} It cannot be made from a checkpoint: restore {model} from a copy, or start again "
-                "with another --out."
+            raise OptionError(
+                "{problem} It cannot be made from a checkpoint: restore {model} from a copy, or start again "
+                "with another {out}.",  # noqa: RUF027  a setting
+                problem=problem,
+                model=model,
             )
         return
     tensors = load_tensors(best / WEIGHTS)
@@ -314,9 +324,11 @@ def check_data(folder: Path) -> None:
     try:
         check_folder(folder)
     except DragomanError as error:
-        raise DragomanError(
-            f"{error} The run would continue with another text than it began with: restore {folder} from a "
-            "copy, or start again with another --out. Its models are not affected and still translate."
+        raise OptionError(
+            "{error} The run would continue with another text than it began with: restore {folder} from a "
+            "copy, or start again with another {out}. Its models are not affected and still translate.",
+            error=error,
+            folder=folder,
         ) from error
 
 

@@ -52,7 +52,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.clock import moment, seconds_until
 from dragoman.system.device import is_cpu, is_cuda
-from dragoman.system.errors import DragomanError, OptionError, SeveralSentences
+from dragoman.system.errors import OptionError, OptionMessage, SeveralSentences
 from dragoman.system.files import copy_folder, write_lines
 from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.messages import messages_to, silent
@@ -137,17 +137,19 @@ def lock(out: Path) -> Iterator[None]:
     is_prepared = existing == ["data"] and (out / "data" / "train" / "corpus.json").exists()
     existing += [path.parts[-4] for path in sorted(out.glob("*/data/train/corpus.json"))[:3]]
     if existing and not is_prepared and not (out / "recipe.toml").exists():
-        raise DragomanError(
-            f"{out} is not a run, and it has {', '.join(existing)}, which a run would damage; choose another "
-            "--out. A run has a recipe.toml, which is missing there."
+        raise OptionError(
+            "{folder} is not a run, and it has {files}, which a run would damage; choose another {out}. A "
+            "run has a recipe.toml, which is missing there.",
+            folder=out,
+            files=", ".join(existing),
         )
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
         locked = FileLock(out / ".lock").acquire(timeout=1)  # `dragoman runs` may hold it for a moment
     except (Timeout, FileNotFoundError) as error:  # the latter if its holder ends and removes the folder
-        raise DragomanError(
-            f"Another process is training in {out}; wait for it, or choose another --out."
+        raise OptionError(
+            "Another process is training in {folder}; wait for it, or choose another {out}.", folder=out
         ) from error
     with locked:
         try:
@@ -206,8 +208,8 @@ def open_run(out: Path, recipe: Recipe, world: World) -> None:
         )
     started, seconds = time.monotonic(), 60 * choose_minutes(recipe.training, is_cuda(world.device))
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
-        raise DragomanError(
-            "With --shard the speed of a single process cannot be measured; give a number of --updates."
+        raise OptionError(
+            "With {shard} the speed of a single process cannot be measured; give a number of {updates}."
         )
     if recipe.training.tensorboard:
         from dragoman.training.tensorboard import refuse_missing_tensorboard
@@ -450,11 +452,10 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, world: Worl
         f"({perplexities})."
     )
     patience = recipe.training.patience
-    reason = f", as {patience} validation{'s' * (patience != 1)} (--patience) brought no gain"
+    reason = f", as {patience} validation{'s' * (patience != 1)} ({{patience}}) brought no gain"
     early = reason if state.step < make_schedule(recipe).updates else ""
-    logger.info(
-        f"Trained for {state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}."
-    )
+    length = f"{state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}"
+    logger.info(OptionMessage(f"Trained for {length}."))
     result = {
         "model": chosen.description,
         "kept": chosen.kind,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.errors import DragomanError, OptionError
+from dragoman.system.errors import OptionError
 from dragoman.text.annotated_terms import SYMBOLS, WORD, TermSampler, knows_terms
 from dragoman.text.copies import SampleIds, write_copies
 from dragoman.text.corpus import Files, PairFilter, sample_pairs
@@ -72,14 +72,14 @@ def write_annotated_copies(
     no words translate each other, and if a vocabulary from elsewhere lacks the symbols.
     """
     if not knows_terms(tokenizers.source):
-        raise DragomanError(
-            f"The vocabulary that the run takes over has no {', '.join(SYMBOLS)}, which --terms needs; leave "
-            "--terms out, or begin with a model that was trained with it."
+        raise OptionError(
+            f"The vocabulary that the run takes over has no {', '.join(SYMBOLS)}, which {{terms}} needs; "
+            "leave {terms} out, or begin with a model that was trained with it."
         )
     lexicon = text_lexicon(files, pair_filter, pairs)
     if not lexicon:
-        raise DragomanError(
-            "No words of the training text translate each other often enough for --terms; leave it out."
+        raise OptionError(
+            "No words of the training text translate each other often enough for {terms}; leave it out."
         )
     language = recipe.data.languages.target
     forms = (

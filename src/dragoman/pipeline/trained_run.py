@@ -15,7 +15,7 @@ from dragoman.evaluation.metrics import Score
 from dragoman.pipeline.pairs import Rows, texts_of
 from dragoman.pipeline.result import RunResult, read_run_result
 from dragoman.search.options import SearchOptions
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.html import html_table
 from dragoman.system.wording import counted
 from dragoman.training.events import LogEvent
@@ -97,7 +97,10 @@ class Run(os.PathLike[str]):
         """
         from dragoman.interop.export import export
 
-        export(self.folder, to, Path(out), precision=precision, sentences=sentences)
+        try:
+            export(self.folder, to, Path(out), precision=precision, sentences=sentences)
+        except OptionError as error:
+            raise DragomanError(error.told({"samples": "sentences"})) from error
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"

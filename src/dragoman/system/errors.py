@@ -9,22 +9,22 @@ from functools import partial
 
 from dragoman.system.callers import DragomanWarning
 
-PLACE = re.compile(r"\{(\w+)(!r)?\}")
-"""Where a name or a value stands in the sentence of an `OptionError`. Other braces are text."""
+PLACE = re.compile(r"\{(\w+)(!r|=False)?\}")
+"""Where a name or a value stands in the sentence of an `OptionMessage`. Other braces are text."""
 
 
 class DragomanError(ValueError):
     """An error of the user's input. The command line prints its message without a traceback."""
 
 
-class OptionError(DragomanError):
-    """A wrong option: a sentence in which the names of settings, and of values, stand in braces.
+class OptionMessage:
+    """A sentence in which the names of settings, and of values, stand in braces.
 
-    `OptionError("{n_best} is {value}; leave {n_best} out.", value=2)`; the command line writes `--n-best`.
+    `OptionMessage("{n_best} is {value}; leave {n_best} out.", value=2)`; the command line writes `--n-best`,
+    and `--no-mbr` for `{mbr=False}`.
     """
 
     def __init__(self, sentence: str, **values: object) -> None:
-        super().__init__(sentence)
         self.sentence, self.values = sentence, values
 
     @property
@@ -37,17 +37,24 @@ class OptionError(DragomanError):
         """The sentence with these names of settings; others stay."""
 
         def filled(place: re.Match[str]) -> str:
-            name, as_repr = place.groups()
-            if name not in self.values:
-                return names.get(name, name)
-            return repr(self.values[name]) if as_repr else str(self.values[name])
+            name, form = place.groups()
+            if name in self.values:
+                return repr(self.values[name]) if form else str(self.values[name])
+            told = names.get(name, name)
+            if form and told.startswith("--"):
+                return f"--no-{told[2:]}"
+            return f"{told}{form or ''}"
 
         return PLACE.sub(filled, self.sentence)
 
     def __str__(self) -> str:
         return self.told({})
 
-    def __reduce__(self) -> tuple[object, tuple[()]]:
+
+class OptionError(OptionMessage, DragomanError):
+    """A wrong option, by an `OptionMessage`."""
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Errors go from process to process in pickles."""
         return partial(type(self), self.sentence, **self.values), ()
 
@@ -66,7 +73,7 @@ class NonFiniteError(DragomanError):
         return type(self), ()
 
 
-class NotEnoughMemoryError(DragomanError):
+class NotEnoughMemoryError(OptionError):
     """There is not enough memory at the moment for what was asked."""
 
 

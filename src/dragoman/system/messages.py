@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock, get_ident
 
+from dragoman.system.errors import OptionMessage
+
 LOGGERS = [logging.getLogger(name) for name in ("dragoman", "dragoman_paper")]
 
 
@@ -15,6 +17,7 @@ class Block:
 
     show: Callable[[str], None]
     thread: int
+    told: Callable[[OptionMessage], str]
 
 
 class BlockHandler(logging.Handler):
@@ -30,7 +33,8 @@ class BlockHandler(logging.Handler):
         """Show a message. Exceptions are not caught, as logging would: a Ctrl-C may arrive here."""
         blocks = self.blocks.copy()
         if blocks := [block for block in blocks if block.thread == record.thread] or blocks:
-            blocks[-1].show(record.getMessage())
+            block, message = blocks[-1], record.msg
+            block.show(block.told(message) if isinstance(message, OptionMessage) else record.getMessage())
         return True
 
     def open(self, block: Block) -> None:
@@ -56,13 +60,15 @@ LOCK = Lock()
 
 
 @contextmanager
-def messages_to(show: Callable[[str], None]) -> Iterator[None]:
+def messages_to(show: Callable[[str], None], told: Callable[[OptionMessage], str] = str) -> Iterator[None]:
     """Give `show` the library's messages, of level INFO and above, while the block runs.
+
+    `told` makes the sentence of a message that names options.
 
     A block within another one has its messages for itself. Threads may each have one; a thread that has none
     uses that which began last. An exception of `show` reaches the place of the message.
     """
-    block = Block(show, get_ident())
+    block = Block(show, get_ident(), told)
     with LOCK:
         HANDLER.open(block)
     try:

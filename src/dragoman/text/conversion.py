@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted
 from dragoman.text.compression import plain_name
 from dragoman.text.formats import languages_of_file, read_parallel
@@ -93,12 +93,10 @@ def check_files(data: DataSettings) -> None:
         if parallel and (source is None or target is not None):
             raise DragomanError(f"{parallel[0]} has both sides of a corpus; give it alone, as {kind}source.")
         if not parallel and (source is None) != (target is None):
-            option, side = kind.replace("_", "-"), "target" if source is None else "source"
-            raise DragomanError(
-                f"There is only --{option}{side}; give --{option}source and --{option}target."
-            )
+            side = "target" if source is None else "source"
+            raise OptionError(f"There is only {{{kind}{side}}}; give {{{kind}source}} and {{{kind}target}}.")
     if not data.corpus and data.dataset is None and data.source is None:
-        raise DragomanError("There is validation or test data, and nothing to train on: give --source FILE.")
+        raise OptionError("Validation or test data are no text to train on: give {source} too.")  # noqa: RUF027
 
 
 def convert(data: ConvertedData, folder: Path) -> ConvertedData:
@@ -149,9 +147,11 @@ def without_tag(pairs: Iterable[tuple[str, str]], corpus: WeightedCorpus) -> Ite
     """The pairs of a corpus. Raises `DragomanError` if a source has the tag already."""
     for source, target in pairs:
         if corpus.tag and source.startswith(corpus.tag):
-            raise DragomanError(
-                f"{corpus.source} has the tag {corpus.tag} in its lines already; give the corpus without a "
-                f"tag, and the tokenizer the symbol: --symbols '{corpus.tag}'."
+            raise OptionError(
+                "{path} has the tag {tag} in its lines already; give the corpus without a tag, and the "
+                "tokenizer the symbol: {symbols} '{tag}'.",
+                path=corpus.source,
+                tag=corpus.tag,
             )
         yield source, target
 

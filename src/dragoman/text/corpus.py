@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError, OptionError, reason
 from dragoman.system.machine import raise_open_file_limit
 from dragoman.system.processors import map_in_processes
 from dragoman.system.readers import read_json
@@ -113,9 +113,9 @@ def scan_corpus(
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
         if candidates is not None:
-            left_out = "sources of other data left out (--drop-overlap)" if hashed in drop_sources else ""
+            left_out = "sources of other data left out ({drop_overlap})" if hashed in drop_sources else ""
             if settings.drop_copies and source_line == target_line:
-                left_out = "copies left out (--drop-copies)"
+                left_out = "copies left out ({drop_copies})"
             candidates.add(hashed, bool(settings.tag(statistics.pairs)), left_out)
     held_out = candidates.choose(files[0], statistics.pairs) if candidates is not None else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
@@ -260,8 +260,10 @@ class Corpus:
             if len(self) != (pairs := self.statistics.kept * self.statistics.sampled_copies):
                 raise ValueError(f"it has {len(self):,} pairs, and corpus.json says {pairs:,}")
         except (OSError, ValueError, TypeError) as error:
-            raise DragomanError(
-                f"{folder} is not a complete corpus ({reason(error)}); begin again with another --out."
+            raise OptionError(
+                "{folder} is not a complete corpus ({reason}); begin again with another {out}.",
+                folder=folder,
+                reason=reason(error),
             ) from error
 
     @staticmethod

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted, shown
 from dragoman.text.compression import plain_name
 from dragoman.text.lines import read_lines
@@ -71,9 +71,13 @@ def no_complete_pair(path: Path, languages: Languages, codes: set[str]) -> Drago
         f"both {shown(languages.source)} and {shown(languages.target)}" if are_known else "two languages"
     )
     present = ", ".join(map(shown, sorted(codes)))
-    return DragomanError(
-        f"{path} has no pair with a text in {expected}; its texts are in {present}. "
-        f"Give {'other' if are_known else 'the'} languages: --source-language CODE --target-language CODE."
+    return OptionError(
+        "{path} has no pair with a text in {expected}; its texts are in {present}. "
+        f"Give {'other' if are_known else 'the'} languages: {{source_language}} CODE {{target_language}} "
+        "CODE.",
+        path=path,
+        expected=expected,
+        present=present,
     )
 
 

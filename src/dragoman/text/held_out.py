@@ -3,7 +3,7 @@
 import heapq
 from pathlib import Path
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.text.lines import line_hash, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -17,15 +17,15 @@ class HeldOutSources:
     Hashes make the choice random, but the same for the same sentences in any order.
     """
 
-    def __init__(self, options: str = "--valid-source and --valid-target") -> None:
+    def __init__(self, options: str = "{valid_source} and {valid_target}") -> None:
         self.options = options
-        """The options that give validation pairs instead."""
+        """The options that give validation pairs instead, in braces."""
         self.counts: dict[int, int] = {}
         """The number of pairs with each source, by its hash."""
         self.tagged = 0
         """Pairs of corpora with a tag, which are not held out."""
         self.left_out: set[str] = set()
-        """What is not for training, either, each with the option that leaves it out."""
+        """What is not for training, either, each with the option that leaves it out, in braces."""
         self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
 
     def add(self, hashed: int, is_tagged: bool = False, left_out: str = "") -> None:
@@ -51,9 +51,10 @@ class HeldOutSources:
         if len(self.counts) < 2:
             scope = " in corpora without a tag" if self.tagged else ""
             left_out = f", {', '.join(sorted(self.left_out))}," if self.left_out else ""
-            raise DragomanError(
-                f"{source} has too few different sentences{scope}{left_out} to hold some out; give "
-                f"{self.options}."
+            raise OptionError(
+                f"{{path}} has too few different sentences{scope}{left_out} to hold some out; give "
+                f"{self.options}.",
+                path=source,
             )
         remaining = min(MAX_HELD_OUT, max(1, pairs // 50))
         chosen: set[int] = set()
@@ -91,8 +92,11 @@ def fitting_pairs(
         if not data.longest or max(map(len, ids)) <= data.longest
     ]
     if not fitting:
-        raise DragomanError(
-            f"All validation pairs, held out of {data.source} and {data.target}, have more than "
-            f"{data.longest} tokens; give a larger --longest."
+        raise OptionError(
+            "All validation pairs, held out of {source_file} and {target_file}, have more than {most} "
+            "tokens; give a larger {longest}.",
+            source_file=data.source,
+            target_file=data.target,
+            most=data.longest,
         )
     return fitting

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import shown
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
@@ -111,7 +111,9 @@ def languages_of_record(record: Record, codes: list[str], name: str, languages: 
 
 def several_languages(name: str, codes: Iterable[str]) -> DragomanError:
     """The error of a file whose pairs may be in several languages."""
-    return DragomanError(
-        f"{name} has texts in the languages {', '.join(map(shown, codes))}. Name those of the pairs: "
-        "--source-language CODE --target-language CODE."
+    return OptionError(
+        "{name} has texts in the languages {codes}. Name those of the pairs: {source_language} CODE "
+        "{target_language} CODE.",
+        name=name,
+        codes=", ".join(map(shown, codes)),
     )

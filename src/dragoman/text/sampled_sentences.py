@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.readers import read_json
 from dragoman.text.lines import read_lines
@@ -45,9 +45,12 @@ def write_with_new_sentences(text: Path, count: int, path: Path) -> None:
     record, about = path.with_name(f"{path.name}.json"), {"text": file_hash(text), "new_sentences": count}
     if path.exists():
         if not record.exists() or read_json(record) != about:
-            raise DragomanError(
-                f"{path} exists and does not consist of {text} and {count:,} new sentences; choose another "
-                "--out, or move the file to another folder."
+            raise OptionError(
+                "{path} exists and does not consist of {text} and {count} new sentences; choose another "
+                "{out}, or move the file to another folder.",
+                path=path,
+                text=text,
+                count=f"{count:,}",
             )
         return
     lines = chain(read_lines(text), sample_sentences(text, count))

@@ -145,7 +145,7 @@ class AlignedCorpus(Corpus):
         except (OSError, ValueError) as error:
             raise OptionError(
                 "{folder} has no word alignment ({reason}), which {guided_alignment} needs; begin again with "
-                "another --out.",
+                "another {out}.",
                 folder=folder,
                 reason=reason(error),
             ) from error

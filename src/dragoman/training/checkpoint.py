@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dragoman.model import weights
 from dragoman.model.interface import Model
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import check_folder, write_folder
 from dragoman.system.readers import read_json
 from dragoman.system.toml import check_bounds, from_table
@@ -198,9 +198,10 @@ def newest_intact(folder: Path) -> Path | None:
     paths = checkpoints(folder)
     newest = next(intact(reversed(paths), "Trying the checkpoint before it."), None)
     if paths and newest is None:
-        raise DragomanError(
-            f"All checkpoints in {folder / 'checkpoints'} are damaged ({len(paths)}); start again with "
-            "another --out."
+        raise OptionError(
+            "All checkpoints in {folder} are damaged ({count}); start again with another {out}.",
+            folder=folder / "checkpoints",
+            count=len(paths),
         )
     return newest
 
@@ -221,9 +222,11 @@ def refuse_lost_checkpoints(folder: Path) -> None:
     events = read_events(folder / "log.jsonl")
     validated = [event["step"] for event in events if event["event"] == "validation"]
     if len(validated) > 1:  # the first validation is logged a moment before the first checkpoint
-        raise DragomanError(
-            f"{folder} was trained for {validated[-1]:,} updates, and its checkpoints are missing. Restore "
-            f"{folder / 'checkpoints'}, or start again with another --out."
+        raise OptionError(
+            f"{{folder}} was trained for {validated[-1]:,} updates, and its checkpoints are missing. Restore "
+            "{checkpoints}, or start again with another {out}.",
+            folder=folder,
+            checkpoints=folder / "checkpoints",
         )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from dragoman.model.interface import Model
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.text.batches import Batches
 from dragoman.training.events import Observer
 from dragoman.training.objective import Objective, make_optimizer
@@ -53,13 +53,13 @@ class TrainingContext:
     make_objective: Callable[[Model, TrainingSettings], nn.Module] = Objective.of
 
 
-class DivergenceError(DragomanError):
+class DivergenceError(OptionError):
     """The loss, the gradient or the weights are NaN or infinite."""
 
     def __init__(self, finding: str, remedy: str) -> None:
-        """`finding` is what was seen, and `remedy` what the user can do. The message has both."""
-        super().__init__(finding, remedy)  # a pickled exception is made again from these arguments
-        self.finding = finding
+        """`finding` is what was seen, and `remedy` what the user can do, with names of settings in braces."""
+        super().__init__(f"{{finding}} {remedy}", finding=finding)
+        self.finding, self.remedy = finding, remedy
 
-    def __str__(self) -> str:
-        return " ".join(self.args)
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return type(self), (self.finding, self.remedy)

@@ -34,8 +34,8 @@ def skip_or_raise(
         return finding
     raise DivergenceError(
         f"{finding} It did not change the weights.",
-        "Repeat the command that started the training, with a lower --learning-rate-scale, a --clip-norm or "
-        "another --on-divergence, or check these lines.",
+        "Repeat the command or call that started the training, with a lower {learning_rate_scale}, a "
+        "{clip_norm} or another {on_divergence}, or check these lines.",
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.symbols import PAD
-from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.errors import OptionError, is_out_of_memory
 from dragoman.text.batches import Batch
 from dragoman.training.memory import memory_message
 
@@ -153,10 +153,11 @@ class GraphedObjective(nn.Module):
             )
         except RuntimeError as error:
             if is_out_of_memory(error):
-                raise DragomanError(memory_message([batch])) from error
+                raise OptionError(memory_message([batch])) from error
             reason = str(error).splitlines()[0]
-            raise DragomanError(
-                f"A batch could not be captured as a CUDA graph ({reason}). Train with --no-native."
+            raise OptionError(
+                "A batch could not be captured as a CUDA graph ({reason}). Train with {native=False}.",
+                reason=reason,
             ) from error
 
     def _has_memory(self) -> bool:

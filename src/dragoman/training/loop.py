@@ -188,8 +188,8 @@ def validate(model: Model, step: int, context: TrainingContext) -> tuple[Scores,
         raise DivergenceError(
             f"After update {step:,} the validation loss is {scores['loss']}. The best model before it is "
             "kept, if there is one.",
-            "Repeat the command that started the training, with a lower --learning-rate-scale, a --clip-norm "
-            "or another --on-divergence.",
+            "Repeat the command or call that started the training, with a lower {learning_rate_scale}, a "
+            "{clip_norm} or another {on_divergence}.",
         )
     return scores, samples
 
@@ -202,7 +202,7 @@ def check_weights(model: nn.Module, step: int) -> None:
     if not unsharded(nn.utils.get_total_norm([weight.detach() for weight in model.parameters()])).isfinite():
         raise DivergenceError(
             f"After update {step:,} some weights are NaN or infinite.",
-            "Repeat the command that started the training, with a lower --learning-rate-scale.",
+            "Repeat the command or call that started the training, with a lower {learning_rate_scale}.",
         )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dragoman.system.callers import warn_caller
 from dragoman.system.device import is_cuda
-from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.errors import OptionError, OptionMessage, is_out_of_memory
 from dragoman.system.processors import control_groups, read_system_file
 from dragoman.system.torchrun import environment_number
 from dragoman.text.batches import Batch
@@ -83,15 +83,17 @@ def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> 
     if not is_out_of_memory(error):
         raise error
     if not may_retry or all(len(batch.pairs) < 2 for batch in batches):
-        raise DragomanError(memory_message(batches)) from error
+        raise OptionError(memory_message(batches)) from error
     message = f"{memory_message(batches)} Until then gradients are accumulated from smaller batches."
-    warn_caller(message)
+    warn_caller(OptionMessage(message))
     return [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
 
 
 def memory_message(batches: list[Batch]) -> str:
-    """What to do if these batches do not fit into memory."""
+    """What to do if these batches do not fit into memory, with the names of settings in braces."""
     pairs = max(len(batch.pairs) for batch in batches)
     if pairs == 1:
-        return "There is not enough memory for one pair; train with another --out and a lower --longest."
-    return f"There is not enough memory for {pairs:,} pairs at once; train with a lower --micro-batch-tokens."
+        return "There is not enough memory for one pair; train with another {out} and a lower {longest}."
+    return (
+        f"There is not enough memory for {pairs:,} pairs at once; train with a lower {{micro_batch_tokens}}."
+    )

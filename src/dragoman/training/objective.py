@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dragoman.model.interface import Model
 from dragoman.model.loss import LabelSmoothedCrossEntropy, perplexity
 from dragoman.system.device import seed_generators
-from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.errors import OptionError, is_out_of_memory
 from dragoman.system.machine import trim_memory
 from dragoman.text.batches import Batch, Update
 from dragoman.training.graphs import GraphedObjective
@@ -97,7 +97,7 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
             except (RuntimeError, MemoryError) as error:
                 # Other processes have a part of this gradient.
                 if last and world.size > 1 and is_out_of_memory(error):
-                    raise DragomanError(memory_message(batches)) from error
+                    raise OptionError(memory_message(batches)) from error
                 raise
         sums += torch.stack([loss.detach(), nll])
     return sums

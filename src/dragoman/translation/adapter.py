@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save_file
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import Arrays, check_folder, read_arrays, write_folder
 from dragoman.system.readers import read_json
 from dragoman.system.wording import shown
@@ -146,9 +146,9 @@ def low_rank_factors(
             root = np.sqrt(values[:rank])
             a, b = root[:, None] * right[:rank], left[:, :rank] * root
             return a.astype(np.float32), np.ascontiguousarray(b.astype(np.float32))
-    raise DragomanError(
+    raise OptionError(
         f"The change of {name} is not of low rank, so an adapter would not be smaller: the model was not "
-        "trained with --lora-rank, or the rank is too high for maps of this size. Use the model itself."
+        "trained with {lora_rank}, or the rank is too high for maps of this size. Use the model itself."
     )
 
 

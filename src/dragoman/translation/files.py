@@ -84,21 +84,25 @@ def translate_file(
 def refuse_paths(source: Path, out: Path) -> None:
     """Raise `DragomanError` for an input that cannot be read twice, and an output that cannot be written."""
     if source.exists() and not source.is_file():
-        raise DragomanError(
-            f"{source} is not a regular file, and cannot be read twice; copy it to a file, or give it to "
-            "dragoman translate by a pipe or <, without --input."
+        raise OptionError(
+            "{source} is not a regular file, and cannot be read twice; copy it to a file, or give it to "
+            "dragoman translate by a pipe or <, without {input}.",
+            source=source,
         )
     if not out.name or out.is_dir():
-        raise DragomanError(f"--output {out} is a folder; give the name of a file.")
+        raise OptionError("{output} {folder} is a folder; give the name of a file.", folder=out)
     if source.absolute() == out.absolute().with_name(out.name + ".json"):
-        raise DragomanError(
-            f"Beside --output {out}, {source} would say how it was made, and that is the input; choose "
-            "another --output."
+        raise OptionError(
+            "Beside {output} {path}, {source} would say how it was made, and that is the input; choose "
+            "another {output}.",
+            path=out,
+            source=source,
         )
     if out.suffix in {".gz", ".zst"}:
-        raise DragomanError(
-            f"--output {out} would not be compressed, as its name says; give one that does not end in "
-            f"{out.suffix}."
+        raise OptionError(
+            "{output} {path} would not be compressed, as its name says; give one that does not end in "
+            f"{out.suffix}.",
+            path=out,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dragoman.model.symbols import END
+from dragoman.system.errors import OptionMessage
 from dragoman.system.futures import interruption
 from dragoman.text.words import SPACE
 
@@ -108,12 +109,14 @@ def join_texts(texts: Sequence[str]) -> str:
     return "".join([*spaced, *texts[-1:]])
 
 
-def long_translation_message(count: int, translator: "Translator", settings: "SearchSettings") -> str:
+def long_translation_message(
+    count: int, translator: "Translator", settings: "SearchSettings"
+) -> OptionMessage:
     """The message about `count` sentences that are translated and are longer than any of training."""
     treatment = "translated whole, perhaps badly"
     if split_length(settings, translator.longest_trained, translator.longest_source):
-        treatment = "translated in parts; --split 0 (split=0 in Python) translates whole sentences"
-    return long_message(count, translator.longest_trained, treatment)
+        treatment = "translated in parts; {split} 0 translates whole sentences"  # noqa: RUF027  a setting
+    return OptionMessage(long_message(count, translator.longest_trained, treatment))
 
 
 def long_message(count: int, longest_trained: int | None, treatment: str) -> str:

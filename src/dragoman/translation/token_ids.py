@@ -46,8 +46,8 @@ def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_sour
         if longest_source is not None and len(row) > longest_source:
             raise OptionError(
                 "The text that begins with {text!r} has {tokens} tokens, its end included, and this model "
-                "has learned positions for {longest}. Shorten it (translate takes --truncate {longest} or "
-                "--split {longest}), or train with a larger {max_positions}.",
+                "has learned positions for {longest}. Shorten it (translate takes {truncate} {longest} or "
+                "{split} {longest}), or train with a larger {max_positions}.",
                 text=sentence[:40],
                 tokens=len(row),
                 longest=longest_source,
@@ -82,5 +82,5 @@ def explain_out_of_memory(sentences: int) -> Iterator[None]:
             raise
         raise NotEnoughMemoryError(
             f"There is not enough memory for {counted(sentences, 'sentence')} at once; give "
-            f"{'fewer (--batch-tokens of dragoman translate) or ' if sentences > 1 else ''}shorter sentences."
+            f"{'fewer ({batch_tokens} of translate) or ' if sentences > 1 else ''}shorter sentences."
         ) from error

@@ -94,7 +94,7 @@ def refuse_contradictions(recipe: Recipe) -> None:
                 f"{{{name}}} needs two files, source and target, or one that has both, and has {len(paths)}."
             )
     if adaptation.lora_rank is not None and recipe.training.shard:
-        raise DragomanError("Adapters are not trained with --shard; leave it out, or --lora-rank.")
+        raise OptionError("Adapters are not trained with {shard}; leave it out, or {lora_rank}.")
 
 
 def run_of(model: Path) -> Path:
@@ -131,10 +131,11 @@ def refuse_other_languages(data: DataSettings, initial_data: DataSettings, initi
         language, known = getattr(data.languages, side), getattr(initial_data, f"{side}_language")
         is_given = getattr(data, f"{side}_language") is not None
         if not is_given and known is not None and language not in (UNKNOWN_LANGUAGE, primary(known)):
-            raise DragomanError(
-                f"The {side} text is called {getattr(data, side)}, and the {side} language of the initial "
-                f"model in {initial_model} is {known}. Exchange the files, or give "
-                f"--{side}-language {language}."
+            raise OptionError(
+                f"The {side} text is called {{path}}, and the {side} language of the initial model in "
+                f"{{model}} is {known}. Exchange the files, or give {{{side}_language}} {language}.",
+                path=getattr(data, side),
+                model=initial_model,
             )
 
 

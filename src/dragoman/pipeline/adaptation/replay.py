@@ -64,7 +64,7 @@ def scan_old_text(old: DataSettings, recipe: Recipe) -> PairFilter:
         "replay's validation": old.valid_source,
     }
     hashes = {name: source_hashes(path) for name, path in paths.items() if path is not None}
-    candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
+    candidates = None if old.valid_source else HeldOutSources("{replay_valid} SOURCE TARGET")
     statistics, pair_filter = scan_corpus((old.source, old.target), old, hashes, candidates)
     if any(statistics.overlap.values()):
         logger.info(f"Text to replay: {'; '.join(statistics.describe())}.")

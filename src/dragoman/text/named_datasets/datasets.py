@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dragoman.system.caches import cache_folder
-from dragoman.system.errors import DragomanError, reason
+from dragoman.system.errors import DragomanError, OptionError, reason
 from dragoman.system.files import atomic_write
 from dragoman.text.compression import GZIP_ERRORS
 from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, located
@@ -173,8 +173,11 @@ def _download(file: DatasetFile, path: Path) -> None:
         ):
             shutil.copyfileobj(text, copy)
     except (*DOWNLOAD_ERRORS, *GZIP_ERRORS) as error:
-        raise DragomanError(
-            f"{file.name} is not in {path.parent}, and {file.url} cannot be downloaded ({reason(error)}). If "
-            "this machine is offline, put the file there by hand. With dragoman train, --folder names "
-            "another folder."
+        raise OptionError(
+            "{name} is not in {present}, and {url} cannot be downloaded ({reason}). If this machine is "
+            "offline, put the file there by hand. In training, {folder} names another folder.",
+            name=file.name,
+            present=path.parent,
+            url=file.url,
+            reason=reason(error),
         ) from error

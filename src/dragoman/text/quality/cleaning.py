@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import MANIFEST
 from dragoman.system.new_folder import write_new_folder
 from dragoman.system.progress import with_progress
@@ -324,7 +324,7 @@ def count_pairs(files: Files, out: Path) -> int:
     Raises `DragomanError` for files that cannot be read twice or are not pairs, and if `out` exists.
     """
     if out.exists():
-        raise DragomanError(f"{out} exists; choose another --out, or delete it.")
+        raise OptionError("{path} exists; choose another {out}, or delete it.", path=out)
     for path in files:
         if path.exists() and not path.is_file():
             raise DragomanError(f"{path} is not a regular file, and cannot be read twice.")

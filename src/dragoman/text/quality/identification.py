@@ -5,7 +5,7 @@ from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import OptionError
 from dragoman.text.letters import has_letter
 from dragoman.text.records import primary
 
@@ -45,9 +45,9 @@ def identifier_of(codes: frozenset[str] | None) -> "LanguageIdentifier | None":
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:
-        raise DragomanError(
+        raise OptionError(
             "Identifying languages needs py3langid: pip install 'dragoman[clean]', or turn it off with "
-            "--no-language."
+            "{language=False}."
         ) from error
     if codes is None:
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
