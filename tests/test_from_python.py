@@ -9,6 +9,7 @@ import pickle
 import shutil
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -436,6 +437,73 @@ def test_a_folder_that_holds_runs_is_no_folder_for_one(tmp_path):
 def test_settings_of_wrong_types_are_refused(make, message):
     with pytest.raises(DragomanError, match=message):
         make()
+
+
+WRONG = [object(), b"amber", np.array([1, 2]), {"a": {"b"}}, len]
+"""Of a wrong type for every argument but a function."""
+REQUIRED = {
+    "hypotheses": LINES, "references": LINES, "texts": LINES, "text": "a", "sentence": "a", "source": "a",
+    "target": "A", "count": 1, "pairs": [("a b", "A B")], "to": "onnx",
+}  # fmt: skip
+"""Arguments that the others need."""
+FUNCTIONS = {
+    "train": train, "resume": resume, "load": dragoman.load, "evaluate": evaluate, "Run": Run,
+    "Translator.load": Translator.load,
+}  # fmt: skip
+METHODS = {
+    Run: ("evaluate", "export"),
+    Translator: (
+        "translate", "n_best", "translate_iterable", "stream", "trace", "alternatives", "score", "align",
+        "attention", "count_long_sentences", "save",
+    ),
+}  # fmt: skip
+
+
+def arguments_of(function):
+    """The names of its arguments, without options of a search."""
+    parameters = python_inspect.signature(function).parameters
+    kinds = python_inspect.Parameter.VAR_KEYWORD, python_inspect.Parameter.VAR_POSITIONAL
+    return [name for name, each in parameters.items() if each.kind not in kinds and name != "self"]
+
+
+CALLS = [
+    (name, FUNCTIONS[name], argument) for name in FUNCTIONS for argument in arguments_of(FUNCTIONS[name])
+]
+CALLS += [
+    (f"{kind.__name__}.{name}", getattr(kind, name), argument)
+    for kind, names in METHODS.items()
+    for name in names
+    for argument in arguments_of(getattr(kind, name))
+]
+
+
+def first_of(made):
+    """The first item of an iterator, which raises what it has to say of its arguments."""
+    return next(made) if isinstance(made, Iterator) else made
+
+
+@pytest.mark.parametrize(("name", "function", "argument"), CALLS, ids=lambda value: str(value).split(" ")[0])
+def test_a_wrong_type_in_place_of_any_argument_gets_a_sentence(folder, tmp_path, name, function, argument):
+    others = {"folder": folder, "run": folder, "model": folder, "out": tmp_path / "out"} | REQUIRED
+    needed = {other: others[other] for other in arguments_of(function) if other in others}
+    owners = {"Run": lambda: [Run(folder)], "Translator": lambda: [Translator.load(folder, workers=1)]}
+    owner = owners[name.split(".")[0]]() if "." in name and name != "Translator.load" else []
+    for wrong in WRONG:
+        if not (callable(wrong) and argument in {"say", "on_event"}):
+            with pytest.raises(DragomanError):
+                first_of(function(*owner, **(needed | {argument: wrong})))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("wrong", ["a\0b", "\ud800"])
+def test_a_text_that_is_no_name_of_a_file_gets_a_sentence(tmp_path, wrong):
+    pairs = [("a", "A")]
+    for call in (dragoman.load, resume, Run, Translator.load, lambda path: train(out=path, pairs=pairs)):
+        with pytest.raises(DragomanError, match="no file can have this name"):
+            call(wrong)
+    for table in ({3: 4}, {None: 1}):
+        with pytest.raises(DragomanError, match="recipe: there is no key"):
+            train(table, pairs=pairs, out=tmp_path / "run")
 
 
 def test_settings_take_tables_and_settings_alike():

@@ -115,7 +115,7 @@ def test_scores_in_python_are_those_of_the_verb(pairs):
         (([], []), "There is nothing to score"),
         ((["a", None], ["a", "b"]), r"Text 1 \(counted from 0\) is None"),
         ((["", "a"], [" ", ""]), "All references are blank"),
-        ((["a"], ["a"], "moses"), "tokenize is 'moses'; it has to be one of 13a, "),
+        ((["a"], ["a"], "moses"), "tokenize is 'moses'; it has to be one of '13a', "),
     ],
 )
 def test_what_cannot_be_scored_is_refused(sides, message):

@@ -11,6 +11,7 @@ from dragoman.evaluation.metrics import (
     check_lines,
     suitable_tokenization,
 )
+from dragoman.system.arguments import argument
 from dragoman.system.errors import DragomanError
 from dragoman.translation.texts import list_of_texts
 
@@ -62,6 +63,8 @@ def evaluate(
     applies to BLEU alone. A lower TER is better. Raises `DragomanError` for different numbers of lines, none,
     what is no line, and references that are all blank, with which some scores would be perfect.
     """
+    tokenize = argument("tokenize", tokenize, Tokenization | None)
+    lowercase = argument("lowercase", lowercase, bool)
     translations, lines = list_of_texts(hypotheses), list_of_texts(references)
     check_lines(translations, lines)
     if not any(line.strip() for line in lines):

@@ -8,11 +8,13 @@ from typing import Literal
 
 from dragoman.interop.verify import ReferenceEngine, samples, verify
 from dragoman.model.transformer import Transformer
+from dragoman.system.arguments import argument
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import atomic_write
 from dragoman.system.new_folder import exists_already, refuse_existing, refuse_taken, write_new_folder
 from dragoman.system.wording import counted
 from dragoman.translation.model_folder import StoredModel, torch_model
+from dragoman.translation.texts import list_of_texts
 
 logger = logging.getLogger(__name__)
 ExportFormat = Literal["huggingface", "ctranslate2", "onnx", "argos"]
@@ -65,7 +67,7 @@ def export(
             "can hold."
         )
     model.eval()
-    sentences = sentences or samples(tokenizers, model.longest_source)
+    sentences = samples(tokenizers, model.longest_source) if sentences is None else list_of_texts(sentences)
     count = counted(len(sentences), "sentence")
     formats = formats_of(to, precision, model, stored, (source_language, target_language))
     differences = []
@@ -103,8 +105,8 @@ def check_export(to: str, out: Path, precision: WeightType) -> None:
 
     Raises `UnicodeEncodeError` for an `out` that is not UTF-8: engines open no other names.
     """
-    if to not in CONTENTS:
-        raise DragomanError(f"The format is {to!r}; it has to be one of {', '.join(CONTENTS)}.")
+    argument("to", to, ExportFormat)
+    argument("precision", precision, WeightType)
     if precision == "int8" and to not in {"ctranslate2", "argos"}:
         raise DragomanError(f"int8 is for ctranslate2 and argos; {to} has float32.")
     refuse_taken(out)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from dragoman.interop import hub
 from dragoman.model.settings import Precision
 from dragoman.native.settings import EngineSettings
+from dragoman.system.arguments import path_argument
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.toml import overlay
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, languages_of_name
@@ -39,7 +40,7 @@ def load(
     `DragomanError` as `Translator.load`, for a foreign model that cannot be converted, and if the hub does
     not give it.
     """
-    folder = Path(model)
+    folder = path_argument("model", model)
     if isinstance(model, str) and hub.is_name(model):
         folder = hub.download(model)
     if not is_huggingface(folder):

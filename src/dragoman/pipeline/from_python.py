@@ -10,11 +10,13 @@ from typing import Any
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.pairs import Pairs, files_of
+from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.trained_run import Run
+from dragoman.system.arguments import path_argument
 from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import messages_to
-from dragoman.system.toml import read_toml
+from dragoman.system.toml import overlay, read_toml
 from dragoman.system.wording import shown
 from dragoman.text.mixture import check_symbols
 from dragoman.training.events import Observer, OnEvent
@@ -52,24 +54,27 @@ def train(
     """
     from dragoman.pipeline.advice import run_with_advice
 
-    check_functions(say=say, on_event=on_event or say)
+    check_functions(say=say, on_event=say if on_event is None else on_event)
     if not isinstance(recipe, Mapping | str | os.PathLike):
         raise DragomanError(
             f"recipe is a {type(recipe).__name__}; it has to be a table or a file. Texts to train on are "
             "given by their name: train(pairs=…)."
         )
-    table: dict[str, Any] = dict(recipe) if isinstance(recipe, Mapping) else recipe_table(Path(recipe))
+    table: dict[str, Any] = (
+        dict(recipe) if isinstance(recipe, Mapping) else recipe_table(path_argument("recipe", recipe))
+    )
     origin = "recipe" if isinstance(recipe, Mapping) else str(recipe)
     if out is not None:
-        table["out"] = str(out)
+        table["out"] = str(path_argument("out", out))
     if minutes is not None:
         extend(table, "training", {"minutes": minutes}, origin)
     languages = {"source_language": source_language, "target_language": target_language}
     extend(table, "data", {name: code for name, code in languages.items() if code is not None}, origin)
     if pairs is not None:
+        overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin)  # raises
         codes = table["data"].get("source_language"), table["data"].get("target_language")
-        folder = Path(table["out"]) / "pairs" if table.get("out") else None
-        extend(table, "data", files_of(pairs, codes, folder), origin)
+        folder = path_argument("out", table.get("out", ""))
+        extend(table, "data", files_of(pairs, codes, None if folder == Path() else folder / "pairs"), origin)
     with messages_to(say):
         complete = complete_recipe(table, origin, lambda default: default, has_gpu)
         check_symbols(complete.tokenizer.symbols)
@@ -110,8 +115,9 @@ def resume(
     from dragoman.pipeline.advice import run_with_advice
     from dragoman.pipeline.reopen import recorded_recipe
 
-    check_functions(say=say, on_event=on_event or say)
-    out = Path(folder) if Path(folder) != Path() else Path.cwd()
+    check_functions(say=say, on_event=say if on_event is None else on_event)
+    out = path_argument("folder", folder)
+    out = Path.cwd() if out == Path() else out
     recipe = recorded_recipe(out)
     if recipe is None:
         raise DragomanError(

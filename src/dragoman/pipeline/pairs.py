@@ -58,11 +58,16 @@ def texts_of(pairs: object, languages: tuple[str | None, str | None]) -> Iterato
     if isinstance(pairs, DataFrame):
         source, target = (pairs[side] for side in sides_of(list(pairs.columns), languages))
         pairs = zip(source, target, strict=True)
+    unfit = DragomanError(
+        f"pairs is a {type(pairs).__name__}; pairs of texts are wanted, in a list for instance."
+    )
     if not isinstance(pairs, Iterable):
-        raise DragomanError(
-            f"pairs is a {type(pairs).__name__}; pairs of texts are wanted, in a list for instance."
-        )
-    for number, pair in enumerate(pairs):
+        raise unfit
+    try:
+        rows = iter(pairs)
+    except TypeError as error:  # an array of no dimension
+        raise unfit from error
+    for number, pair in enumerate(rows):
         if isinstance(pair, Mapping):
             texts = pair[TRANSLATION] if isinstance(pair.get(TRANSLATION), Mapping) else pair
             yield pair_of_texts(number, [texts[side] for side in sides_of(list(texts), languages)])

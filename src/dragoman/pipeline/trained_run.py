@@ -15,6 +15,7 @@ from dragoman.evaluation.metrics import Score
 from dragoman.pipeline.pairs import Rows, texts_of
 from dragoman.pipeline.result import RunResult, read_run_result
 from dragoman.search.options import SearchOptions
+from dragoman.system.arguments import path_argument
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.html import html_table
 from dragoman.system.wording import counted
@@ -35,7 +36,7 @@ class Run(os.PathLike[str]):
     folder: Path
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        object.__setattr__(self, "folder", Path(folder))  # the class is frozen
+        object.__setattr__(self, "folder", path_argument("folder", folder))  # the class is frozen
 
     def __fspath__(self) -> str:
         return str(self.folder)
@@ -98,7 +99,7 @@ class Run(os.PathLike[str]):
         from dragoman.interop.export import export
 
         try:
-            export(self.folder, to, Path(out), precision=precision, sentences=sentences)
+            export(self.folder, to, path_argument("out", out), precision=precision, sentences=sentences)
         except OptionError as error:
             raise DragomanError(error.told({"samples": "sentences"})) from error
 

@@ -78,7 +78,7 @@ def overlay(settings: T, table: dict[str, Any], origin: str, whole: Any = None) 
                 raise DragomanError(f"{place} is a table, and {shown(value)} is not.")
             values[key] = overlay(current, value, f"{origin} [{key}]", whole or settings)
         else:
-            values[key] = _checked(value, hints[key], place)
+            values[key] = checked(value, hints[key], place)
     try:
         return dataclasses.replace(settings, **values)
     except ValueError as error:
@@ -99,7 +99,7 @@ def flat_values(settings: Any, table: Mapping[str, Any], origin: str, whole: Any
             raise unknown_key(key, settings, origin, whole or settings)
         current = getattr(settings, key)
         if not dataclasses.is_dataclass(current):
-            values[key] = _checked(value, hints[key], f"{origin}: {key}")
+            values[key] = checked(value, hints[key], f"{origin}: {key}")
         elif isinstance(value, dict):
             values |= flat_values(current, value, f"{origin} [{key}]", whole or settings)
         else:
@@ -126,7 +126,7 @@ def from_table(kind: type[T], table: object, origin: str, is_complete: bool = Fa
     required = [field.name for field in fields if is_complete or is_required(field)]
     if missing := [name for name in required if name not in table]:
         raise DragomanError(f"{origin} lacks {', '.join(missing)}; it is not as it was written.")
-    values = {name: _checked(value, hints[name], f"{origin}: {name}") for name, value in table.items()}
+    values = {name: checked(value, hints[name], f"{origin}: {name}") for name, value in table.items()}
     try:
         return kind(**values)
     except ValueError as error:
@@ -144,7 +144,7 @@ def check_types(settings: Any) -> None:
     Raises `DragomanError` for a value of a wrong type.
     """
     for name, hint in type_hints(settings.__class__).items():
-        object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
+        object.__setattr__(settings, name, checked(getattr(settings, name), hint, name))
 
 
 def check_bounds(
@@ -179,8 +179,8 @@ def check_bounds(
                 raise OptionError(f"{{{name}}} is {value}; it must be {words.format(bound)}.")
 
 
-def _checked(value: Any, hint: Any, place: str) -> Any:
-    """The value, converted to the type. Raises `DragomanError` if it is of another type."""
+def checked(value: Any, hint: Any, place: str) -> Any:
+    """The value, called `place`, converted to the type. Raises `DragomanError` if it is of another type."""
     if type(value) is int and abs(value) > MAX_INTEGER:
         raise DragomanError(f"{place} is {shown(value)}; it has to be a number of at most 64 bits.")
     options = typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,)
@@ -204,9 +204,9 @@ def _checked_parts(value: Any, hint: Any, place: str) -> Any:
     """
     kind, parts = typing.get_origin(hint), typing.get_args(hint)
     if kind is typing.Literal:
-        return value if value in parts else None
+        return value if any(isinstance(value, type(part)) and value == part for part in parts) else None
     if kind is dict and isinstance(value, dict):
-        return {key: _checked(item, parts[1], f"{place}.{key}") for key, item in value.items()}
+        return {key: checked(item, parts[1], f"{place}.{key}") for key, item in value.items()}
     if kind is not tuple or not isinstance(value, list | tuple):
         return None
     part: Any = parts[0]

@@ -21,12 +21,12 @@ from dragoman.search.contradictions import refuse_settings
 from dragoman.search.hypothesis import Constraints, Hypothesis, NBest, Terms, grid_rows
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import WITHOUT_FORCED_WORDS, SearchSettings
+from dragoman.system.arguments import argument, check_argument, path_argument
 from dragoman.system.callers import warn_caller
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
 from dragoman.system.futures import OneThread
 from dragoman.system.machine import shared_property
 from dragoman.system.new_folder import refuse_taken
-from dragoman.system.wording import shown
 from dragoman.text.annotated_terms import knows_terms, without_symbols
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.invisible import without_invisible
@@ -224,9 +224,9 @@ class Translator:
         if a file is missing, damaged or does not fit the others, if the models' vocabularies differ, and for
         a device or precision that this machine does not have.
         """
-        shortlist = None if shortlist is None else Path(shortlist)
+        shortlist = None if shortlist is None else path_argument("shortlist", shortlist)
         engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs, device)
-        return load_folders(tuple(map(Path, (run, *others))), engine)
+        return load_folders(tuple(path_argument("run", folder) for folder in (run, *others)), engine)
 
     @classmethod
     def of(cls, stored: Sequence[StoredModel], engine: EngineSettings) -> "Translator":
@@ -342,7 +342,7 @@ class Translator:
 
         Raises `DragomanError` if there is something at `out`, for an ensemble, and if it cannot be written.
         """
-        folder = Path(out).absolute()
+        folder = path_argument("out", out).absolute()
         refuse_taken(folder)
         about = self.longest_trained, self.languages, self.several_sentences
         save_model(folder, self.model, self.model.settings, self.tokenizers, *about)
@@ -520,6 +520,7 @@ class Translator:
         """
         settings = self.search_settings(settings, options)
         self.prepare([], settings, glossary)  # raises for settings that contradict each other
+        progress = argument("progress", progress, bool)
         return iterable.translate(self, iterable_of_texts(texts), settings, glossary, progress)
 
     def prepare_texts(
@@ -715,7 +716,7 @@ class Translator:
         0 if the settings ask to truncate or split.
         """
         settings = self.search_settings(settings, options)
-        cut = [sentence for text in self.cut(texts, settings) for sentence in text.sentences]
+        cut = [sentence for text in self.cut(list_of_texts(texts), settings) for sentence in text.sentences]
         return self.prepare(cut, settings).count_longer(self.longest_trained)
 
     def _warn_of_long(self, prepared: PreparedSentences, is_unsplit: bool = False) -> None:
@@ -786,7 +787,7 @@ class Translator:
         settings = self.search_settings(settings, options)
         self._warn_of_long(self.prepare([sentence], settings), is_unsplit=True)
         self._warn_of_whole([sentence], settings, is_uncut=True)
-        return analysis.alternatives(self, sentence, count, settings)
+        return analysis.alternatives(self, sentence, argument("count", count, int), settings)
 
     def score(
         self, pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int = 2_000
@@ -799,7 +800,7 @@ class Translator:
         """
         from dragoman.translation import analysis
 
-        return analysis.score(self, pairs, batch_tokens)
+        return analysis.score(self, pairs, argument("batch_tokens", batch_tokens, int))
 
     def align(
         self,
@@ -816,7 +817,8 @@ class Translator:
         """
         from dragoman.translation import analysis
 
-        return analysis.align(self, pairs, layer, head, batch_tokens)
+        layer, head = argument("layer", layer, int | None), argument("head", head, int | None)
+        return analysis.align(self, pairs, layer, head, argument("batch_tokens", batch_tokens, int))
 
     def attention(self, source: str, target: str) -> "Attention":
         """The attention weights of every layer and head for a source and a given target.
@@ -826,14 +828,6 @@ class Translator:
         from dragoman.translation import analysis
 
         return analysis.attention(self, source, target)
-
-
-def check_argument(name: str, value: object, wanted: type) -> None:
-    """Raise `DragomanError` for an argument that is neither of the wanted type nor None."""
-    if not isinstance(value, wanted | None):
-        raise DragomanError(
-            f"{name} is {shown(value)}; it has to be a {wanted.__name__} of {wanted.__module__}."
-        )
 
 
 def one_line(text: str) -> str:
