@@ -70,6 +70,28 @@ def test_a_run_is_shown_with_its_scores_and_a_validation_sentence(run, tmp_path)
     assert Texts(Run(tmp_path / "run")._repr_html_()).texts[1] == "error"
 
 
+@pytest.mark.parametrize("lines", [0, 1, 2, None])
+def test_a_run_that_is_not_finished_shows_what_its_log_has(run, tmp_path, lines):
+    shutil.copytree(run.folder, tmp_path / "run", ignore=shutil.ignore_patterns("result.json", "model"))
+    log = (run.folder / "log.jsonl").read_text().splitlines(keepends=True)[:lines]
+    (tmp_path / "run" / "log.jsonl").write_text("".join(log))
+    begun = Run(tmp_path / "run")
+    shown = Texts(begun._repr_html_()).texts
+    rows = dict(zip(shown[1::2], shown[2::2], strict=True))
+    updates = max((event["step"] for event in begun.history), default=0)
+    assert rows["not finished"].startswith(f"{updates:,} update")
+    validations = [event for event in begun.history if event["event"] == "validation"]
+    assert (rows.get("validation bleu"), rows.get("translation")) == (
+        (f"{validations[-1]['bleu']:.4g}", validations[-1]["samples"][-1]["translation"])
+        if validations
+        else (None, None)
+    )
+    with pytest.raises(DragomanError, match="is not finished; dragoman.resume continues it"):
+        _ = begun.result
+    with pytest.raises(DragomanError, match="nothing has no run"):
+        _ = Run(tmp_path / "nothing").result
+
+
 def test_the_chart_of_a_run_has_the_points_of_its_log(run):
     pytest.importorskip("altair", reason="altair is missing: pip install 'dragoman[plot]'")
     chart = json.loads(run.plot().to_json())

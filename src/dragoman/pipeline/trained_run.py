@@ -4,11 +4,11 @@ Does not import torch.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from dragoman.evaluation.measures import evaluate
 from dragoman.evaluation.metrics import Score
@@ -20,6 +20,7 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.html import html_table
 from dragoman.system.wording import counted
 from dragoman.training.events import LogEvent
+from dragoman.training.settings import SCORES
 from dragoman.translation.translator import Translator
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Run(os.PathLike[str]):
-    """A run that is finished: `Run("runs/ende")`. Wherever a path is wanted it stands for its folder."""
+    """A run: `Run("runs/ende")`. Wherever a path is wanted it stands for its folder."""
 
     folder: Path
 
@@ -48,8 +49,20 @@ class Run(os.PathLike[str]):
 
     @property
     def result(self) -> RunResult:
-        """The model's scores on the validation and test data. Raises `DragomanError` if it is damaged."""
+        """The model's scores on the validation and test data.
+
+        Raises `DragomanError` for a run that is not finished, and if it is damaged.
+        """
+        if not self._is_finished:
+            begun = "is not finished; dragoman.resume continues it"
+            has_recipe = (self.folder / "recipe.toml").exists()
+            raise DragomanError(f"{self.folder} {begun if has_recipe else 'has no run'}.")
         return read_run_result(self.folder)
+
+    @property
+    def _is_finished(self) -> bool:
+        """Whether the training has ended, and the model is chosen."""
+        return (self.folder / "result.json").exists()
 
     @property
     def history(self) -> list[LogEvent]:
@@ -107,13 +120,20 @@ class Run(os.PathLike[str]):
         return f"Run({str(self.folder)!r})"
 
     def _repr_html_(self) -> str:
-        """The scores, and a validation sentence with its translation, as a table for notebooks."""
+        """The scores, and a validation sentence with its translation, as a table for notebooks.
+
+        Those of a run that is not finished are of its last validation.
+        """
         from dragoman.training.curves import training_of
+        from dragoman.training.log import read_events
 
         try:
             training = training_of(self.folder)
-            samples = () if training is None else training.samples or ()
-            return html_table(str(self.folder), summary_of(self.result, samples[-1:]))
+            samples = () if training is None else (training.samples or ())[-1:]
+            if training is not None and not self._is_finished:
+                events = read_events(self.folder / "log.jsonl")
+                return html_table(str(self.folder), summary_so_far(events, samples))
+            return html_table(str(self.folder), summary_of(self.result, samples))
         except DragomanError as error:
             return html_table(str(self.folder), [("error", str(error))])
 
@@ -126,9 +146,30 @@ def summary_of(result: RunResult, samples: "Sequence[ValidationSample]") -> list
         ("model", result.model),
         ("trained for", f"{counted(result.updates, 'update')}, {duration(60 * result.minutes)}"),
     ]
-    rows += [(f"validation {name}", f"{value:.4g}") for name, value in result.validation.items()]
+    rows += validation_rows(result.validation)
     rows += [(f"test {score.name}", f"{score.value:.2f}") for score in result.test]
+    return [*rows, *sample_rows(samples)]
+
+
+def summary_so_far(
+    events: Sequence[Mapping[str, Any]], samples: "Sequence[ValidationSample]"
+) -> list[tuple[str, str]]:
+    """What a run that is not finished has reached by the events of its log, as `summary_of`."""
+    updates = max((event["step"] for event in events), default=0)
+    rows = [("not finished", f"{counted(updates, 'update')} so far; dragoman.resume continues it")]
+    validations = [event for event in events if event["event"] == "validation"]
+    for event in validations[-1:]:
+        rows += validation_rows({name: event[name] for name in SCORES if name in event})
+    return [*rows, *sample_rows(samples)]
+
+
+def validation_rows(scores: Mapping[str, float]) -> list[tuple[str, str]]:
+    """The scores of a validation."""
+    return [(f"validation {name}", f"{value:.4g}") for name, value in scores.items()]
+
+
+def sample_rows(samples: "Sequence[ValidationSample]") -> Iterator[tuple[str, str]]:
+    """Sentences that were translated in validation."""
     for sample in samples:
         texts = sample.source, sample.reference, sample.translation
-        rows += zip(("source", "reference", "translation"), texts, strict=True)
-    return rows
+        yield from zip(("source", "reference", "translation"), texts, strict=True)
