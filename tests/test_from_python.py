@@ -178,6 +178,11 @@ def test_a_call_that_was_refused_leaves_no_pairs_that_others_have_to_agree_with(
         ({"say": PAIRS}, "say is a list; it has to be a function"),
         ({"say": None}, "say is a NoneType"),
         ({"on_event": 3}, "on_event is a int; it has to be a function"),
+        (
+            {"recipe": "tiny"},
+            r"no recipe's file tiny\. A preset stands in a table: train\(\{'preset': 'tiny'\}",
+        ),
+        ({"source_language": "en"}, "There is no text to train on: give pairs, or files"),
     ],
 )
 def test_what_is_given_in_the_place_of_another_argument_is_refused(tmp_path, wrong, message):
@@ -336,7 +341,7 @@ def test_a_preset_of_other_sizes_than_the_model_is_refused(tmp_path):
     [
         ({"preset": "huge"}, "recipe: preset is 'huge'; it has to be one of"),
         ({"data": {"sorce": "a"}}, r"recipe \[data\]: there is no key 'sorce'\. Did you mean 'source'\?"),
-        ({"out": ""}, "A run needs its own folder"),
+        ({"out": "."}, "A run needs its own folder"),
     ],
 )
 def test_wrong_tables_get_a_sentence(tmp_path, others, message):
@@ -525,6 +530,14 @@ def test_a_single_string_is_no_list_of_lines(folder):
         bleu("a b c d", "a b c d")
     with pytest.raises(DragomanError, match="encode takes a list of lines and got one string"):
         translator.tokenizers.source.encode("a b")
+
+
+def test_a_misspelt_option_of_a_search_names_the_nearest(folder):
+    translator = Translator.load(folder, workers=1)
+    for call in (translator.translate, translator.n_best, translator.translate_iterable, translator.stream):
+        for wrong in ({"beem_size": 2}, {"beam_sise": 2}):
+            with pytest.raises(DragomanError, match="there is no key 'be.m_si.e'. Did you mean 'beam_size'"):
+                call("a", **wrong)
 
 
 def test_a_stream_refuses_settings_before_its_first_piece(folder):

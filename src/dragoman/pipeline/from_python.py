@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.directions import refuse_swapped
 from dragoman.pipeline.pairs import Pairs, files_of
-from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.recipe import Preset, Recipe
 from dragoman.pipeline.trained_run import Run
 from dragoman.system.arguments import path_argument
 from dragoman.system.device import has_gpu
@@ -60,6 +60,11 @@ def train(
             f"recipe is a {type(recipe).__name__}; it has to be a table or a file. Texts to train on are "
             "given by their name: train(pairs=…)."
         )
+    if isinstance(recipe, str) and recipe in get_args(Preset) and not Path(recipe).exists():
+        raise DragomanError(
+            f"There is no recipe's file {recipe}. A preset stands in a table: "
+            f"train({{'preset': {recipe!r}}}, …)."
+        )
     table: dict[str, Any] = (
         dict(recipe) if isinstance(recipe, Mapping) else recipe_table(path_argument("recipe", recipe))
     )
@@ -70,6 +75,11 @@ def train(
         extend(table, "training", {"minutes": minutes}, origin)
     languages = {"source_language": source_language, "target_language": target_language}
     extend(table, "data", {name: code for name, code in languages.items() if code is not None}, origin)
+    if pairs is None and not table["data"].keys() - languages.keys():
+        raise DragomanError(
+            "There is no text to train on: give pairs, or files as source and target in the recipe's table "
+            "data."
+        )
     if pairs is not None:
         overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin)  # raises
         codes = table["data"].get("source_language"), table["data"].get("target_language")

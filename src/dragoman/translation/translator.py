@@ -25,6 +25,7 @@ from dragoman.system.arguments import argument, check_argument, path_argument
 from dragoman.system.callers import warn_caller
 from dragoman.system.errors import DragomanError, LongInput, NonFiniteError, OptionError, SeveralSentences
 from dragoman.system.futures import OneThread
+from dragoman.system.keys import unknown_key
 from dragoman.system.machine import shared_property
 from dragoman.system.new_folder import refuse_taken
 from dragoman.text.annotated_terms import knows_terms, without_symbols
@@ -393,10 +394,14 @@ class Translator:
     def search_settings(self, settings: SearchSettings | None, options: SearchOptions) -> SearchSettings:
         """The settings, or the defaults, with the options; `max_extra_tokens` fits a model of bytes.
 
-        Raises `DragomanError` for something else in the settings' place.
+        Raises `DragomanError` for something else in the settings' place, and for an option that is none.
         """
         check_argument("settings", settings, SearchSettings)
-        merged = replace(settings or SearchSettings(), **options) if options else settings or SearchSettings()
+        defaults = SearchSettings()
+        for name in options:
+            if name not in SearchSettings.__dataclass_fields__:
+                raise unknown_key(name, defaults, "the options of a search", defaults)
+        merged = replace(settings or defaults, **options) if options else settings or defaults
         if merged.max_extra_tokens is not None or not self.tokenizers.target.is_bytes:
             return merged
         extra = extra_bytes(self.tokenizers.source.is_bytes, merged.extra_tokens, self.longest_trained)
