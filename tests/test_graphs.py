@@ -41,7 +41,7 @@ class NoAnswers(TorchDispatchMode):
 
 def in_batches(search, sources, asked, size, device="cpu"):
     """What it finds for the sources, some at a time."""
-    rules, found = Constraints(asked.min_length), []
+    rules, found = Constraints(asked.min_length or 0), []
     for first in range(0, len(sources), size):
         found += search.search(pad(sources[first : first + size]).to(device), asked, rules)
     return found

@@ -146,11 +146,15 @@ def test_a_source_end_that_is_not_attended_to_has_no_coverage_penalty():
         assert one.score == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_beam_of_one_is_greedy(model, sources):
+@pytest.mark.parametrize("least", [0, 1, 4])
+def test_a_beam_of_one_is_greedy(model, sources, least):
     asked = SearchSettings(beam_size=1, max_extra_tokens=6)
     for (beam,), (greedy,) in zip(
-        beam_search(model, sources, asked), greedy_search(model, sources, asked), strict=True
+        beam_search(model, sources, asked, Constraints(min_length=least)),
+        greedy_search(model, sources, asked, least),
+        strict=True,
     ):
+        assert len(greedy.ids) >= least
         assert beam.ids == greedy.ids
         assert (beam.log_probability, beam.score) == pytest.approx(
             (greedy.log_probability, greedy.score), abs=1e-5

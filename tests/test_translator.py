@@ -78,6 +78,34 @@ def translator(folder):
     return Translator.load(folder)
 
 
+@pytest.fixture(scope="module")
+def silent_folder(folder, tmp_path_factory):
+    """The folder of a model for which END is by far the likeliest token at each step."""
+    stored = StoredModel.load(folder)
+    model = build_model(SETTINGS, *map(len, (stored.tokenizers.source, stored.tokenizers.target)))
+    last_norm = [part for part in model.decoder.modules() if isinstance(part, torch.nn.LayerNorm)][-1]
+    with torch.no_grad():
+        last_norm.bias.fill_(1)
+        model.output.weight[END] = 3
+    silent = tmp_path_factory.mktemp("silent")
+    save_model(silent / "model", model, SETTINGS, stored.tokenizers)
+    return silent
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize(
+    "options", [{}, {"beam_size": 1}, {"n_best": 3}, {"groups": 2}, {"temperature": 1.0}], ids=str
+)
+def test_no_translation_is_empty_unless_it_may_be(silent_folder, native, options):
+    translator = Translator.load(silent_folder, device="cpu", native=native)
+    texts = [*LINES, "", " ", "7"]
+    for text, n_best in zip(texts, translator.n_best(texts, **options), strict=True):
+        assert all(bool(best.tokens) == (text in LINES) for best in n_best)
+        if "n_best" not in options and "temperature" not in options:
+            assert "".join(translator.stream(text, **options)) == n_best[0].text
+    assert not any(best.tokens for best, *_ in translator.n_best(texts, min_length=0, **options))
+
+
 TEXT = st.text(
     st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])),
     max_size=12,
@@ -590,7 +618,7 @@ def stored(folder):
 @given(st.text(st.sampled_from("ab .!。日\n\r\u2028\t\x0c\ud800"), max_size=20), st.data())
 def test_what_stands_between_the_sentences_of_a_text_stays(text, data):
     cut = cut_text(text, "en")
-    if "日" not in text:
+    if not {"日", "。"} & set(text):
         assert cut.join(cut.sentences) == (text[cut.spans[0][0] : cut.spans[-1][1]] if cut.spans else "")
     words = data.draw(
         st.lists(st.sampled_from(["x", "日", ""]), min_size=len(cut.spans), max_size=len(cut.spans))

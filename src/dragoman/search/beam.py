@@ -35,12 +35,15 @@ COMPACT_BELOW = 0.75  # sentences that are done leave a batch when at most this 
 
 
 @torch.no_grad()
-def greedy_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings) -> NBest:
-    """The likeliest token at each step: what a beam of 1 finds without constraints and coverage penalty.
+def greedy_search(
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, min_length: int = 0
+) -> NBest:
+    """The likeliest token at each step, not END before `min_length` tokens.
 
-    Raises `DragomanError` if probabilities are not finite, as all searches do.
+    It is what a beam of 1 finds without other constraints and without a coverage penalty. Raises
+    `DragomanError` if probabilities are not finite, as all searches do.
     """
-    max_lengths = max_target_lengths(model, source, settings)  # [B]
+    max_lengths = max_target_lengths(model, source, settings, min_length)  # [B]
     steps = int(max_lengths.max()) + 1
     state = model.encode(source).allocate(1, steps)
     sentences = torch.arange(len(source), device=source.device)  # those in the batch
@@ -51,7 +54,8 @@ def greedy_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSett
     for step in range(steps):
         features, state = model.decode(tokens, state)
         log_probs = next_log_probs(model, features[:, -1])  # [B, V]
-        choice = log_probs.argmax(-1).masked_fill(step >= max_lengths[sentences], END)  # [B]
+        allowed = log_probs if step >= min_length else without_end(log_probs)
+        choice = allowed.argmax(-1).masked_fill(step >= max_lengths[sentences], END)  # [B]
         ids[sentences, step] = choice.masked_fill(ended, END)
         totals[sentences] += log_probs.gather(1, choice[:, None])[:, 0].masked_fill(ended, 0.0)
         tokens, ended = choice[:, None], ended | (choice == END)
@@ -92,6 +96,11 @@ def next_log_probs(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor
     logits = model.logits(features).float()
     logits[:, PAD] = logits[:, START] = -torch.inf
     return logits.log_softmax(-1)
+
+
+def without_end(log_probs: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
+    """The log-probabilities, with -inf for END."""
+    return log_probs.index_fill(1, torch.tensor([END], device=log_probs.device), -torch.inf)
 
 
 @dataclass
@@ -227,7 +236,7 @@ def restrict(
 
     The log-probability of a forbidden token becomes -inf, perhaps in place.
     """
-    if constraints.restricts_tokens:
+    if constraints.restrict_after(live.size(2) - 1):
         log_probs = mask_forbidden(log_probs, constraints, live, at_end)
     if at_end.any():
         end = log_probs[at_end, :, END]

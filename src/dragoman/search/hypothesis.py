@@ -76,17 +76,16 @@ class Constraints:
     @classmethod
     def of(cls, settings: SearchSettings) -> "Constraints":
         """The rules of settings that no tokenizer has to encode."""
-        return cls(settings.min_length, settings.no_repeat_ngram)
+        return cls(settings.least_tokens, settings.no_repeat_ngram)
 
     @property
-    def restricts_tokens(self) -> bool:
-        """Whether `mask_forbidden` may forbid a token."""
-        return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
+    def limits_length_alone(self) -> bool:
+        """Whether `min_length` is the only rule."""
+        return not (self.no_repeat_ngram or self.banned or self.prefix or self.forced)
 
-    @property
-    def are_none(self) -> bool:
-        """Whether every translation is allowed."""
-        return not (self.restricts_tokens or self.forced)
+    def restrict_after(self, length: int) -> bool:
+        """Whether `mask_forbidden` may forbid a token after so many."""
+        return length < self.min_length or bool(self.no_repeat_ngram or self.banned or self.prefix)
 
     @property
     def min_capacity(self) -> int:

@@ -15,7 +15,7 @@ class SearchOptions(TypedDict, total=False):
     coverage_penalty: float
     groups: int
     diversity: float
-    min_length: int
+    min_length: int | None
     no_repeat_ngram: int
     ban_words: tuple[str, ...]
     prefix: str

@@ -1,4 +1,7 @@
-"""Settings of a search; the defaults are the paper's (section 6.1). This module imports no torch."""
+"""Settings of a search; the defaults are the paper's (section 6.1), but that no translation is empty.
+
+This module imports no torch.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,6 +12,8 @@ from dragoman.system.options import Excludes, Needs, check_options, check_rules,
 
 EXTRA_TOKENS = 50
 """Tokens that the paper allows beyond those of the source."""
+LEAST_TOKENS = 1
+"""Tokens of every translation, unless `min_length` says otherwise: none is empty."""
 WHOLE_SENTENCE_ONLY = (
     "n_best", "prefix", "force_words", "min_length", "max_length", "no_repeat_ngram", "keep_tags",
     "replace_unknown", "truncate",
@@ -58,8 +63,9 @@ class SearchSettings:
     diversity: float = option(0.5, OF_A_BEAM, Needs("groups"), at_least=0, at_most=1e6)
     """With several groups: nats subtracted from a token for each hypothesis of earlier groups that continues
     with it."""
-    min_length: int = option(0, at_least=0, at_most=10_000)
-    """Minimum length of a translation in tokens."""
+    min_length: int | None = option(None, at_least=0, at_most=10_000, off=0)
+    """Minimum length of a translation in tokens. None is 1. With 0 a translation may be empty, as in the
+    paper's search."""
     no_repeat_ngram: int = option(0, at_least=0, at_most=10_000)
     """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
     ban_words: tuple[str, ...] = ()
@@ -122,6 +128,11 @@ class SearchSettings:
         """`max_extra_tokens` as a number."""
         return EXTRA_TOKENS if self.max_extra_tokens is None else self.max_extra_tokens
 
+    @property
+    def least_tokens(self) -> int:
+        """`min_length` as a number."""
+        return LEAST_TOKENS if self.min_length is None else self.min_length
+
     def __post_init__(self) -> None:
         check_options(self)
         if 0 < self.temperature < 1e-6:
@@ -129,7 +140,7 @@ class SearchSettings:
                 f"{{temperature}} is {self.temperature}; sampling needs at least 0.000001, and 0 is beam "
                 "search."
             )
-        if self.max_length is not None and self.min_length > self.max_length:
+        if self.max_length is not None and self.least_tokens > self.max_length:
             raise OptionError(
                 f"{{min_length}} is {self.min_length} and {{max_length}} {self.max_length}; no translation "
                 "can have both."

@@ -83,7 +83,8 @@ def encode_one(
     """
     refuse_more_than_a_beam(settings, name)
     source, constraints = source_and_constraints(translator, sentence, settings)
-    return source[:, -1:] if translator.is_own_translation(sentence, constraints) else source, constraints
+    is_own = translator.is_own_translation(sentence, settings, constraints)
+    return source[:, -1:] if is_own else source, constraints
 
 
 def source_and_constraints(

@@ -105,12 +105,12 @@ class TorchBackend:
             return sample(self.model, source, settings, constraints)
         if constraints.forced:
             return grid_beam_search(self.model, source, settings, constraints)
-        restricted = replace(constraints, min_length=0).restricts_tokens
-        if self._graphs is not None and settings.is_standard_beam_search and not restricted:
+        is_simple = constraints.limits_length_alone
+        if self._graphs is not None and settings.is_standard_beam_search and is_simple:
             return self._graphs.search(source, settings, constraints)
-        if settings.beam_size > 1 or settings.coverage_penalty or constraints.restricts_tokens:
+        if settings.beam_size > 1 or settings.coverage_penalty or not is_simple:
             return beam_search(self.model, source, settings, constraints)
-        return greedy_search(self.model, source, settings)
+        return greedy_search(self.model, source, settings, constraints.min_length)
 
 
 def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model:

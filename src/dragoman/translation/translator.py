@@ -558,7 +558,7 @@ class Translator:
         constraints = constraint_ids(settings, tokenizers.target)
         visible = map(without_invisible, sentences)
         without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in visible]
-        are_own = [self.is_own_translation(text, constraints, glossary) for text, _ in without_tags]
+        are_own = [self.is_own_translation(text, settings, constraints, glossary) for text, _ in without_tags]
         if self.knows_terms:
             without_tags = [(without_symbols(text), tags) for text, tags in without_tags]
             if glossary is not None:
@@ -603,7 +603,11 @@ class Translator:
         return [parts[number] for number in range(len(texts))]
 
     def is_own_translation(
-        self, text: str, constraints: Constraints, glossary: Glossary | None = None
+        self,
+        text: str,
+        settings: SearchSettings,
+        constraints: Constraints,
+        glossary: Glossary | None = None,
     ) -> bool:
         """Whether a text without tags is its own translation: it has no letter, and no search is needed.
 
@@ -612,7 +616,9 @@ class Translator:
         """
         if has_letter(text) or not text.strip() or not self.tokenizers.source.has_letters:
             return False
-        return constraints.are_none and not (glossary is not None and glossary.find(text))
+        if settings.min_length or not constraints.limits_length_alone:
+            return False
+        return glossary is None or not glossary.find(text)
 
     def submit(
         self, prepared: PreparedSentences, progress: Progress | None = None

@@ -7,7 +7,7 @@ from dragoman.model.settings import ENRICHED, PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Recipe, learning_rate_schedule, optimizer_of
 from dragoman.text.settings import BatchSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
-from dragoman_paper.tables.published import PAPER_TOKENS, PAPER_VOCABULARY, TRAINING_RUNS
+from dragoman_paper.tables.published import PAPER_SEARCH, PAPER_TOKENS, PAPER_VOCABULARY, TRAINING_RUNS
 
 NOT_GIVEN = "not given"
 """In place of a section: the paper does not say, and a value other than the default is named."""
@@ -207,6 +207,7 @@ def paper_recipe(name: str) -> Recipe:
             average=20 if name == "big" else 5,
             patience=0,
         ),
+        search=PAPER_SEARCH,
     )
 
 
@@ -236,7 +237,8 @@ def departures(recipe: Recipe) -> list[Departure]:
 
 
 def with_inherited(recipe: Recipe) -> Recipe:
-    """The recipe with the values that settings have from others: d_k, d_v, schedule, kind of target tokens.
+    """The recipe with the values that settings have from others: d_k, d_v, schedule, kind of target tokens,
+    and with `min_length` as a number.
 
     An LSTM, GRU or ConvS2S has no heads: it gets the paper's widths.
     """
@@ -251,4 +253,5 @@ def with_inherited(recipe: Recipe) -> Recipe:
             schedule=learning_rate_schedule(recipe),
         ),
         tokenizer=replace(tokenizer, target_tokens=tokenizer.target_tokens or tokenizer.source_tokens),
+        search=replace(recipe.search, min_length=recipe.search.least_tokens),
     )

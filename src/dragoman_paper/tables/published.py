@@ -5,12 +5,16 @@ Source: Vaswani et al. (2017), sections 5 and 6, Table 2.
 
 from dataclasses import dataclass
 
+from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
+
 P100_FLOPS = 9.5e12
 """Sustained single-precision floating-point operations per second of a P100 (section 6.1, footnote 5)."""
 PAPER_GPUS = 8
 PAPER_VOCABULARY, PAPER_VOCABULARY_FRENCH = 37_000, 32_000
 PAPER_TOKENS = 25_000
 """Source tokens of a batch, and target tokens (section 5.1)."""
+PAPER_SEARCH = SearchSettings(max_extra_tokens=EXTRA_TOKENS, min_length=0)
+"""The beam search of section 6.1, which says nothing of a least length."""
 FORWARD_AND_BACKWARD = 3
 """Of the multiply-adds of a forward pass: a backward pass has two products for each."""
 FLOPS_PER_MULTIPLY_ADD = 2

@@ -8,6 +8,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
+from dragoman_paper.tables.published import PAPER_SEARCH
 
 PAPER_UPDATES = 100_000
 DEFAULTS = asdict(ModelSettings())
@@ -102,6 +103,7 @@ class Scale:
                 best_by="loss",
                 patience=0,
             ),
+            search=PAPER_SEARCH,
         )
 
 

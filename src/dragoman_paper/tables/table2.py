@@ -12,7 +12,12 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
-from dragoman_paper.tables.published import PAPER_TOKENS, PAPER_VOCABULARY, PAPER_VOCABULARY_FRENCH
+from dragoman_paper.tables.published import (
+    PAPER_SEARCH,
+    PAPER_TOKENS,
+    PAPER_VOCABULARY,
+    PAPER_VOCABULARY_FRENCH,
+)
 
 TITLE = "Table 2: BLEU on the test data and the cost of training"
 
@@ -65,6 +70,7 @@ class TrainedRow:
                 best_by="loss",
                 patience=0,
             ),
+            search=PAPER_SEARCH,
         )
 
 
