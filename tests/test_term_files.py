@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+import warnings
 
 import pytest
 from hypothesis import given, settings
@@ -40,25 +42,29 @@ def tidy(text):
         [
             None, ("source", "target"), ("Source", "TRANSLATION"), ("en", "de"), ("en-US", "de_AT"),
             ("en", "target"), ("term", "translation"), ("fr", "fr"), ("fr", "it"), ("en", "fr"),
-            ("FR", "de-DE"),
+            ("FR", "de-DE"), ("English", "German"), ("ENGLISH (US)", "Deutsch"), ("term", "german"),
+            ("EN", "DE"), ("English", "French"),
         ]
     ),
     st.permutations([0, 1, 2]),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     st.integers(0, 4),
+    st.booleans(),
 )  # fmt: skip
-def test_the_terms_of_a_table_are_those_of_its_columns(suffix, delimiter, pairs, header, order, quoting, gap):
+def test_the_terms_of_a_table_are_those_of_its_columns(
+    suffix, delimiter, pairs, header, order, quoting, gap, says_delimiter
+):
     """Without a header that names both, they are the first two. Empty rows count for nothing.
 
     A header that names one of the languages beside another one is that of a table without terms.
     """
-    is_of_others = header in {("en", "fr"), ("FR", "de-DE")}
+    is_of_others = header in {("en", "fr"), ("FR", "de-DE"), ("English", "French")}
     is_named = header is not None and header not in {("fr", "fr"), ("fr", "it")} and not is_of_others
     rows = [["" if place == 2 else pair[place] for place in order] for pair in pairs]
     if not is_named:
         order, rows = [0, 1, 2], [[*pair, ""] for pair in pairs]
     rows.insert(min(gap, len(rows)), ["", " ", ""])
-    if suffix == ".csv":  # a sign that all rows have may be the delimiter as well
+    if suffix == ".csv" and not says_delimiter:  # a sign that all rows have may be the delimiter as well
         others = dict.fromkeys(map(ord, DELIMITERS[: DELIMITERS.index(delimiter)]), ".")
         rows = [[cell.translate(others) for cell in row] for row in rows]
         pairs = [[text.translate(others) for text in pair] for pair in pairs]
@@ -70,7 +76,15 @@ def test_the_terms_of_a_table_are_those_of_its_columns(suffix, delimiter, pairs,
         expected.insert(0, Term(*header))
     if is_of_others:
         expected = []
-    assert terms_of(table(rows, delimiter, quoting), suffix, "a", LANGUAGES) == expected
+    first_line = f"sep={delimiter}\r\n".encode() * says_delimiter
+    assert terms_of(first_line + table(rows, delimiter, quoting), suffix, "a", LANGUAGES) == expected
+
+
+@pytest.mark.parametrize("header", [("en", "de"), ("German", "English"), ("Polski", "TR")])
+@pytest.mark.parametrize("unknown", [Languages("und", "und"), Languages("und", "xx")])
+def test_where_the_languages_are_unknown_a_header_is_what_names_two_of_them(header, unknown):
+    assert terms_of(table([header, ("x", "y")]), ".csv", "a", unknown) == [Term("x", "y")]
+    assert len(terms_of(table([(header[0], "y"), ("x", "y")]), ".csv", "a", unknown)) == 2
 
 
 @given(
@@ -91,10 +105,25 @@ def test_of_four_columns_the_last_two_are_the_languages_of_each_term(codes):
     assert len(terms_of(table([["x", "y"], *more]), ".csv", "a", LANGUAGES)) == 1 + len(rows)
 
 
-@pytest.mark.parametrize("row", [["one"], ["one", ""], ["", "two"], ["one", " "]])
-def test_a_row_without_a_translation_is_refused_with_its_number(row):
-    with pytest.raises(DragomanError, match=r"a, row 3 .* columns 1 and 2"):
-        terms_of(table([["x", "y"], ["", ""], row]), ".csv", "a", LANGUAGES)
+@given(
+    st.lists(
+        st.sampled_from([["one"], ["one", ""], ["", "two"], ["one", " "], ["x", "y"], ["", ""]]), max_size=5
+    )
+)
+def test_rows_without_a_translation_are_counted_and_refused_if_there_is_no_other(rows):
+    complete = [row for row in rows if row == ["x", "y"]]
+    incomplete = [row for row in rows if row not in (["x", "y"], ["", ""])]
+    content = table([["source", "target"], *rows])
+    if incomplete and not complete:
+        first = 2 + rows.index(incomplete[0])
+        with pytest.raises(DragomanError, match=rf"a, row {first} .* columns 1 and 2"):
+            terms_of(content, ".csv", "a", LANGUAGES)
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert terms_of(content, ".csv", "a", LANGUAGES) == [Term("x", "y")] * len(complete)
+    counts = [re.search(r"a has (\d+) rows? without", str(one.message))[1] for one in caught]
+    assert counts == [str(len(incomplete))] * bool(incomplete)
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -1,20 +1,26 @@
 """Tables of texts (CSV, TSV): a column with sources, and one with translations whose empty cells are filled.
 
-The header names the columns: source and target, or the codes of the languages.
+The header names the columns: source and target, or the codes or names of the languages.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.file import Reading, decode_text
 from dragoman.documents.strings import Rewriting, is_code, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
+from dragoman.text.language_names import code_of_name
 from dragoman.text.records import primary
 
 DELIMITERS = ",;\t|"
+FIRST_LINES = 100
+"""Lines that tell the delimiter of a table."""
+SEPARATOR_LINE = re.compile(rf'\A\ufeff?"?sep=([{DELIMITERS}])"?(?:\r\n?|\n|\Z)', re.IGNORECASE)
+"""The first line of a CSV that tells Excel its delimiter."""
 DOUBLED = re.compile('""')
 QUOTED_NAME = re.compile(rf'(?<![^{DELIMITERS}\r\n])"(?:[^"]|"")*+"')
 HEADER = re.compile(rf"(?:{QUOTED_NAME.pattern}|[^\r\n])*+")
@@ -84,7 +90,7 @@ def find_columns(text: str, reading: Reading) -> tuple[str, int, int]:
     """The delimiter, and the numbers of the columns of source and target. Raises as `read`."""
     header = HEADER.match(text.removeprefix("\ufeff"))
     unquoted = QUOTED_NAME.sub("", header[0]) if header else ""
-    delimiter = max(DELIMITERS, key=unquoted.count)
+    delimiter = named_delimiter(text) or max(DELIMITERS, key=unquoted.count)
     first_row = next(rows(text, delimiter, reading.name), [])
     names = [cell.text.strip().strip('"').strip().lower() for cell in first_row]
     source = column(names, ("source", reading.source))
@@ -98,21 +104,45 @@ def find_columns(text: str, reading: Reading) -> tuple[str, int, int]:
     return delimiter, source, target
 
 
+def named_delimiter(text: str) -> str:
+    """The delimiter that the first line of a table names; "" if it names none."""
+    match = SEPARATOR_LINE.match(text)
+    return match[1] if match else ""
+
+
+def frequent_delimiter(text: str, signs: str) -> str:
+    """The one of the signs that most of the first lines of a table have, or the one that it names.
+
+    Excel writes semicolons into a CSV where numbers have a decimal comma, and tabs into "Unicode text".
+    """
+    lines = list(islice(re.finditer(r"[^\r\n]+", text), FIRST_LINES))
+    return named_delimiter(text) or max(signs, key=lambda sign: sum(sign in line[0] for line in lines))
+
+
 def column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """The number of the first column with one of the names, or else with a code of the same language."""
+    """The number of the first column with one of the names, or else with a code or name of the language.
+
+    `wanted` ends with its code.
+    """
     for name in wanted:
         if name.lower() in names:
             return names.index(name.lower())
-    codes = [primary(name) if re.fullmatch(r"[a-z]{2,3}([-_]\w+)*", name) else "" for name in names]
+    codes = list(map(code_of_cell, names))
     language = primary(wanted[-1])
     return codes.index(language) if language in codes else None
 
 
+def code_of_cell(cell: str) -> str:
+    """The language that a cell of a header names by a code or in words; "" for another cell."""
+    return primary(cell) if re.fullmatch(r"[A-Za-z]{2,3}([-_]\w+)*", cell) else code_of_name(cell)
+
+
 def rows(text: str, delimiter: str, name: str) -> Iterator[list[Cell]]:
-    """The rows of a table, without empty ones. Raises `DragomanError` as `read`."""
+    """The rows of a table, without empty ones and the line that names the delimiter. Raises as `read`."""
     sign = re.escape(delimiter)
     cell = re.compile(rf'(?:"((?:[^"]|"")*+)"(?=[\r\n{sign}]|\Z)|([^\r\n{sign}]*+))({sign}|\r\n?|\n|\Z)')
-    position = 1 if text.startswith("\ufeff") else 0
+    separator = SEPARATOR_LINE.match(text)
+    position = separator.end() if separator else 1 if text.startswith("\ufeff") else 0
     row: list[Cell] = []
     while match := cell.match(text, position):
         if match[1] is None and delimiter != "\t" and match[2].startswith('"'):

@@ -1,11 +1,13 @@
 """Files of terms: tables (TSV, CSV), and TBX (ISO 30042).
 
 A table has the source term in its first column and the target term in its second one, unless its first row
-names the columns: source and target, or codes of languages. If those are other languages, it has no terms.
+names the columns: source and target, or codes or names of languages. If those are other languages, it has no
+terms.
 """
 
 import html
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -13,17 +15,16 @@ from pathlib import Path
 from dragoman.documents.elements import Element, read_elements
 from dragoman.documents.file import EncodingError, decode_text
 from dragoman.documents.markup import XML_ENCODING, decode_markup
-from dragoman.documents.table import DELIMITERS, column, rows
+from dragoman.documents.table import DELIMITERS, code_of_cell, column, frequent_delimiter, rows
 from dragoman.system.errors import DragomanError, reason
-from dragoman.system.wording import shown
+from dragoman.system.wording import counted, shown
+from dragoman.text.language_names import LANGUAGES
 from dragoman.text.records import primary
-from dragoman.text.settings import Languages
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.translation.glossary import Term
 
 TABLES = {".tsv": "\t", ".tab": "\t", ".txt": "\t", ".csv": DELIMITERS}
 """What may stand between the columns of a table, by its suffix."""
-FIRST_LINES = 100
-"""Lines that tell the delimiter of a table."""
 MAX_BYTES = 200_000_000
 MAX_TERM = 500
 """Characters of a term."""
@@ -37,8 +38,8 @@ CODE = re.compile(r"[A-Za-z]{2,3}(-\w+)?")
 def read_terms(path: Path, languages: Languages) -> list[Term]:
     """The terms of a file for a pair of languages, in order.
 
-    Raises `DragomanError` for a file that cannot be read, one of another kind, and a term that has no
-    translation.
+    Raises `DragomanError` for a file that cannot be read, one of another kind, and a table without any term
+    that has a translation. Warns of rows without a term or its translation, which are left out.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -59,25 +60,21 @@ def terms_of(content: bytes, suffix: str, name: str, languages: Languages) -> li
 
 
 def table_rows(content: bytes, suffix: str, name: str) -> Iterator[list[str]]:
-    """The cells of a table's rows, without white space around them. Raises as `read_terms`.
-
-    Excel writes semicolons into a CSV where numbers have a decimal comma, and tabs into "Unicode text". The
-    delimiter is therefore the one that most of the first lines have.
-    """
+    """The cells of a table's rows, without white space around them. Raises as `read_terms`."""
     try:
         text, _ = decode_text(content, name)
     except EncodingError as error:
         advice = " Excel writes UTF-8 if the file is saved as “CSV UTF-8”." * (suffix == ".csv")
         raise DragomanError(f"{error}{advice}") from error
-    lines = list(islice(re.finditer(r"[^\r\n]+", text), FIRST_LINES))
-    delimiter = max(TABLES[suffix], key=lambda sign: sum(sign in line[0] for line in lines))
-    for row in rows(text, delimiter, name):
+    for row in rows(text, frequent_delimiter(text, TABLES[suffix]), name):
         yield [cell.text.strip() for cell in row]
 
 
 def table_terms(content: bytes, suffix: str, name: str, languages: Languages) -> Iterator[Term]:
     """The terms of a table. Raises as `read_terms`."""
     source, target = 0, 1
+    incomplete: list[str] = []
+    has_complete_row = False
     is_tabs = TABLES[suffix] == "\t"
     table = table_rows(content, suffix, name)
     first_rows = list(islice(table, 2))
@@ -89,15 +86,24 @@ def table_terms(content: bytes, suffix: str, name: str, languages: Languages) ->
         if number == 1 and not has_codes and is_of_others(cells, languages):
             return
         if len(cells) <= max(source, target) or not (cells[source] and cells[target]):
-            if not any(cells):
-                continue
-            raise DragomanError(
-                f"{name}, row {number} ({shown(' '.join(cells))}) does not have a term and its translation; "
-                f"put them into columns {source + 1} and {target + 1}{' of a table with tabs' * is_tabs}."
-            )
+            if any(cells):
+                incomplete.append(f"row {number} ({shown(' '.join(cells))})")
+            continue
+        has_complete_row = True
         if has_languages(cells) and not are_of(languages, cells[2], cells[3]):
             continue
         yield checked(cells[source], cells[target], f"{name}, row {number}")
+    if incomplete and not has_complete_row:
+        raise DragomanError(
+            f"{name}, {incomplete[0]} does not have a term and its translation, and neither has another row; "
+            f"put them into columns {source + 1} and {target + 1}{' of a table with tabs' * is_tabs}."
+        )
+    if incomplete:
+        warnings.warn(
+            f"{name} has {counted(len(incomplete), 'row')} without a term or its translation; such rows are "
+            f"not used. The first is {incomplete[0]}.",
+            stacklevel=2,
+        )
 
 
 def header_columns(cells: Sequence[str], languages: Languages) -> tuple[int, int] | None:
@@ -105,7 +111,11 @@ def header_columns(cells: Sequence[str], languages: Languages) -> tuple[int, int
     names = [cell.lower() for cell in cells]
     source = column(names, ("source", "term", languages.source))
     target = column(names, ("target", "translation", languages.target))
-    return None if source is None or target is None or source == target else (source, target)
+    if source is not None and target is not None and source != target:
+        return source, target
+    is_unknown = UNKNOWN_LANGUAGE in (languages.source, languages.target)
+    named = LANGUAGES.intersection(map(code_of_cell, names[:2]))
+    return (0, 1) if is_unknown and len(named) == 2 else None
 
 
 def has_languages(cells: Sequence[str]) -> bool:
@@ -115,7 +125,7 @@ def has_languages(cells: Sequence[str]) -> bool:
 
 def is_of_others(cells: Sequence[str], languages: Languages) -> bool:
     """Whether a first row names one of the languages of a pair beside another language."""
-    codes = {primary(cell) for cell in cells[:2] if CODE.fullmatch(cell)}
+    codes = {*map(code_of_cell, cells[:2])} - {""}
     return len(codes) == 2 and not codes.isdisjoint(map(primary, (languages.source, languages.target)))
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.responses import Response
 from starlette.types import Scope
 
+from dragoman.documents.table import DELIMITERS, SEPARATOR_LINE, frequent_delimiter
 from dragoman.documents.terms import checked
 from dragoman.serving.apis.deepl import base, pairs_in_words
 from dragoman.serving.apis.parameters import FORMS, parameters
@@ -227,13 +228,18 @@ def dictionaries_of(requested: Sequence[DictionaryRequest], models: Models) -> d
 def terms_of_entries(entries: str, entries_format: str) -> list[Term]:
     """The terms in lines with a term and its translation, and in CSV perhaps the codes of their languages.
 
-    TSV has no quotation marks. Raises `ApiError` 400 for other lines, and for a term that is there twice.
+    TSV has no quotation marks. CSV is as Excel writes it, also with semicolons. Raises `ApiError` 400 for
+    other lines, and for a term that is there twice.
     """
     if entries_format not in ("tsv", "csv"):
         raise ApiError(400, f"Value for 'entries_format' not supported: {entries_format!r}. Send tsv or csv.")
     is_csv = entries_format == "csv"
-    lines = (
-        csv.reader(io.StringIO(entries)) if is_csv else (line.split("\t") for line in LINE_END.split(entries))
+    delimiter = frequent_delimiter(entries, DELIMITERS) if is_csv else "\t"
+    entries = SEPARATOR_LINE.sub("", entries, 1).removeprefix("\ufeff")
+    lines: Iterable[list[str]] = (
+        csv.reader(io.StringIO(entries), delimiter=delimiter)
+        if is_csv
+        else (line.split(delimiter) for line in LINE_END.split(entries))
     )
     terms: dict[str, Term] = {}
     try:
