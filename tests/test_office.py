@@ -7,17 +7,21 @@ import time
 import zipfile
 from collections import Counter
 from itertools import permutations
+from pathlib import PurePath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.documents.file import ArchiveLimits, read_members
+from dragoman.documents.file import ArchiveLimits, Reading, read_members
+from dragoman.documents.formats import OTHERS, format_of_name
 from dragoman.documents.markup import read_markup
 from dragoman.documents.nested import put_back, rewrite
 from dragoman.documents.office import content_types, element_ends, escape_text, plain_characters, prefix_of
+from dragoman.documents.read import READERS
 from dragoman.documents.runs import Item, normal_form, run_blocks, write_runs
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import Languages
 from tests.office_files import book, pack, slides, text_file, translate, unpack, word_file, workbook
 
 WORD_PARAGRAPH = "<w:p><w:r><w:t>One two.</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>Three</w:t></w:r></w:p>"
@@ -104,6 +108,54 @@ def test_a_file_with_a_damaged_member_is_refused_or_read(file_format):
 @pytest.mark.parametrize(("file_format", "other"), [*permutations(FILES, 2)])
 def test_an_archive_with_a_wrong_ending_is_refused_with_its_own(file_format, other):
     assert f"whose name ends in {ENDINGS[other]}" in outcome(file_format, FILES[other]())
+
+
+OFFICE = "application/vnd.openxmlformats-officedocument."
+TYPES_OF_ENDINGS = {
+    ".docm": "application/vnd.ms-word.document.macroEnabled.main+xml",
+    ".dotx": f"{OFFICE}wordprocessingml.template.main+xml",
+    ".dotm": "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
+    ".pptm": "application/vnd.ms-powerpoint.presentation.macroEnabled.main+xml",
+    ".ppsx": f"{OFFICE}presentationml.slideshow.main+xml",
+    ".ppsm": "application/vnd.ms-powerpoint.slideshow.macroEnabled.main+xml",
+    ".potx": f"{OFFICE}presentationml.template.main+xml",
+    ".potm": "application/vnd.ms-powerpoint.template.macroEnabled.main+xml",
+    ".xlsm": "application/vnd.ms-excel.sheet.macroEnabled.main+xml",
+    ".xltx": f"{OFFICE}spreadsheetml.template.main+xml",
+    ".xltm": "application/vnd.ms-excel.template.macroEnabled.main+xml",
+    ".ott": "application/vnd.oasis.opendocument.text-template",
+    ".otp": "application/vnd.oasis.opendocument.presentation-template",
+    ".ots": "application/vnd.oasis.opendocument.spreadsheet-template",
+}
+"""What the main member of an office file is by its ending, if it is a template, a show, or has macros."""
+
+
+@pytest.mark.parametrize("ending", TYPES_OF_ENDINGS)
+def test_templates_shows_and_files_with_macros_are_read_as_the_files_that_they_are(ending):
+    file_format = format_of_name(PurePath(f"a{ending}"), Languages("en", "de"))
+    members = {name: data.decode("latin-1") for name, _, data in unpack(FILES[file_format]())}
+    if "mimetype" in members:
+        members["mimetype"] = TYPES_OF_ENDINGS[ending]
+    else:
+        main = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl/workbook.xml"}
+        override = f'<Override PartName="/{main[file_format]}" ContentType="{TYPES_OF_ENDINGS[ending]}"/>'
+        types = re.sub(
+            rf'<Override PartName="/{main[file_format]}"[^>]*>', "", members["[Content_Types].xml"]
+        )
+        members["[Content_Types].xml"] = types.replace("</Types>", f"{override}</Types>")
+    content = pack({name: text.encode("latin-1") for name, text in members.items()})
+    document = READERS[file_format](content, Reading(f"a{ending}", "en", "de"))
+    sentences = [segment.sentence for segment in document.segments]
+    assert "One two." in " ".join(sentences).replace("<g1>", "").replace("</g1>", "")
+    assert unpack(document.write(sentences)) == unpack(content)
+
+
+@pytest.mark.parametrize("ending", [*OTHERS, ".unknown"])
+def test_a_file_that_is_not_read_is_refused_with_what_to_do(ending):
+    with pytest.raises(
+        DragomanError, match=rf"\{ending} (is not read, since it is .+; |ends in .+ --format )"
+    ):
+        format_of_name(PurePath(f"a{ending}"), Languages("en", "de"))
 
 
 @pytest.mark.parametrize("file_format", FILES)

@@ -1,6 +1,7 @@
 """Workbooks are translated, and everything else in them stays."""
 
 import re
+from html import escape
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -90,6 +91,27 @@ def test_the_heads_of_columns_that_others_refer_to_are_kept(kind, column):
     )
     parts = {name: data.replace(b".table+xml", f".{kind}+xml".encode()) for name, _, data in unpack(content)}
     assert sentences("xlsx", pack(parts)) == ["Red"]
+
+
+@given(
+    st.lists(st.text("ab &<\"'é", min_size=1, max_size=5).map("x{}".format), min_size=1, max_size=4),
+    st.sampled_from(
+        [
+            '<dataValidation type="list" sqref="A1"><formula1>{}</formula1></dataValidation>',
+            '<x14:dataValidation sqref="A1" type="list" >\n<x14:formula1><xm:f>{}</xm:f></x14:formula1>'
+            "</x14:dataValidation>",
+        ]
+    ),
+)
+def test_a_cell_keeps_a_value_of_a_list_of_allowed_ones(values, form):
+    quoted = ",".join(values).replace('"', '""')
+    rules = form.format(escape(f'"{quoted}"'))
+    texts = [*values, "free text", *(f"{value} z" for value in values)]
+    content = workbook("".join(f"<si><t>{escape(text)}</t></si>" for text in texts), f"<!-- -->{rules}")
+    assert sentences("xlsx", content) == [" ".join(text.split()) for text in texts[len(values) :]]
+    for other in (rules.replace('"list"', '"custom"'), form.format("Sheet2!$A$1:$A$9")):
+        content = workbook("".join(f"<si><t>{escape(text)}</t></si>" for text in texts), other)
+        assert len(sentences("xlsx", content)) == len(texts)
 
 
 # ---- parts of a text one by one

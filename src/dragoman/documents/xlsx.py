@@ -32,6 +32,11 @@ NAMESPACES = (
 )
 TEXTS = re.compile(r"spreadsheetml\.(?:sharedStrings|worksheet|comments)\+xml\Z")
 COLUMNS = re.compile(r"spreadsheetml\.(?:table|pivotCacheDefinition)\+xml\Z")
+LIST = re.compile(
+    r"""<(?:\w+:)?dataValidation\b(?=[^<>]*\stype\s*=\s*["']list["'])[^<>]*>\s*"""
+    r"""<(?:\w+:)?formula1>(?:<(?:\w+:)?f>)?\s*((?:"|&quot;)[^<]*)"""
+)
+"""The values that a cell may have, if they are not those of other cells."""
 LINE_END = re.compile(r"(\r?\n|&#(?:10|13|x[aAdD]);|_x[0-9A-Fa-f]{4}_)")
 """A line end in a cell, or another character as Excel writes it."""
 ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}_)")
@@ -51,16 +56,19 @@ def read(content: bytes, reading: Reading) -> Archive:
     types = content_types(members, reading.name)
     if not any("worksheet" in kind or "sheet.main" in kind for kind in types.values()):
         raise DragomanError(f"{reading.name} has no sheets{ending_advice(members)}.")
-    headings = {
+    codes = {
         column
         for name, kind in types.items()
         if COLUMNS.search(kind)
         for column in column_names(*decode_part(members[name], reading.name))
     }
+    for name, kind in types.items():
+        if "worksheet" in kind and b"dataValidation" in members[name]:
+            codes.update(listed_values(*decode_part(members[name], reading.name)))
     parts: dict[str, Part] = {}
     for name, kind in types.items():
         if TEXTS.search(kind) and (b"inlineStr" in members[name] or "worksheet" not in kind):
-            parts[name] = read_texts(members[name], reading, headings)
+            parts[name] = read_texts(members[name], reading, codes)
         elif PART.search(kind):
             parts[name] = read_drawing(members[name], reading)
     return Archive(content, parts)
@@ -78,13 +86,21 @@ def column_names(text: str, _: str) -> Iterator[str]:
             yield normal_text(attributes.get("name", ""))
 
 
+def listed_values(text: str, _: str) -> Iterator[str]:
+    """The values in lists of allowed values. A cell with another one would be invalid, so they stay."""
+    for match in LIST.finditer(text):
+        values = unescape(match[1]).strip().removeprefix('"').removesuffix('"')
+        for value in values.replace('""', '"').split(","):
+            yield " ".join(value.split())
+
+
 def normal_text(xml: str) -> str:
-    """A text of a cell or of a column's name, to compare them."""
+    """A text of a cell, of a column's name or of a list, to compare them."""
     return " ".join(LINE_END.sub(" ", unescape(xml)).split())
 
 
-def read_texts(content: bytes, reading: Reading, headings: Collection[str]) -> OfficePart:
-    """A member with texts, but the headings of columns, which others refer to. Raises as `read`."""
+def read_texts(content: bytes, reading: Reading, codes: Collection[str]) -> OfficePart:
+    """A member with texts, but these, which others refer to. Raises as `read`."""
     text, encoding = decode_part(content, reading.name)
     tokens = read_markup(text, is_html=False)
     prefix = prefix_of(text, *NAMESPACES)
@@ -94,7 +110,7 @@ def read_texts(content: bytes, reading: Reading, headings: Collection[str]) -> O
         items = list(text_items(paragraph, last, tokens, ends, prefix))
         words = "".join(item.xml if item.kind == "text" else " " for item in items)
         first = tokens[paragraph.first - 1].end
-        return first, "" if normal_text(words) in headings else normal_form(items)
+        return first, "" if normal_text(words) in codes else normal_form(items)
 
     rewritten, slots = rewrite(text, tokens, {f"{prefix}{name}" for name in ("si", "is", "text")}, text_form)
     document = compose(rewritten, run_blocks(rewritten), reading.source, reading.split, SHEET)
