@@ -102,10 +102,22 @@ def test_white_space_around_a_text_makes_no_sentence_of_it(text, before, after):
 
 
 @pytest.mark.parametrize(
-    "title", ["M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."]
+    "title", ["Dr.", "Pr.", "M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."]
 )
 def test_a_french_abbreviation_ends_no_sentence(title):
     assert len(plain_text(f"Voici {title} Dupont et les autres.", "fr").sentences) == 1
+
+
+@given(
+    st.sampled_from(["en", "fr", "it", "pt", "pl", "ru", "de", "es", "und"]),
+    st.sampled_from(["approx.", "vol.", "Ch.", "Tel.", "(eq.", "max.", "no.", "pag.", "n.", "рис.", "Art."]),
+    st.integers(0, 3000),
+    st.sampled_from(["number", "dogs", "last"]),
+)
+def test_an_abbreviation_before_a_number_ends_no_sentence_and_another_word_does(language, word, number, end):
+    assert len(plain_text(f"Zebra {word} {number} {end}.", language).sentences) == 1
+    if language in {"en", "fr", "it"}:  # others begin no sentence with a number
+        assert len(plain_text(f"Zebra {word}xyzd. {number} {end}.", language).sentences) == 2
 
 
 @pytest.mark.parametrize("letter", ["a", "e\u0301", "क\u094d\u200dष", "a👨\u200d👩\u200d👧", "กำ"])

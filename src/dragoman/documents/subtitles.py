@@ -24,7 +24,7 @@ from dragoman.documents.document import (
 )
 from dragoman.documents.file import Reading
 from dragoman.documents.subtitle_lines import Word, cut, cut_where_aligned, width, with_tags_alone, wrap
-from dragoman.translation.sentence_ends import CONTROL
+from dragoman.translation.sentence_ends import CONTROL, sentence_ends
 from dragoman.translation.tags import UNSPACED
 
 MAX_PAUSE = 2.0  # seconds between two cues of one sentence
@@ -77,6 +77,14 @@ class Form:
         return re.compile(rf"(?:\A|(?:{self.line_break})){tags}{DASH}[ \t]*|(?!\A)(?=<v[ .])")
 
     @cached_property
+    def sound(self) -> re.Pattern[str]:
+        """The brackets at the start of a line: round ones around all of it, square ones also before text."""
+        end = rf"(?:{self.line_break}|\Z)"
+        round_ones = rf"(?P<round>\()[^()]*(?P<close>\))(?=(?:{self.tag}|[ \t])*+{end})"
+        square_ones = rf"(?P<square>\[)[^\[\]]*(?P<end>\])(?=(?:{self.tag})*+(?:\s|{end}))"
+        return re.compile(rf"(?:{self.tag}|[ \t])*+(?:{round_ones}|{square_ones})")
+
+    @cached_property
     def leading_dash(self) -> re.Pattern[str]:
         """What would make a text that of another speaker: its dash."""
         return re.compile(rf"\A(?:{DASH}[ \t]*)+")
@@ -118,7 +126,7 @@ class Box(NamedTuple):
 def subtitles(text: str, cues: Sequence[Cue], reading: Reading, form: Form) -> "Subtitles":
     """The document of a text and its cues."""
     boxes = [box for cue in cues for box in boxes_of(text, cue, form)]
-    blocks = blocks_of(boxes)
+    blocks = blocks_of(boxes, reading.source)
     return Subtitles(compose(text, blocks, reading.source, reading.split, form.syntax), tuple(boxes), form)
 
 
@@ -160,14 +168,17 @@ def boxes_of(text: str, cue: Cue, form: Form) -> Iterator[Box]:
 
 
 def edges_within(text: str, form: Form) -> list[tuple[int, int]]:
-    """What stands between the texts of a cue: the dashes of speakers, and the breaks beside some lines.
+    """What stands between the texts of a cue: the dashes of speakers, brackets of sounds, and some breaks.
 
-    These are the lines that are a sound or in notes, and those that begin with the name of a speaker.
+    These breaks are beside the lines that are a sound or in notes, and before those that begin with the name
+    of a speaker.
     """
     edges = [match.span() for match in form.speaker.finditer(text)]
     breaks = [match.span() for match in re.finditer(form.line_break, text)]
+    sounds = [form.sound.match(text, start) for start in sorted({0, *(end for _, end in edges + breaks)})]
+    brackets = [match.span(name) for match in sounds if match for name in match.groupdict() if match[name]]
     if not breaks:
-        return edges
+        return sorted(edges + brackets)
     bounds = [0, *(edge for span in breaks for edge in span), len(text)]
     lines = [
         re.sub(form.tag, "", text[start:end]).strip()
@@ -178,7 +189,7 @@ def edges_within(text: str, form: Form) -> list[tuple[int, int]]:
         is_edge = SOUND.fullmatch(before) or SOUND.fullmatch(after) or SPEAKER_NAME.match(after)
         if is_edge and span[0] not in inside_edges:
             edges.append(span)
-    return sorted(edges)
+    return sorted(edges + brackets)
 
 
 def peel(pieces: Block) -> Block:
@@ -197,13 +208,13 @@ def peel(pieces: Block) -> Block:
     return pieces[first : last + 1]
 
 
-def blocks_of(boxes: Iterable[Box]) -> Iterator[Block]:
+def blocks_of(boxes: Iterable[Box], language: str) -> Iterator[Block]:
     """The pieces of the boxes, in one block those through which a sentence may run."""
     block: Block = []
     before: Box | None = None
     count = 0  # of the cues in which no sentence has ended
     for box in boxes:
-        if before is not None and count < MAX_CUES and runs_on(before, box):
+        if before is not None and count < MAX_CUES and runs_on(before, box, language):
             block.append(Piece("text", " ", before.end, box.start))
             block.append(Piece("cue", "", box.start, box.start))
         else:
@@ -215,7 +226,7 @@ def blocks_of(boxes: Iterable[Box]) -> Iterator[Block]:
     yield block
 
 
-def runs_on(before: Box, after: Box) -> bool:
+def runs_on(before: Box, after: Box, language: str) -> bool:
     """Whether a sentence of one box may go on in the next one."""
     pause = after.cue.begins - before.cue.ends
     return (
@@ -223,10 +234,23 @@ def runs_on(before: Box, after: Box) -> bool:
         and after.is_first
         and (before.cue.speaker, before.around) == (after.cue.speaker, after.around)
         and -MAX_OVERLAP <= pause <= MAX_PAUSE
-        and not ENDS.search(before.words[-9:])
+        and (
+            not ENDS.search(before.words[-9:]) or ends_with_abbreviation(before.words, after.words, language)
+        )
         and not BEGINS.match(after.words)
         and not BRACKET.search(before.words + after.words)  # a placeholder that stands in both
     )
+
+
+def ends_with_abbreviation(before: str, after: str, language: str) -> bool:
+    """Whether a text ends with one full stop, and no sentence ends there: "Dr." before "Smith".
+
+    What goes on with a small letter is not asked about: it may be another sentence after all.
+    """
+    if not re.search(r"\w\.\Z", before) or not (after[:1].isupper() or after[:1].isdigit()):
+        return False
+    start = before[-40:]
+    return len(start) + 1 not in sentence_ends(f"{start} {after[:40]}", language)
 
 
 # ---- translations → cues

@@ -23,9 +23,17 @@ ORDINAL_STOP = frozenset(
 )  # fmt: skip
 """Languages that write a full stop after ordinal numbers."""
 ABBREVIATIONS = {
-    "fr": frozenset(("M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."))
+    "fr": frozenset(
+        ("Dr.", "M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "Pr.", "St.", "Ste.", "env.")
+    )
 }
 """Abbreviations that sentencex does not know."""
+BEFORE_NUMBERS = re.compile(
+    r"(?:approx|apt|art|chap|ch|eq|fig|max|n|no|nr|num|núm|p|pag|pág|pp|rys|sec|str|tab|tel|vol|рис|стр"
+    r"|табл)\.\Z",
+    re.IGNORECASE,
+)
+"""Abbreviations before a number, in any language: sentencex does not know all of them."""
 
 
 def sentence_ends(text: str, language: str) -> list[int]:
@@ -71,5 +79,7 @@ def is_end(text: str, place: int, language: str) -> bool:
         return False
     words = before.split()
     word = words[-1].lstrip("([«“\"'") if words else ""
+    if text[place].isdigit() and BEFORE_NUMBERS.match(word):
+        return False
     is_ordinal = language in ORDINAL_STOP and re.fullmatch(r"\d{1,2}\.", word) is not None
     return not is_ordinal and word not in ABBREVIATIONS.get(language, ())
