@@ -77,6 +77,39 @@ FILE = st.lists(BLOCK, max_size=4).map("\n\n".join)
 
 
 @settings(max_examples=50, deadline=None)
+@given(
+    BLOCK,
+    st.sampled_from(
+        ["!!! note", '!!! danger "One two"', '??? tip inline end "One two"', "???+ x", '=== "One two"']
+    ),
+    st.sampled_from(["\n", "\n\n"]),
+    st.sampled_from(["", "> ", "- "]),
+    st.sampled_from(["x", "zwei Wörter"]),
+)
+def test_what_is_in_an_admonition_is_as_outside_of_it(block, head, end, around, word):
+    block = "Six\n\n" + block
+
+    def inside(text):
+        admonition = indent(f"{head}{end}{text}", "", "    ")
+        return indent(f"{admonition}\n\nlast", around, " " * len(around) if around == "- " else around)
+
+    text = inside(block)
+    change = words_changed(word)
+    title = re.search('".*"', head)
+    expected = inside(translate(block, change)).replace("last", word)
+    if title:
+        expected = expected.replace(head, head.replace("One", word).replace("two", word), 1)
+    assert translate(text, change) == expected
+    assert translate(text, lambda sentence: sentence) == text
+
+
+@pytest.mark.parametrize("mark", [":", ":  ", "~\t"])
+def test_a_definition_keeps_its_line(mark):
+    text = f"Term\n{mark} one\n  two\n{mark} three\n"
+    assert translate(text, str.upper) == f"TERM\n{mark} ONE TWO\n{mark} THREE\n"
+
+
+@settings(max_examples=50, deadline=None)
 @given(FILE, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["x", "Wort", "語", "zwei Wörter"]))
 def test_other_texts_are_in_the_same_tree(text, end, word):
     text = text.replace("\n", end)

@@ -15,8 +15,9 @@ from markdown_it.token import Token
 from dragoman.documents.document import Block, Document, Segment, compose
 from dragoman.documents.file import DocumentFile, Reading, decode_text
 from dragoman.documents.front_matter import front_matter, front_matter_end
+from dragoman.documents.markdown_admonitions import HEAD
 from dragoman.documents.markdown_inline import PARSER, keep_html, pieces_of, read_inline
-from dragoman.documents.markdown_text import CELL, HTML_BLOCK, PARAGRAPH, MarkdownSegment
+from dragoman.documents.markdown_text import CELL, HTML_BLOCK, PARAGRAPH, TITLE, MarkdownSegment
 from dragoman.documents.markup import html
 from dragoman.text.letters import has_letter
 
@@ -24,8 +25,10 @@ LINE_END = re.compile(r"\r\n?|\n")
 LIST_START = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t>]++)*+(?:\[[ xX]\][ \t]+)?\Z")
 """What stands before a text at the start of its block."""
 NOTE = re.compile(r"\[\^[^\]\s]+\]:[ \t]*")
-KEPT_LINE = re.compile(r":{3}|\[[^\]\n]+\]:[ \t]")
+KEPT_LINE = re.compile(r":{3}|/{3}|\[[^\]\n]+\]:[ \t]")
 """A line in a paragraph that is the fence of a block, or a definition behind a footnote, in extensions."""
+DEFINITION = re.compile(r"[:~][ \t]+(?=\S)")
+"""What begins the definition of the term in the line before it."""
 SHORT_ENDS = frozenset(("]", "][]"))
 
 
@@ -42,7 +45,7 @@ def markdown(text: str, language: str, split: bool = True, start: int = 0) -> Do
     """The sentences of Markdown in a language (ISO 639, "und" if unknown), from `start` on."""
     source = Source(text, start)
     segments: list[Segment] = []
-    for syntax, blocks in ((PARAGRAPH, source.paragraphs), (CELL, source.cells)):
+    for syntax, blocks in ((PARAGRAPH, source.paragraphs), (CELL, source.cells), (TITLE, source.titles)):
         for segment in compose(text, blocks, language, split, syntax).segments:
             segments += source.segment(segment)
     for first, last in source.html_blocks:
@@ -64,6 +67,7 @@ class Source:
         """The start and the end of each."""
         self.paragraphs: list[Block] = []
         self.cells: list[Block] = []
+        self.titles: list[Block] = []
         self.html_blocks: list[tuple[int, int]] = []
         self.links: list[Link] = []
         env: dict[str, Any] = {"notes": []}
@@ -72,6 +76,10 @@ class Source:
         for place, token in enumerate(tokens):
             if token.type == "inline" and tokens[place - 1].type in {"paragraph_open", "heading_open"}:
                 self.add_paragraph(token, tokens[place - 1].markup.startswith("#"))
+            elif token.type == "admonition" and token.map:
+                head = HEAD.search(text, *self.lines[token.map[0]])
+                if head and head[1]:
+                    self.add(self.titles, head[1], range(head.start(1), head.end(1) + 1))
             elif token.type == "tr_open" and token.map:
                 end = next(end for end in range(place, len(tokens)) if tokens[end].type == "tr_close")
                 contents = [cell.content for cell in tokens[place:end] if cell.type == "inline"]
@@ -93,9 +101,13 @@ class Source:
         cuts: list[tuple[int, int]] = []
         start = offset = 0
         for line in content.split("\n"):
-            if note := NOTE.match(content, offset) or KEPT_LINE.match(content, offset):
+            definition = DEFINITION.match(content, offset) if offset else None
+            if mark := definition or NOTE.match(content, offset):
                 cuts.append((start, offset))
-                start = note.end() if content.startswith("[^", offset) else offset + len(line)
+                start = mark.end()
+            elif KEPT_LINE.match(content, offset):
+                cuts.append((start, offset))
+                start = offset + len(line)
             offset += len(line) + 1
         for first, last in [*cuts, (start, len(content))]:
             self.add(self.paragraphs, content[first:last], places[first : last + 1])

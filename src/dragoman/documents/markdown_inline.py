@@ -14,6 +14,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from dragoman.documents.document import Piece
+from dragoman.documents.markdown_admonitions import admonition
 from dragoman.documents.markup import KEPT_ELEMENTS, NAME, STANDS_FOR, VOID
 from dragoman.translation.sentence_ends import CONTROL
 
@@ -82,6 +83,7 @@ def make_parser() -> MarkdownIt:
     """A parser for blocks, whose rules for the inside of paragraphs note what they read."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.core.ruler.enableOnly(["normalize", "block"])
+    parser.block.ruler.before("code", "admonition", admonition)
     parser.inline.ruler.before("link", "kept", keep)
     rules = parser.inline.ruler
     for name, rule in zip(rules.get_active_rules(), rules.getRules(""), strict=True):

@@ -41,6 +41,7 @@ def escape_start(text: str) -> str:
 
 PARAGRAPH = Syntax(escape, keeps_tags=False)
 CELL = Syntax(escape_cell, keeps_tags=False)
+TITLE = Syntax(lambda text: escape(text).replace('"', "”"), keeps_tags=False)
 HTML_BLOCK = Syntax(lambda text: MARKUP.escape(SPACES.sub(" ", text)), keeps_tags=True)
 
 
