@@ -177,6 +177,26 @@ def test_numbers_and_formulas_of_cells_are_kept():
     assert sentences("odf", content) == ["May", "May"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_kept"),
+    [
+        ("is-in-list(&quot;May&quot;;&quot;June&quot;)", True),
+        ("is-in-list([$A.A1:.A9])", False),
+        ("x()", False),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cell_keeps_a_value_of_a_list_of_allowed_ones(condition, is_kept, is_first):
+    attributes = ['table:name="v1"', f'table:condition="of:cell-content-{condition}"']
+    rule = f'<table:content-validation {" ".join(attributes[:: 1 if is_first else -1])} table:x=""/>'
+    cell = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>".format
+    cells = cell(' table:content-validation-name="v1"', "May") + cell(
+        ' table:content-validation-name="v2"', "June"
+    )
+    content = text_file(f"<table:content-validations>{rule}</table:content-validations>{cells}")
+    assert sentences("odf", content) == ["May"] * (not is_kept) + ["June"]
+
+
 def test_a_translation_changes_the_language():
     content = text_file("<text:p>One</text:p>", page='<text:p>12 fo:language="en"</text:p>')
     assert read("odf", content).language == "en"

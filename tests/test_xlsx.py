@@ -17,6 +17,7 @@ from tests.office_files import (
     pack,
     read,
     sentences,
+    text_file,
     translate,
     types,
     unpack,
@@ -91,6 +92,22 @@ def test_the_heads_of_columns_that_others_refer_to_are_kept(kind, column):
     )
     parts = {name: data.replace(b".table+xml", f".{kind}+xml".encode()) for name, _, data in unpack(content)}
     assert sentences("xlsx", pack(parts)) == ["Red"]
+
+
+CODES = st.from_regex(r"[A-Z0-9]{1,4}(?:[-./][A-Z0-9]{1,4}){0,2}", fullmatch=True).filter(
+    lambda code: any(map(str.isdigit, code))
+)
+
+
+@given(st.lists(CODES, max_size=3), st.sampled_from(["xlsx", "odf"]))
+def test_the_number_of_an_article_is_no_text(codes, file_format):
+    texts = [*codes, *(f"for {code}" for code in codes), "IT", "A-b"]
+    if file_format == "xlsx":
+        content = workbook("".join(f"<si><t>{text}</t></si>" for text in texts))
+    else:
+        cells = "".join(f"<table:table-cell><text:p>{text}</text:p></table:table-cell>" for text in texts)
+        content = text_file(f"<office:spreadsheet>{cells}</office:spreadsheet>")
+    assert len(sentences(file_format, content)) == len(codes) + 2
 
 
 @given(

@@ -21,6 +21,7 @@ from dragoman.documents.office import (
     read_office,
 )
 from dragoman.documents.runs import Item, normal_form, run_blocks, write_runs
+from dragoman.documents.strings import is_code
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 
@@ -44,6 +45,13 @@ WITHOUT_TEXT = re.compile(
     r"""\s(?:table:formula\s*=|office:value-type\s*=\s*["'](?!string))|\sstyle:data-style-name\s*="""
 )
 """What the tag of a cell says whose text the program computes or formats."""
+VALIDATION = re.compile(r"""\stable:content-validation-name\s*=\s*["']([^"'<>]*)""")
+LIST = re.compile(
+    r"""<table:content-validation\s(?=[^<>]*is-in-list\((?:"|&quot;))(?:[^<>]*\s)?table:name\s*=\s*["']([^"'<>]*)"""
+)
+"""The name of a list of allowed values, if they are not those of other cells."""
+ANY_TAG = re.compile("<[^<>]*>")
+MAX_CODE_TOKENS = 8  # of a cell with one word
 MAX_SPANS = 16  # in each other: the format of a text is that of all around it
 SPACES = re.compile(" {2,}")
 UNSEEN = re.compile(
@@ -70,7 +78,7 @@ class Text:
 
     def __post_init__(self) -> None:
         self.ends = element_ends(self.tokens, self.name)
-        self.kept = set(kept_paragraphs(self.text, self.tokens))
+        self.kept = set(kept_paragraphs(self.text, self.tokens, self.ends))
 
     def local(self, place: int) -> str:
         """The name of a tag in the namespace of texts; "" for others."""
@@ -156,17 +164,27 @@ class Text:
             items.append(Item("start" if name.endswith("start") else "stop", self.tag(place), name=key))
 
 
-def kept_paragraphs(text: str, tokens: list[Token]) -> Iterator[int]:
+def kept_paragraphs(text: str, tokens: list[Token], ends: list[int]) -> Iterator[int]:
     """The places of the tags in what is no text of the document.
 
-    These are cells whose text is a number, a date or the value of a formula, and what somebody has deleted.
+    These are cells whose text is a number, a date, the value of a formula or one of a list of allowed values,
+    cells of spreadsheets whose text is a code, and what somebody has deleted.
     """
+    lists = {match[1] for match in LIST.finditer(text)}
+    is_spreadsheet = "<office:spreadsheet" in text
     cells: list[bool] = []
     for place, token in enumerate(tokens):
         is_cell = token.name.endswith(("table-cell", "office:annotation", ":tracked-changes"))
         if is_cell and token.kind == "start":
             is_deleted = token.name.endswith(":tracked-changes")
-            cells.append(is_deleted or WITHOUT_TEXT.search(text, token.start, token.end) is not None)
+            rule = VALIDATION.search(text, token.start, token.end)
+            is_single = is_spreadsheet and ends[place] - place <= MAX_CODE_TOKENS
+            cells.append(
+                is_deleted
+                or (is_single and is_code(ANY_TAG.sub("", text[token.end : tokens[ends[place]].start])))
+                or (rule is not None and rule[1] in lists)
+                or WITHOUT_TEXT.search(text, token.start, token.end) is not None
+            )
         elif is_cell and token.kind == "end":
             cells.pop()
         elif cells and cells[-1] and token.kind == "start":

@@ -24,9 +24,12 @@ PART = (
 )
 DATE_FORM = re.compile(r"%-?[A-Za-z]|\b(?:yy(?:yy)?|M{1,4}|dd?|E{3,4}|HH?|hh?|mm|ss)\b")
 CODE = re.compile(
-    r"(?=.*[_\\#]|/|[^/]*/[^/]*/|.*\w[.:]\w|[:.$@]\w|[0-9a-f]{8}-)[\w.:/\\#@$%+*?=&,;~()\[\]{}-]+", re.ASCII
+    r"(?=.*[_\\#]|/|[^/]*/[^/]*/|.*\w[.:]\w|[:.$@]\w|[0-9a-f]{8}-)[\w.:/\\#@$%+*?=&,;~()\[\]{}-]+"
+    r"|(?=.*\d)[A-Z0-9]+(?:[-./][A-Z0-9]+)*",
+    re.ASCII,
 )
-"""A word of ASCII with a mark that no word of a language has: a path, a name of code, a colour, a key."""
+"""A word of ASCII with a mark that no word of a language has: a path, a name of code, a colour, a key. Or one
+of capital letters and figures: the number of an article."""
 
 
 def part_pattern(kept: str = "(?!)") -> re.Pattern[str]:

@@ -24,6 +24,7 @@ from dragoman.documents.office import (
     read_office,
 )
 from dragoman.documents.runs import Item, normal_form, run_blocks, write_runs
+from dragoman.documents.strings import is_code
 from dragoman.system.errors import DragomanError
 
 NAMESPACES = (
@@ -110,7 +111,8 @@ def read_texts(content: bytes, reading: Reading, codes: Collection[str]) -> Offi
         items = list(text_items(paragraph, last, tokens, ends, prefix))
         words = "".join(item.xml if item.kind == "text" else " " for item in items)
         first = tokens[paragraph.first - 1].end
-        return first, "" if normal_text(words) in codes else normal_form(items)
+        cell = normal_text(words)
+        return first, "" if cell in codes or is_code(cell) else normal_form(items)
 
     rewritten, slots = rewrite(text, tokens, {f"{prefix}{name}" for name in ("si", "is", "text")}, text_form)
     document = compose(rewritten, run_blocks(rewritten), reading.source, reading.split, SHEET)
