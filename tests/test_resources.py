@@ -62,6 +62,26 @@ def read_apple(content):
     return [json.loads(string.replace("\\U", "\\u"), strict=False) for string in strings]
 
 
+@pytest.mark.parametrize(
+    ("value", "sentences"),
+    [
+        ("&amp;Save", ["Save"]),
+        ("Save &amp;all files", ["Save <g1/>all files"]),
+        ("(&amp;Öffnen)", ["(<g1/>Öffnen)"]),
+        ("&amp;One &amp;two", ["&One &two"]),
+        ("R&amp;D &amp; more", ["R&D & more"]),
+        ("&lt;&amp;a", ["<&a"]),
+    ],
+)
+def test_the_mark_of_a_key_to_press_is_kept(value, sentences):
+    content = f'<root><data name="a"><value>{value}</value></data></root>'.encode()
+    document = read("resx", content)
+    found = [segment.sentence for segment in document.segments]
+    assert found == sentences
+    written = document.write([sentence.replace("a", "b") for sentence in found]).decode()
+    assert written.count("&amp;") == value.count("&amp;")
+
+
 def resx(texts):
     values = "".join(
         f'<data name="k{n}" xml:space="preserve"><value>{escape(t)}</value></data>'

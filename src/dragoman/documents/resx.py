@@ -1,5 +1,6 @@
 """Resources of .NET (resx): the values of texts. What has a type, comments and the schema stay."""
 
+import re
 from html import unescape
 
 from dragoman.documents.document import Block, Document, Syntax
@@ -7,6 +8,9 @@ from dragoman.documents.elements import children_of, read_elements, root_of, tex
 from dragoman.documents.file import Reading
 from dragoman.documents.markup import MARKUP, XML_ENCODING, decode_markup
 from dragoman.documents.strings import is_code, segments_of_blocks
+
+KEY = re.compile(r"(?<![\w;])&amp;(?=[^\W_])")
+"""What marks a key to press before a word."""
 
 
 def read(content: bytes, reading: Reading) -> Document:
@@ -23,5 +27,12 @@ def read(content: bytes, reading: Reading) -> Document:
         if value is None or element.attributes.get("name", "").startswith(">>"):
             continue  # >> stands before what the designer of forms keeps
         if not is_code(unescape(text[value.first : value.last])):
-            blocks += ((block, MARKUP) for block in text_blocks(text, value))
+            keys = [match.span() for match in KEY.finditer(text, value.first, value.last)]
+            key = keys[0] if len(keys) == 1 else None  # else they stand for "and"
+            blocks += ((with_key(block, key), MARKUP) for block in text_blocks(text, value))
     return Document(text, segments_of_blocks(text, blocks, reading), encoding=encoding)
+
+
+def with_key(block: Block, key: tuple[int, int] | None) -> Block:
+    """The pieces of a block, the mark of a key to press as one that stands alone."""
+    return [piece._replace(kind="alone", text="") if piece[2:] == key else piece for piece in block]
