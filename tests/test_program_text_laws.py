@@ -48,7 +48,7 @@ def kept(*texts):
     return [(text, text) for text in texts]
 
 
-PLACES = kept("{name}", "%s", "%1$d", "{{ name }}", "https://x.org/a", "<!-- no -->", "<var>no</var>",
+PLACES = kept("{name}", "%s", "%1$d", "%name%", "{{ name }}", "https://x.org/a", "<!-- no -->", "<var>no</var>",
               "<code>no</code>", "<kbd>no</kbd>", "<samp>no</samp>", "<script>no</script>",
               "<style>no</style>")  # fmt: skip
 TAGS = [("<b>bold</b>", "<b>BOLD</b>"), ("a<br>line", "A<br>LINE"), ("a <p>line</p> b", "A <p>LINE</p> B")]

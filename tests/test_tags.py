@@ -251,11 +251,15 @@ def test_a_pair_with_words_is_empty_only_if_other_pairs_have_all_words(parts, tr
     assert not re.search(r"<(\w)>\s*</\1>", written) or not outside.strip()
 
 
-KEPT = st.tuples(
-    st.sampled_from(["", "(", "[", "„", '"', "-", "#", "¿"]),
-    st.sampled_from(["{name}", "%s", "<x/>", "<b>{name}</b>", "%1$s", "[X6X]"]),
-    st.sampled_from(["", ")", "]", "“", '"', ":", ",", ";", "%", "),"]),
-).map("".join)
+KEPT = (
+    st.tuples(
+        st.sampled_from(["", "(", "[", "„", '"', "-", "#", "¿"]),
+        st.sampled_from(["{name}", "%s", "<x/>", "<b>{name}</b>", "%1$s", "[X6X]", "%name%", "%A_B%"]),
+        st.sampled_from(["", ")", "]", "“", '"', ":", ",", ";", "%", "),"]),
+    )
+    .map("".join)
+    .filter(lambda kept: "%%" not in kept)
+)
 KEPT_PARTS = st.lists(st.one_of(KEPT, st.sampled_from(["amber", "birch"])), min_size=1, max_size=5)
 
 
@@ -274,6 +278,15 @@ def test_what_is_kept_touches_no_word_and_keeps_the_marks_beside_it(parts, trans
     sides = " ".join(part for part in parts if part not in ("amber", "birch"))
     if not lone.search(sides):
         assert sorted(marks.findall(written)) == sorted(marks.findall(sides))
+
+
+@given(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{1,8}", fullmatch=True), st.sampled_from(["", "%", "!", " %"]))
+def test_a_name_between_per_cent_signs_is_kept_as_a_whole(name, behind):
+    """Conversions of printf stay what they are: %d%% is one, before a per cent sign."""
+    for text in (f"is %{name}%", f"is %d%{behind}", f"is %ld%%{behind}", f"%s-%s {behind}"):
+        is_name = text.endswith(f"{name}%")
+        expected = [f"%{name}%"] if is_name else re.findall("%l?[ds]", text)
+        assert [match[0] for match in TAG.finditer(text)][: len(expected)] == expected
 
 
 def test_a_placeholder_stays_inside_its_pair():

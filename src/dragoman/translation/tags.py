@@ -19,8 +19,9 @@ _CONVERSION = (
     r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGcCsSp@]"
 )
 """A conversion of printf, as C, Java, Objective-C, Python and Ruby write it."""
-VARIABLE = rf"[$#]?\{{[^{{}}\s]*\}}|\{{\{{[^{{}}]*\}}\}}|\[X\d+X\]|{_CONVERSION}"
-"""{name}, ${name}, {{ name }}, %s, %(name)s, and Weblate's [X6X]."""
+_BETWEEN_PERCENT_SIGNS = r"(?<![\w%])%[A-Za-z_][\w.-]+%(?![\w%])"
+VARIABLE = rf"[$#]?\{{[^{{}}\s]*\}}|\{{\{{[^{{}}]*\}}\}}|\[X\d+X\]|{_BETWEEN_PERCENT_SIGNS}|{_CONVERSION}"
+"""{name}, ${name}, {{ name }}, %s, %(name)s, %name%, and Weblate's [X6X]."""
 PLACEHOLDER = rf"{VARIABLE}|<[A-Za-z]{_IN_TAG}/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z]{_IN_TAG}>")
 ENDS_SENTENCE = re.compile(r"[.!?…。！？]+[^\w\s<>]*+(?=\s|$|</)")
